@@ -1,0 +1,1 @@
+"""The words everybody shares: frozen values that say what is, and nothing that does."""

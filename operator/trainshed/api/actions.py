@@ -1,0 +1,87 @@
+"""What can be done about a job: a plan is a status to store, things to say, and actions each safe to repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from .job import Document
+from .status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Make this pod; that it is there already, and ours, is success."""
+
+    name: str
+    body: Document
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService:
+    """Make this Service; that it is there already, and ours, is success."""
+
+    name: str
+    body: Document
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConfigMap:
+    """Make this ConfigMap, which never changes; that it is there already, and ours, is success."""
+
+    name: str
+    body: Document
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete the pod with this uid, and no other of that name; `grace` is seconds, None leaves it to the pod."""
+
+    name: str
+    uid: str
+    grace: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteService:
+    """Delete the Service with this uid, and no other of that name."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the job with this uid, its children after it."""
+
+    uid: str
+
+
+Action = CreatePod | CreateService | CreateConfigMap | DeletePod | DeleteService | DeleteJob
+
+
+class Tone(StrEnum):
+    """The type of a Kubernetes Event."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to tell the user: it becomes a Kubernetes Event on the job once the status it belongs to is stored."""
+
+    tone: Tone
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One decision: remember `status`, then say `notes`, then do `actions`, and look again at `look_again` at the latest."""
+
+    status: Status
+    notes: tuple[Note, ...] = ()
+    actions: tuple[Action, ...] = ()
+    look_again: datetime | None = None

@@ -1,0 +1,142 @@
+"""A training job as the rest of the house sees it: parsed, its defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+#: A piece of the pod template or another object, kept just as the user wrote it.
+Document = Mapping[str, Any]
+
+
+class RestartPolicy(StrEnum):
+    """What to do about a replica that failed; the values are those of the `kubeflow.org/v1` API."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+    EXIT_CODE = "ExitCode"
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the kubelet restarts a failed container by itself, in the same pod."""
+        return self in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE)
+
+
+class CleanPodPolicy(StrEnum):
+    """Which pods go once the job is over."""
+
+    ALL = "All"
+    RUNNING = "Running"
+    NONE = "None"
+
+
+class Scope(StrEnum):
+    """How far a restart reaches: the replica that failed, its whole role, or the whole job."""
+
+    REPLICA = "Replica"
+    ROLE = "Role"
+    JOB = "Job"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """One seat in a job: the replica of `role` (canonical case) at `index`, counted from 0."""
+
+    role: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role.lower()}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of the framework's container, as its Service publishes it."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """One role: how many, from which template, and what happens when one fails."""
+
+    role: str
+    count: int
+    restart_policy: RestartPolicy
+    template: Document
+    ports: tuple[Port, ...]
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    """`spec.runPolicy`; durations are seconds, and None means that there is no such limit."""
+
+    clean_pods: CleanPodPolicy = CleanPodPolicy.NONE
+    ttl: int | None = None
+    deadline: int | None = None
+    backoff_limit: int | None = None
+    suspend: bool = False
+    managed_elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Elastic:
+    """PyTorchJob's `elasticPolicy`, its bounds filled in; `rdzv_conf` holds pairs in the order they were written."""
+
+    minimum: int
+    maximum: int
+    backend: str | None = None
+    host: str | None = None
+    port: int | None = None
+    rdzv_id: str | None = None
+    rdzv_conf: tuple[tuple[str, str], ...] = ()
+    standalone: bool = False
+    nproc_per_node: int | None = None
+    max_restarts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What only some kinds know: a kind that does not know a field leaves it at its default."""
+
+    success_policy: str = ""
+    dynamic_workers: bool = False
+    nproc_per_node: str | None = None
+    elastic: Elastic | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. `problems` are sentences about what its spec asks for and cannot have; a sound job has none."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    deleting: bool
+    replicas: tuple[Replicas, ...]
+    policy: RunPolicy
+    options: Options = Options()
+    scope: Scope | None = None
+    fail_on_disruption: bool = False
+    problems: tuple[str, ...] = ()
+
+    def of(self, role: str) -> Replicas | None:
+        """The replicas of `role`, or None if the job has no such role."""
+        return next((group for group in self.replicas if group.role == role), None)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Every seat of the job, roles in the order they were declared."""
+        return tuple(Member(group.role, index) for group in self.replicas for index in range(group.count))
+
+    @property
+    def size(self) -> int:
+        """How many pods the job asks for, in sum."""
+        return sum(group.count for group in self.replicas)

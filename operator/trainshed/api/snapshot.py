@@ -1,0 +1,34 @@
+"""Everything one decision may look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from .framework import Framework
+from .job import Job
+from .pod import Pod, Service
+from .site import Site
+from .status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the API server would not have what was last asked of it: a reason in CamelCase and its own words."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A job, its status as last stored, and the pods and services that are its own by the uid of their owner."""
+
+    job: Job
+    framework: Framework
+    site: Site
+    status: Status
+    pods: tuple[Pod, ...]
+    services: tuple[Service, ...]
+    now: datetime
+    trouble: Trouble | None = None

@@ -1,0 +1,112 @@
+"""What is stored about a job: history that its pods cannot tell again, and a tally of what they tell now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from .indexes import Indexes
+
+
+class Kind(StrEnum):
+    """The types of conditions; all but `Blocked`, which says why pods cannot be made, are v1's."""
+
+    CREATED = "Created"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    BLOCKED = "Blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; `updated` moves with its reason, `changed` with its truth only."""
+
+    type: Kind
+    true: bool
+    reason: str
+    message: str
+    updated: datetime
+    changed: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The replicas of one role, counted; `done` remembers which have succeeded, whether their pods remain or not."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    ready: int = 0
+    selector: str = ""
+    done: Indexes = Indexes()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first failure of the newest incident: who, what kind of failure, and its last words."""
+
+    pod: str
+    kind: str
+    reason: str
+    exit_code: int | None
+    node: str
+    message: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """The tries so far: `used` counts against the back-off limit, `streak` are those in close succession.
+
+    `not_before` is when the next pods may be made. `in_place` counts containers that the kubelet restarted in pods that
+    still exist, `in_place_gone` those of pods that do not.
+    """
+
+    used: int = 0
+    streak: int = 0
+    not_before: datetime | None = None
+    in_place: int = 0
+    in_place_gone: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A job's status. `attempts` says which try each role is on; `replacing` are the uids of pods given up on."""
+
+    conditions: tuple[Condition, ...] = ()
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    start: datetime | None = None
+    completion: datetime | None = None
+    attempts: dict[str, int] = field(default_factory=dict)
+    retries: Retries = Retries()
+    replacing: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+    def condition(self, kind: Kind) -> Condition | None:
+        """The condition of this type, or None."""
+        return next((condition for condition in self.conditions if condition.type is kind), None)
+
+    def true(self, kind: Kind) -> bool:
+        """Whether the condition of this type is there and true."""
+        return any(condition.true for condition in self.conditions if condition.type is kind)
+
+    @property
+    def over(self) -> bool:
+        """Whether the job has its verdict."""
+        return self.true(Kind.SUCCEEDED) or self.true(Kind.FAILED)
+
+    @property
+    def history(self) -> tuple[object, ...]:
+        """What must be stored before anybody acts on it; the rest can be told again by looking at the pods."""
+        return (
+            self.completion,
+            tuple(self.true(kind) for kind in (Kind.SUCCEEDED, Kind.FAILED, Kind.SUSPENDED)),
+            self.attempts,
+            (self.retries.used, self.retries.streak, self.retries.not_before),
+            self.replacing,
+            self.failure,
+        )
