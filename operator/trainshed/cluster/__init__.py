@@ -1,0 +1,140 @@
+"""The only room that speaks to the API server: what can be asked of it, and what it may answer.
+
+    ClusterError
+    ├── Missing        404: there is no such object
+    ├── Conflict       409: somebody else changed it first; look again
+    ├── NameTaken      409: the name is in use by an object that is not ours
+    ├── Denied         403: quota, admission or rights; carries a reason such as `QuotaExceeded`
+    ├── Invalid        400, 413, 422: the object can never be accepted as it is
+    ├── Expired        410: the version asked for is gone; list again
+    ├── Throttled      429: too much at once; carries the seconds to wait
+    └── Unavailable    5xx, a time-out, a lost connection, a garbled answer: the outcome is not known
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from trainshed.api.framework import Framework
+from trainshed.api.job import Document
+from trainshed.api.pod import Pod, Service
+
+
+class ClusterError(Exception):
+    """An answer of the API server that is not the one hoped for; `reason` is CamelCase, the text is the server's own."""
+
+    reason = "ClusterError"
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or type(self).reason
+
+
+class Missing(ClusterError):
+    """There is no such object."""
+
+    reason = "NotFound"
+
+
+class Conflict(ClusterError):
+    """The object has changed since it was read."""
+
+    reason = "Conflict"
+
+
+class NameTaken(ClusterError):
+    """Somebody else's object has the name."""
+
+    reason = "NameTaken"
+
+
+class Denied(ClusterError):
+    """The server understood and will not: quota, admission, rights, or a namespace that is going away."""
+
+    reason = "Forbidden"
+
+
+class Invalid(ClusterError):
+    """The object is not acceptable, however often it is sent."""
+
+    reason = "Invalid"
+
+
+class Expired(ClusterError):
+    """The version to continue from is no longer known."""
+
+    reason = "Expired"
+
+
+class Throttled(ClusterError):
+    """The server asks for a pause of `wait` seconds."""
+
+    reason = "TooManyRequests"
+
+    def __init__(self, message: str, wait: float = 1.0) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class Unavailable(ClusterError):
+    """No answer, or none that can be understood: the request may or may not have been carried out."""
+
+    reason = "Unavailable"
+
+
+class Cluster(Protocol):
+    """The verbs. Each is safe to repeat: "already there and ours" and "already gone" are success, not errors.
+
+    Every verb may raise `Denied`, `Invalid`, `Throttled` or `Unavailable`; the other errors are named where they occur.
+    """
+
+    async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
+        """The job as the server has it now, uncached, or None."""
+        ...
+
+    async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
+        """Merge `patch` into the status subresource; its `metadata.uid` and `.resourceVersion` are preconditions.
+
+        Returns the job as stored. Raises `Conflict`, and `Missing` when the job is gone.
+        """
+        ...
+
+    async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str) -> None:
+        """Delete the job with this uid, its children in the background."""
+        ...
+
+    async def create_pod(self, namespace: str, body: Document) -> Pod:
+        """Create a pod. A pod of that name and the same controller uid is returned; a stranger's raises `NameTaken`."""
+        ...
+
+    async def create_service(self, namespace: str, body: Document) -> Service:
+        """Create a Service, with the answers of `create_pod`."""
+        ...
+
+    async def create_config_map(self, namespace: str, body: Document) -> None:
+        """Create a ConfigMap, with the answers of `create_pod`."""
+        ...
+
+    async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None) -> Pod | None:
+        """Delete the pod with this uid; returns what remains while it terminates, None once it is gone."""
+        ...
+
+    async def delete_service(self, namespace: str, name: str, uid: str) -> Service | None:
+        """Delete the Service with this uid; returns what remains while it terminates, None once it is gone."""
+        ...
+
+    async def create_event(self, namespace: str, body: Document) -> None:
+        """Create a core/v1 Event."""
+        ...
+
+    async def update_event(self, namespace: str, name: str, patch: Document) -> None:
+        """Merge `patch` into an Event. Raises `Missing` once the server has forgotten it."""
+        ...
+
+    async def read_lease(self, namespace: str, name: str) -> Document | None:
+        """The Lease, or None."""
+        ...
+
+    async def write_lease(self, namespace: str, name: str, body: Document) -> Document:
+        """Create the Lease, or replace it if `body` carries a resourceVersion; raises `Conflict` if another was first."""
+        ...
