@@ -70,11 +70,15 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to tell the user: it becomes a Kubernetes Event on the job once the status it belongs to is stored."""
+    """Something to tell the user: it becomes a Kubernetes Event on the job once the status it belongs to is stored.
+
+    A note with a `key` tells of something that lasts: it may be noted at every look and is told once.
+    """
 
     tone: Tone
     reason: str
     message: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,18 +32,22 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable: a literal value, or a `source` as in a container's `valueFrom`."""
+    """An environment variable: a literal value, or a `source` as in a container's `valueFrom`.
+
+    One that `yields` is left out where the user has set it; any other stands last and so wins.
+    """
 
     name: str
     value: str = ""
     source: Document | None = None
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Data that all pods of a job read from one immutable ConfigMap; `digest` names this very content."""
+    """Data that all pods of a job read from one ConfigMap, which never changes: its name carries a digest of it."""
 
-    digest: str
+    name: str
     data: Document
 
 
