@@ -1,0 +1,1 @@
+"""Trainshed runs training jobs on Kubernetes."""
