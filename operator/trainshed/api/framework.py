@@ -57,7 +57,13 @@ Environment = Callable[[Member], tuple[Variable, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One kind of training job. `roles` stand in the order in which v1 declares them; the functions are pure."""
+    """One kind of training job; the functions are pure.
+
+    `roles` stand in the order in which they are made; `any_case` says that users may write them in any case.
+    `everywhere` gives the environment to every container rather than the framework's own. `selectors` puts selectors
+    into the status. `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when
+    replicas fail it.
+    """
 
     kind: str
     plural: str
@@ -80,6 +86,7 @@ class Framework:
     everywhere: bool = True
     selectors: bool = False
     farewell: str = "SuccessfulDeleteJob"
+    epitaph: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
 
     @property
     def operator_name(self) -> str:

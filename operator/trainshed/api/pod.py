@@ -33,7 +33,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of a job. `role` is the lower-case label; `disruption` and `reason` are empty unless Kubernetes gave one."""
+    """A pod of a job; `role` is the label, lower case. `disruption` and `reason` are empty if Kubernetes gave none."""
 
     name: str
     uid: str

@@ -9,7 +9,7 @@ from .job import CleanPodPolicy
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The knobs that shape what jobs become; `init_image` brings v1's waiting init container back to PyTorch workers."""
+    """The knobs that shape what jobs become; `init_image` brings v1's init container back to PyTorch workers."""
 
     cluster_domain: str = ""
     clean_pods: CleanPodPolicy = CleanPodPolicy.NONE

@@ -99,14 +99,15 @@ class Status:
         """Whether the job has its verdict."""
         return self.true(Kind.SUCCEEDED) or self.true(Kind.FAILED)
 
+    def must_precede(self, before: Status) -> bool:
+        """Whether this has to be stored, in the place of `before`, ere anybody acts on it.
+
+        That is so for whatever the pods cannot tell again: verdicts, tries, and which pods were given up on.
+        """
+        return self._history != before._history or not set(self.replacing) <= set(before.replacing)
+
     @property
-    def history(self) -> tuple[object, ...]:
-        """What must be stored before anybody acts on it; the rest can be told again by looking at the pods."""
-        return (
-            self.completion,
-            tuple(self.true(kind) for kind in (Kind.SUCCEEDED, Kind.FAILED, Kind.SUSPENDED)),
-            self.attempts,
-            (self.retries.used, self.retries.streak, self.retries.not_before),
-            self.replacing,
-            self.failure,
-        )
+    def _history(self) -> tuple[object, ...]:
+        marks = tuple(self.true(kind) for kind in (Kind.SUCCEEDED, Kind.FAILED, Kind.SUSPENDED))
+        tries = (self.retries.used, self.retries.streak, self.retries.not_before)
+        return marks, self.completion, self.attempts, tries, self.failure

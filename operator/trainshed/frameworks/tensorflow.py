@@ -71,11 +71,12 @@ def refuses(job: Job, site: Site) -> tuple[str, ...]:
     longest = len("TF_CONFIG=") + len(config(compact(cluster(job, site)), job.members[-1])) + 1
     if longest <= KERNEL_LIMIT:
         return ()
-    return (
+    problem = (
         f"spec.tfReplicaSpecs: Invalid value: TF_CONFIG for {job.size} replicas takes {longest} bytes, and Linux starts"
         f" no process with a variable of more than {KERNEL_LIMIT}: ask for fewer replicas, or give the job or its"
-        " namespace a shorter name",
+        " namespace a shorter name"
     )
+    return (problem,)
 
 
 def expendable(job: Job) -> tuple[str, ...]:
@@ -149,4 +150,5 @@ TENSORFLOW = Framework(
     expendable=expendable,
     any_case=True,
     everywhere=False,
+    epitaph="{kind} {namespace}/{name} has failed because {count} {role} replica(s) failed.",
 )

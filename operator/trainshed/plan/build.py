@@ -1,0 +1,128 @@
+"""The pod, the Service and the shared ConfigMap of a job: v1's to the letter, less what a template must not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService
+from trainshed.api.framework import Framework, Shared, Variable
+from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy
+from trainshed.api.site import Site
+
+from . import names
+
+#: Makes the pod of a member, for an attempt of its role.
+PodMaker = Callable[[Member, int], CreatePod]
+
+
+def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
+    """The maker of this job's pods; what they have in common is worked out once."""
+    variables = framework.environment(job, site)
+    groups = {group.role: group for group in job.replicas}
+
+    def make(member: Member, attempt: int) -> CreatePod:
+        group = groups[member.role]
+        name = names.child(job, member)
+        spec = _spec(framework, group, variables(member), framework.waits(job, member, site))
+        metadata = {
+            "name": name,
+            "labels": _pod_labels(framework, job, group, member),
+            "annotations": {**_metadata(group, "annotations"), names.ATTEMPT: str(attempt)},
+            "ownerReferences": [owner(job)],
+        }
+        return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    return make
+
+
+def service(framework: Framework, job: Job, member: Member) -> CreateService:
+    """The headless Service that gives a member its DNS name, from before it is ready: peers need it to get ready."""
+    name = names.child(job, member)
+    group = job.of(member.role)
+    labels = names.labels(framework, job, member)
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": labels,
+        "ports": [{"name": port.name, "port": port.number} for port in (group.ports if group else ())],
+    }
+    metadata = {"name": name, "labels": labels, "ownerReferences": [owner(job)]}
+    return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+
+def config_map(framework: Framework, job: Job, shared: Shared) -> CreateConfigMap:
+    """What all pods of a big job read. It never changes: other content has another name."""
+    labels = {names.OPERATOR_NAME: framework.operator_name, names.JOB_NAME: job.name}
+    metadata = {"name": shared.name, "labels": labels, "ownerReferences": [owner(job)]}
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    return CreateConfigMap(shared.name, {**head, "data": shared.data, "immutable": True})
+
+
+def owner(job: Job) -> Document:
+    """The reference by which Kubernetes' garbage collector, and we, know a child."""
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": job.kind,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _pod_labels(framework: Framework, job: Job, group: Replicas, member: Member) -> dict[str, str]:
+    own = names.labels(framework, job, member)
+    if framework.leads(job, member):
+        own[names.JOB_ROLE] = "master"
+    theirs = {key: value for key, value in _metadata(group, "labels").items() if key != names.JOB_ROLE}
+    return theirs | own
+
+
+def _metadata(group: Replicas, part: str) -> dict[str, str]:
+    metadata = group.template.get("metadata") or {}
+    return dict(metadata.get(part) or {})
+
+
+def main_container(framework: Framework, containers: Sequence[Document]) -> Document | None:
+    """The framework's own container: the one that bears its name, or the first."""
+    named = (container for container in containers if container.get("name") == framework.container)
+    return next(named, containers[0] if containers else None)
+
+
+def _spec(
+    framework: Framework, group: Replicas, variables: tuple[Variable, ...], waits: tuple[Document, ...]
+) -> dict[str, Any]:
+    spec = dict(group.template.get("spec") or {})
+    containers = spec.get("containers") or []
+    own = main_container(framework, containers)
+    spec["containers"] = [
+        _container(container, variables if framework.everywhere or container is own else ()) for container in containers
+    ]
+    if own is not None:
+        _open_port(framework, group, spec["containers"][containers.index(own)])
+    if waits:
+        spec["initContainers"] = [*(spec.get("initContainers") or []), *waits]
+    spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.in_place else RestartPolicy.NEVER)
+    return spec
+
+
+def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
+    env = container.get("env") or []
+    set_by_user = {entry.get("name") for entry in env}
+    ours = [_entry(variable) for variable in variables if not (variable.yields and variable.name in set_by_user)]
+    # With this policy the last lines of a failure arrive in the pod's status: no right to read logs is needed for them.
+    policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    return {**policy, **container} | ({"env": [*env, *ours]} if ours else {})
+
+
+def _entry(variable: Variable) -> dict[str, Any]:
+    if variable.source is None:
+        return {"name": variable.name, "value": variable.value}
+    return {"name": variable.name, "valueFrom": variable.source}
+
+
+def _open_port(framework: Framework, group: Replicas, container: dict[str, Any]) -> None:
+    ports = container.get("ports") or []
+    if not any(port.get("name") == framework.port_name for port in ports):
+        container["ports"] = [*ports, {"name": framework.port_name, "containerPort": group.port}]

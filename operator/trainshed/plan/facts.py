@@ -1,0 +1,200 @@
+"""The questions that the rules ask of a snapshot, each answered once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from trainshed.api.framework import Enough, Framework, Goal
+from trainshed.api.indexes import Indexes
+from trainshed.api.job import Job, Member, Replicas, Scope
+from trainshed.api.pod import Phase, Pod
+from trainshed.api.snapshot import Snapshot
+from trainshed.api.status import Failure, Kind, Status, Tally
+
+from . import failures, names
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a snapshot tells; `status` is the stored one, `seen` the same with everything recounted."""
+
+    snapshot: Snapshot
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.snapshot.job
+
+    @property
+    def framework(self) -> Framework:
+        """Its framework."""
+        return self.snapshot.framework
+
+    @property
+    def status(self) -> Status:
+        """The status as it was stored last."""
+        return self.snapshot.status
+
+    @property
+    def now(self) -> datetime:
+        """The time of this look."""
+        return self.snapshot.now
+
+    def after(self, status: Status) -> Facts:
+        """The same world, once `status` is stored."""
+        return Facts(replace(self.snapshot, status=status))
+
+    @cached_property
+    def goal(self) -> Goal | None:
+        """Whose success is the job's."""
+        return self.framework.goal(self.job)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """How far a restart reaches: as the user says, or as the framework needs."""
+        return self.job.scope or self.framework.scope(self.job)
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that the job has."""
+        return tuple(group.role for group in self.job.replicas)
+
+    @cached_property
+    def seats(self) -> dict[str, Member]:
+        """The members that the job asks for, by the name of their pod. Names decide, never labels."""
+        return {names.child(self.job, member): member for member in self.job.members}
+
+    @cached_property
+    def present(self) -> frozenset[str]:
+        """The names of all pods that are ours, whatever state they are in."""
+        return frozenset(pod.name for pod in self.snapshot.pods)
+
+    @cached_property
+    def surplus(self) -> tuple[Pod, ...]:
+        """Pods that have no seat: the job was scaled down."""
+        return tuple(pod for pod in self.snapshot.pods if pod.name not in self.seats)
+
+    @cached_property
+    def stale(self) -> tuple[Pod, ...]:
+        """Pods that have been given up on: they belong to an earlier attempt, or are to be replaced."""
+        return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self._given_up(pod))
+
+    @cached_property
+    def current(self) -> dict[Member, Pod]:
+        """The pods that count, by their seat."""
+        pods = (pod for pod in self.snapshot.pods if pod.name in self.seats and not self._given_up(pod))
+        return {self.seats[pod.name]: pod for pod in pods}
+
+    @cached_property
+    def done(self) -> dict[str, Indexes]:
+        """Which members have succeeded, by role, whether their pods are still there or not."""
+        finished = [member for member, pod in self.current.items() if pod.phase is Phase.SUCCEEDED]
+        return {group.role: self._done(group, finished) for group in self.job.replicas}
+
+    @cached_property
+    def achieved(self) -> bool:
+        """Whether those whose success is the job's have succeeded; nobody's success is nobody's."""
+        group = self.job.of(self.goal.role) if self.goal else None
+        if self.goal is None or group is None or group.count == 0:
+            return False
+        done = self.done[group.role]
+        if self.goal.enough is Enough.ANY:
+            return len(done) > 0
+        return len(done) >= group.count or (self.goal.enough is Enough.FIRST and 0 in done)
+
+    @cached_property
+    def running(self) -> bool:
+        """Whether one of those who decide is running now."""
+        role = self.goal.role if self.goal else None
+        return any(pod.phase is Phase.RUNNING for member, pod in self.current.items() if member.role == role)
+
+    @cached_property
+    def failed(self) -> dict[Member, Failure]:
+        """The members that have failed or were taken away, in the order in which it happened."""
+        now, container = self.now, self.framework.container
+        found = {member: failures.failure(pod, container, now) for member, pod in self.current.items()}
+        shown = {member: failure for member, failure in found.items() if failure and not self._finished(member)}
+        return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
+
+    @cached_property
+    def lost(self) -> tuple[Member, ...]:
+        """Members of a running job whose pods vanished unseen: fewer are there than the status says were running."""
+        if self.scope is not Scope.JOB or not self.status.true(Kind.RUNNING) or self.stale:
+            return ()
+        return tuple(member for group in self.job.replicas for member in self._lost(group))
+
+    @cached_property
+    def missing(self) -> tuple[Member, ...]:
+        """The seats that want a pod and have none of that name."""
+        return tuple(
+            member
+            for name, member in self.seats.items()
+            if name not in self.present and member.index not in self.done[member.role]
+        )
+
+    @cached_property
+    def waiting(self) -> bool:
+        """Whether it is too early for the next try."""
+        not_before = self.status.retries.not_before
+        return not_before is not None and self.now < not_before
+
+    @cached_property
+    def tallies(self) -> dict[str, Tally]:
+        """The replicas of each role, counted. A running pod is active until it is gone, wanted or not."""
+        roles = {group.role.lower(): group.role for group in self.job.replicas}
+        active = Counter(roles.get(pod.role) for pod in self.snapshot.pods if pod.phase is Phase.RUNNING)
+        failed = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.FAILED)
+        ready = Counter(member.role for member, pod in self.current.items() if pod.ready and not pod.deleting)
+        return {
+            role: Tally(
+                active=active[role],
+                succeeded=len(self.done[role]),
+                failed=failed[role],
+                ready=ready[role],
+                selector=names.selector(self.framework, self.job, role) if self.framework.selectors else "",
+                done=self.done[role],
+            )
+            for role in roles.values()
+        }
+
+    @cached_property
+    def in_place(self) -> int:
+        """How often the kubelet has restarted containers of the pods that are there."""
+        return sum(pod.restarts for member, pod in self.current.items() if self.group(member).restart_policy.in_place)
+
+    @cached_property
+    def seen(self) -> Status:
+        """The stored status, with whatever the pods tell now."""
+        before = self.status.retries
+        # A pod that is gone takes its count along; what the sum has lost since it was stored is kept apart.
+        gone = before.in_place_gone + max(0, before.in_place - self.in_place)
+        retries = replace(before, in_place=self.in_place, in_place_gone=gone)
+        uids = {pod.uid for pod in self.snapshot.pods}
+        waited_for = tuple(uid for uid in self.status.replacing if uid in uids)
+        return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for)
+
+    def group(self, member: Member) -> Replicas:
+        """The role of a member."""
+        return next(group for group in self.job.replicas if group.role == member.role)
+
+    def _given_up(self, pod: Pod) -> bool:
+        role = self.seats[pod.name].role
+        return pod.uid in self.status.replacing or pod.attempt < self.status.attempts.get(role, 0)
+
+    def _finished(self, member: Member) -> bool:
+        return member.index in self.done[member.role]
+
+    def _done(self, group: Replicas, finished: list[Member]) -> Indexes:
+        before = self.status.tallies.get(group.role, Tally()).done
+        now = Indexes.of(member.index for member in finished if member.role == group.role)
+        return Indexes.of(index for index in before | now if index < group.count)
+
+    def _lost(self, group: Replicas) -> tuple[Member, ...]:
+        stored = self.status.tallies.get(group.role, Tally())
+        wanted = min(stored.active + stored.succeeded, group.count) - len(self.done[group.role])
+        here = [member for member in self.current if member.role == group.role and not self._finished(member)]
+        gone = [member for member in self.missing if member.role == group.role]
+        return tuple(gone[: max(0, wanted - len(here))])

@@ -1,0 +1,197 @@
+"""The state machine, whole: an ordered tuple of rules, the first of which that speaks decides.
+
+Everything that decides a job's life is here. Nothing here reads a clock, a file or the network. The status says what
+was seen and resolved, never what is about to be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from trainshed.api.actions import DeleteJob, Note, Plan, Tone
+from trainshed.api.status import Kind, Status, Tally
+
+from . import children, conditions, restarts, says
+from .conditions import Word
+from .facts import Facts
+from .restarts import Incident
+
+Rule = Callable[[Facts], Plan | None]
+
+
+def stand_aside(facts: Facts) -> Plan | None:
+    """A job that is going away, or that another controller manages, is none of our business."""
+    if facts.job.deleting or facts.job.policy.managed_elsewhere:
+        return Plan(facts.status)
+    return None
+
+
+def clean_up(facts: Facts) -> Plan | None:
+    """Once there is a verdict the pods go as asked, and the job itself when its time is up."""
+    if not facts.status.over:
+        return None
+    actions = children.tidy(facts)
+    ttl, completion = facts.job.policy.ttl, facts.status.completion
+    if ttl is None or completion is None:
+        return Plan(facts.status, actions=actions)
+    end = completion + timedelta(seconds=ttl)
+    if facts.now < end:
+        return Plan(facts.status, actions=actions, look_again=end)
+    told = Note(Tone.NORMAL, facts.framework.farewell, f"Deleted job: {facts.job.name}", key="Deleted")
+    return Plan(facts.status, notes=(told,), actions=(DeleteJob(facts.job.uid),))
+
+
+def refuse(facts: Facts) -> Plan | None:
+    """A spec that asks for what cannot be fails the job; one that runs already is left alone until it is mended."""
+    if not facts.job.problems:
+        return None
+    if facts.status.start is None:
+        return _verdict(facts, says.refused(facts))
+    message = says.refused(facts).message
+    return Plan(facts.status, (Note(Tone.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
+
+
+def suspend(facts: Facts) -> Plan | None:
+    """While it is suspended a job has no pods and no Services; those it had belong to an attempt that is over."""
+    if not facts.job.policy.suspend:
+        return None
+    status = _born(facts, facts.seen)
+    if status.true(Kind.SUSPENDED):
+        return Plan(status, actions=children.empty(facts))
+    word = says.suspended(facts)
+    if facts.snapshot.pods:
+        status = replace(status, attempts=restarts.renew(status, facts.roles).attempts)
+    if status.true(Kind.RUNNING):
+        status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
+    status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
+    status = conditions.put(status, word, facts.now)
+    return Plan(status, (_note(word),), children.empty(facts))
+
+
+def resume(facts: Facts) -> Plan | None:
+    """A job that was suspended and is no longer starts anew, and so does its deadline."""
+    if not facts.status.true(Kind.SUSPENDED):
+        return None
+    word = says.resumed(facts)
+    status = conditions.put(facts.seen, word, facts.now, true=False)
+    status = restarts.start_over(replace(status, start=facts.now), facts.roles)
+    return Plan(status, (_note(word),), look_again=facts.now)
+
+
+def expire(facts: Facts) -> Plan | None:
+    """A job that was given a time and has used it has failed."""
+    end = _deadline(facts)
+    return _verdict(facts, says.too_long(facts)) if end and facts.now >= end else None
+
+
+def succeed(facts: Facts) -> Plan | None:
+    """When those whose success counts have succeeded, so has the job, whatever has become of the others."""
+    return _verdict(facts, says.succeeded(facts)) if facts.achieved else None
+
+
+def fail(facts: Facts) -> Plan | None:
+    """A failure that may not be tried again, or one too many, fails the job."""
+    if restarts.in_place_used_up(facts):
+        return _verdict(facts, says.too_many_tries(facts))
+    incident = restarts.incident(facts)
+    if incident is None:
+        return None
+    if restarts.used_up(facts, incident):
+        return _fatal(facts, incident, says.too_many_tries(facts))
+    for member, failure in incident.failures.items():
+        if restarts.permanent(facts, member, failure):
+            return _fatal(facts, incident, says.failed(facts, member, failure))
+    return None
+
+
+def restart(facts: Facts) -> Plan | None:
+    """Failed members are given up on, alone or with all that restart together, and the next try is counted."""
+    found = restarts.incident(facts)
+    incident = restarts.answerable(facts, found) if found else None
+    if incident is None:
+        return None
+    word = says.restarting(facts, incident)
+    status = _born(facts, restarts.again(facts, incident))
+    if not facts.after(status).running:
+        status = conditions.put(status, word, facts.now)
+    notes = (*says.failures(facts, incident), replace(_note(word), tone=Tone.WARNING))
+    return Plan(status, notes, children.sweep(facts.after(status)), look_again=facts.now)
+
+
+def converge(facts: Facts) -> Plan | None:
+    """Sweep what is stale, fill what is missing, and say how it goes."""
+    status = _blocked(facts, _born(facts, facts.seen))
+    if facts.running:
+        status = conditions.put(status, says.running(facts), facts.now)
+    after = facts.after(status)
+    actions = (*children.sweep(after), *children.fill(after))
+    notes = (*says.overwritten(facts), *says.pods(facts))
+    return Plan(status, notes, actions, look_again=_earliest(_deadline(after), _next_try(after)))
+
+
+LADDER: tuple[Rule, ...] = (
+    stand_aside,  # going away, or managed by another controller
+    clean_up,  # over: let pods go as asked, and the job when its time is up
+    refuse,  # the spec asks for something that cannot be
+    suspend,  # the seats are to be empty for now
+    resume,  # they may be taken again
+    expire,  # it was given a time and has used it
+    succeed,  # those whose success counts have succeeded
+    fail,  # a failure that may not be tried again, or too many tries
+    restart,  # failed members move on to their next attempt
+    converge,  # sweep what is stale, fill what is missing
+)
+
+
+def _born(facts: Facts, status: Status) -> Status:
+    """Every job that was looked at is Created, and has its start unless it has yet to be resumed."""
+    status = conditions.put(status, says.created(facts), facts.now)
+    idle = facts.job.policy.suspend or status.start is not None
+    return status if idle else replace(status, start=facts.now)
+
+
+def _verdict(facts: Facts, word: Word) -> Plan:
+    """The last word about a job. After a success those that still run count as succeeded: v1's bookkeeping."""
+    status = conditions.put(_born(facts, facts.seen), word, facts.now)
+    status = replace(status, completion=facts.now, replacing=())
+    if word.kind is Kind.SUCCEEDED:
+        status = replace(status, tallies={role: _settled(tally) for role, tally in status.tallies.items()})
+    return Plan(status, (_note(word),), look_again=facts.now)
+
+
+def _note(word: Word) -> Note:
+    return Note(Tone.WARNING if word.kind is Kind.FAILED else Tone.NORMAL, word.reason, word.message)
+
+
+def _settled(tally: Tally) -> Tally:
+    return replace(tally, succeeded=tally.succeeded + tally.active, active=0, ready=0)
+
+
+def _fatal(facts: Facts, incident: Incident, word: Word) -> Plan:
+    plan = _verdict(facts, word)
+    notes = (*says.failures(facts, incident), *plan.notes)
+    return replace(plan, status=replace(plan.status, failure=incident.cause), notes=notes)
+
+
+def _blocked(facts: Facts, status: Status) -> Status:
+    """Why pods cannot be made, for as long as they cannot; a word that has come true is taken back."""
+    trouble = facts.snapshot.trouble
+    if trouble:
+        return conditions.put(status, says.blocked(trouble), facts.now)
+    wanting = facts.missing or children.services(facts)
+    return status if wanting else conditions.without(status, Kind.BLOCKED)
+
+
+def _deadline(facts: Facts) -> datetime | None:
+    seconds, start = facts.job.policy.deadline, facts.status.start
+    return start + timedelta(seconds=seconds) if seconds is not None and start else None
+
+
+def _next_try(facts: Facts) -> datetime | None:
+    return facts.status.retries.not_before if facts.waiting else None
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time), default=None)

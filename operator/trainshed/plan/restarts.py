@@ -1,0 +1,173 @@
+"""Who may be tried again, in which scope, and after how long."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import islice
+
+from trainshed.api.indexes import Indexes
+from trainshed.api.job import Member, RestartPolicy, Scope
+from trainshed.api.status import Failure, Retries, Status, Tally
+
+from .facts import Facts
+from .failures import APPLICATION, COLLATERAL, DISRUPTION
+
+#: Seconds before the first new try and at the most; doubled from one to the next.
+FIRST_DELAY, LONGEST_DELAY = 1, 300
+#: Seconds without a failure after which the next one counts as the first again.
+FORGIVEN_AFTER = 600
+#: So many pods are replaced one by one at a time; the rest follow when these are gone. Bounds the status.
+AT_ONCE = 64
+#: A failure so close to another's is taken for its consequence.
+COLLATERAL_WITHIN = timedelta(seconds=15)
+#: Exit codes from here on are worth another try under the policy ExitCode; v1's rule.
+RETRYABLE_FROM = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The failures to answer for now, the first of them first, and how many count against the back-off limit."""
+
+    failures: dict[Member, Failure]
+    counted: int
+
+    @property
+    def first(self) -> tuple[Member, Failure]:
+        """Who failed first, and how."""
+        return next(iter(self.failures.items()))
+
+    @property
+    def cause(self) -> Failure | None:
+        """The first failure that is not another's consequence; it is kept in the status, to know consequences by."""
+        return next((failure for failure in self.failures.values() if failure.kind != COLLATERAL), None)
+
+
+def incident(facts: Facts) -> Incident | None:
+    """What has gone wrong and wants an answer, or None.
+
+    The first failure decides. Where members restart together it answers for all; elsewhere those that follow it closely
+    are collateral: tried again, whatever their exit code, and not counted. A disruption seen in the same look goes
+    first, because it explains the rest.
+    """
+    found = {member: _vanished(facts, member) for member in facts.lost} | facts.failed
+    ordered = dict(sorted(found.items(), key=lambda item: item[1].kind == APPLICATION))
+    if facts.scope is not Scope.REPLICA:
+        ordered = _firsts(facts, ordered)
+    if facts.scope is not Scope.JOB:
+        ordered = _told_apart(facts, ordered)
+    wanted = {member: failure for member, failure in ordered.items() if not _forgiven(facts, member, failure)}
+    return Incident(wanted, _count(wanted)) if wanted else None
+
+
+def permanent(facts: Facts, member: Member, failure: Failure) -> bool:
+    """Whether the restart policy rules out another try after this failure."""
+    if failure.kind != APPLICATION:
+        return failure.kind == DISRUPTION and facts.job.fail_on_disruption
+    policy = facts.group(member).restart_policy
+    if policy is RestartPolicy.EXIT_CODE:
+        return (failure.exit_code or 0) < RETRYABLE_FROM
+    return policy is RestartPolicy.NEVER
+
+
+def used_up(facts: Facts, incident: Incident) -> bool:
+    """Whether there were as many tries as the back-off limit allows."""
+    limit = facts.job.policy.backoff_limit
+    return limit is not None and incident.counted > 0 and facts.status.retries.used + incident.counted > limit
+
+
+def in_place_used_up(facts: Facts) -> bool:
+    """Whether the kubelet has restarted containers as often as the back-off limit allows; 0 allows none."""
+    limit, retries = facts.job.policy.backoff_limit, facts.seen.retries
+    return limit is not None and retries.in_place + retries.in_place_gone >= max(limit, 1)
+
+
+def answerable(facts: Facts, incident: Incident) -> Incident | None:
+    """As much of an incident as can be answered in one go; None while there is no room for more."""
+    if facts.scope is not Scope.REPLICA:
+        return incident
+    room = AT_ONCE - len(facts.seen.replacing)
+    failures = dict(islice(incident.failures.items(), max(0, room)))
+    return Incident(failures, _count(failures)) if failures else None
+
+
+def again(facts: Facts, incident: Incident) -> Status:
+    """The status in which the members of this incident are given up on and may be tried again."""
+    status = replace(facts.seen, failure=incident.cause or facts.status.failure, retries=_next(facts, incident))
+    if facts.scope is Scope.REPLICA:
+        uids = (facts.current[member].uid for member in incident.failures)
+        return replace(status, replacing=(*status.replacing, *uids))
+    together = facts.scope is Scope.JOB
+    roles = {group.role for group in facts.job.replicas} if together else {member.role for member in incident.failures}
+    return renew(status, roles)
+
+
+def renew(status: Status, roles: Iterable[str]) -> Status:
+    """The status with these roles on their next attempt: nobody in them has succeeded yet."""
+    wanted = sorted(roles)
+    attempts = status.attempts | {role: status.attempts.get(role, 0) + 1 for role in wanted}
+    return start_over(replace(status, attempts=attempts), wanted)
+
+
+def start_over(status: Status, roles: Iterable[str]) -> Status:
+    """The status with nobody in these roles done."""
+    tallies = {role: replace(status.tallies.get(role, Tally()), succeeded=0, done=Indexes()) for role in roles}
+    return replace(status, tallies=status.tallies | tallies)
+
+
+def _vanished(facts: Facts, member: Member) -> Failure:
+    return Failure(f"{facts.job.name}-{member}", DISRUPTION, "Lost", None, "", "", facts.now)
+
+
+def _forgiven(facts: Facts, member: Member, failure: Failure) -> bool:
+    return member.role in facts.framework.expendable(facts.job) and permanent(facts, member, failure)
+
+
+def _count(found: dict[Member, Failure]) -> int:
+    return sum(1 for failure in found.values() if failure.kind == APPLICATION)
+
+
+def _firsts(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]:
+    firsts: dict[str, tuple[Member, Failure]] = {}
+    for member, failure in found.items():
+        firsts.setdefault(member.role if facts.scope is Scope.ROLE else "", (member, failure))
+    return dict(firsts.values())
+
+
+def _told_apart(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]:
+    cause = facts.status.failure
+    if not _recent(facts, cause):
+        cause = next(iter(found.values()), None)
+    return {member: _as_seen(failure, cause) for member, failure in found.items()}
+
+
+def _recent(facts: Facts, cause: Failure | None) -> bool:
+    return cause is not None and abs(facts.now - cause.time) <= 2 * COLLATERAL_WITHIN
+
+
+def _as_seen(failure: Failure, cause: Failure | None) -> Failure:
+    follows = cause is not None and failure.pod != cause.pod and abs(failure.time - cause.time) <= COLLATERAL_WITHIN
+    return replace(failure, kind=COLLATERAL) if follows and failure.kind == APPLICATION else failure
+
+
+def _next(facts: Facts, incident: Incident) -> Retries:
+    before = facts.seen.retries
+    if all(failure.kind in (DISRUPTION, COLLATERAL) for failure in incident.failures.values()):
+        return before
+    long_ago = before.not_before is None or facts.now - before.not_before > timedelta(seconds=FORGIVEN_AFTER)
+    streak = 1 if long_ago else before.streak + 1
+    return replace(
+        before,
+        used=before.used + incident.counted,
+        streak=streak,
+        not_before=facts.now + timedelta(seconds=delay(facts.job.uid, streak)),
+    )
+
+
+def delay(uid: str, streak: int) -> int:
+    """Seconds to wait before try `streak` + 1, a little less or more by uid so that jobs do not come back in step."""
+    seconds = min(FIRST_DELAY << min(streak - 1, 16), LONGEST_DELAY)
+    digest = hashlib.sha256(f"{uid}/{streak}".encode()).digest()
+    return seconds + seconds * digest[0] // 1024

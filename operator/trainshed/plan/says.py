@@ -1,0 +1,164 @@
+"""What is told to users, in v1's words wherever v1 has words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainshed.api.actions import Note, Tone
+from trainshed.api.job import Member, RestartPolicy
+from trainshed.api.pod import Container, Pod
+from trainshed.api.snapshot import Trouble
+from trainshed.api.status import Failure, Kind
+
+from .conditions import Word
+from .facts import Facts
+from .failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
+from .restarts import Incident
+
+#: So many pods in trouble are told of in one look; more would say the same again.
+ENOUGH = 10
+#: A message has so many characters at the most.
+LONGEST = 2000
+
+
+def created(facts: Facts) -> Word:
+    """That we know of the job."""
+    return _word(facts, Kind.CREATED, f"{facts.job.kind} {facts.job.name} is created.")
+
+
+def running(facts: Facts) -> Word:
+    """That those who decide are running."""
+    return _word(facts, Kind.RUNNING, f"{facts.job.kind} {_name(facts)} is running.")
+
+
+def succeeded(facts: Facts) -> Word:
+    """That it went well."""
+    verb = "successfully completed" if facts.goal and facts.goal.qualified else "is successfully completed"
+    return _word(facts, Kind.SUCCEEDED, f"{facts.job.kind} {_name(facts)} {verb}.")
+
+
+def suspended(facts: Facts) -> Word:
+    """That the job has no pods for now."""
+    return _word(facts, Kind.SUSPENDED, f"{facts.job.kind} {facts.job.name} is suspended.")
+
+
+def resumed(facts: Facts) -> Word:
+    """That it may have pods again."""
+    return replace(
+        _word(facts, Kind.SUSPENDED, f"{facts.job.kind} {facts.job.name} is resumed."), reason=_reason(facts, "Resumed")
+    )
+
+
+def blocked(trouble: Trouble) -> Word:
+    """Why pods cannot be made, in the API server's own words."""
+    return Word(Kind.BLOCKED, trouble.reason, trouble.message)
+
+
+def restarting(facts: Facts, incident: Incident) -> Word:
+    """That members are tried again, and because of whom."""
+    member, failure = incident.first
+    what = {DISRUPTION: f"were disrupted ({failure.reason})", INFRASTRUCTURE: f"could not run ({failure.reason})"}
+    told = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
+    return _word(facts, Kind.RESTARTING, told)
+
+
+def failed(facts: Facts, member: Member, failure: Failure) -> Word:
+    """That a failure may not be tried again."""
+    job = facts.job
+    if failure.kind != APPLICATION:
+        told = f"{job.kind} {job.name} is failed because {failure.pod} was disrupted ({failure.reason})."
+    elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
+        told = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
+    else:
+        words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
+        told = facts.framework.epitaph.format(**words, count=facts.tallies[member.role].failed)
+    return _word(facts, Kind.FAILED, told)
+
+
+def refused(facts: Facts) -> Word:
+    """That the spec asks for what cannot be, and what that is."""
+    return _word(facts, Kind.FAILED, "; ".join(facts.job.problems)[:LONGEST])
+
+
+def too_many_tries(facts: Facts) -> Word:
+    """That the back-off limit is reached."""
+    return _word(
+        facts, Kind.FAILED, f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
+    )
+
+
+def too_long(facts: Facts) -> Word:
+    """That the deadline is over."""
+    return _word(
+        facts, Kind.FAILED, f"Job {facts.job.name} has failed because it was active longer than specified deadline"
+    )
+
+
+def failures(facts: Facts, incident: Incident) -> tuple[Note, ...]:
+    """One event for each pod of an incident, up to a few: with which code it exited, or who took it away."""
+    told = list(incident.failures.values())[:ENOUGH]
+    return tuple(_failure(facts, failure) for failure in told)
+
+
+def pods(facts: Facts) -> tuple[Note, ...]:
+    """What keeps pods from running well: waiting containers, restarts in place, no node to go to."""
+    found: list[Note] = []
+    for pod in facts.current.values():
+        if len(found) >= ENOUGH:
+            break
+        if not pod.over and not pod.deleting:
+            found.extend(_pod(pod))
+    return tuple(found[:ENOUGH])
+
+
+def overwritten(facts: Facts) -> tuple[Note, ...]:
+    """A warning for each role whose template sets a restart policy: the replica spec's is the one that counts."""
+    told = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+    return tuple(
+        Note(Tone.WARNING, "SetPodTemplateRestartPolicy", told, key=f"SetPodTemplateRestartPolicy/{group.role}")
+        for group in facts.job.replicas
+        if (group.template.get("spec") or {}).get("restartPolicy")
+    )
+
+
+def _failure(facts: Facts, failure: Failure) -> Note:
+    if failure.kind == APPLICATION:
+        told = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
+        return Note(Tone.NORMAL, "ExitedWithCode", told)
+    where = f" on node {failure.node}" if failure.node else ""
+    why = f": {failure.message}" if failure.message else ""
+    return Note(Tone.WARNING, f"Pod{failure.kind}", f"Pod {failure.pod}{where} could not go on ({failure.reason}){why}")
+
+
+def _pod(pod: Pod) -> Iterator[Note]:
+    if pod.unschedulable and not pod.containers:
+        told = f"Error pod {pod.name} condition message: {pod.unschedulable}"
+        yield Note(Tone.WARNING, "Unschedulable", told, key=f"{pod.uid}/Unschedulable")
+    for container in pod.containers:
+        if container.waiting and container.message:
+            told = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"
+            yield Note(Tone.WARNING, container.reason, told, key=_key(pod, container))
+        elif container.exit_code:
+            told = (
+                f"Error pod {pod.name} container {container.name} exitCode: {container.exit_code}"
+                f" terminated message: {container.message}"
+            )
+            yield Note(Tone.WARNING, container.reason or "Error", told, key=_key(pod, container))
+
+
+def _key(pod: Pod, container: Container) -> str:
+    return f"{pod.uid}/{container.name}/{container.reason}/{container.restarts}"
+
+
+def _word(facts: Facts, kind: Kind, message: str) -> Word:
+    return Word(kind, _reason(facts, kind), message)
+
+
+def _reason(facts: Facts, what: str) -> str:
+    return f"{facts.job.kind}{what}"
+
+
+def _name(facts: Facts) -> str:
+    name = facts.job.name
+    return f"{facts.job.namespace}/{name}" if facts.goal and facts.goal.qualified else name
