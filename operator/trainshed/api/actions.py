@@ -83,7 +83,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One decision: remember `status`, then say `notes`, then do `actions`, and look again at `look_again` at the latest."""
+    """One decision: remember `status`, say `notes`, do `actions`, in that order; look again at `look_again` or before."""
 
     status: Status
     notes: tuple[Note, ...] = ()

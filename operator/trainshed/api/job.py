@@ -112,13 +112,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. `problems` are sentences about what its spec asks for and cannot have; a sound job has none."""
+    """One job; `version` moves with every change of the object, `generation` with changes of its spec only.
+
+    `problems` are sentences about what the spec asks for and cannot have; a sound job has none.
+    """
 
     kind: str
     namespace: str
     name: str
     uid: str
     version: str
+    generation: int
     deleting: bool
     replicas: tuple[Replicas, ...]
     policy: RunPolicy
