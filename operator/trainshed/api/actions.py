@@ -83,7 +83,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One decision: remember `status`, say `notes`, do `actions`, in that order; look again at `look_again` or before."""
+    """One decision: remember `status`, say `notes`, do `actions`, in this order; look again by `look_again`."""
 
     status: Status
     notes: tuple[Note, ...] = ()

@@ -33,13 +33,17 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of a job; `role` is the label, lower case. `disruption` and `reason` are empty if Kubernetes gave none."""
+    """A pod of a job; `job` and `role` are its labels, the latter in lower case.
+
+    `disruption` and `reason` are empty if Kubernetes gave none.
+    """
 
     name: str
     uid: str
     version: str
     owner: str
     namespace: str
+    job: str
     role: str
     index: int
     attempt: int
@@ -66,13 +70,14 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service of a job; `role` and `index` are those of the pod whose name it carries."""
+    """A Service of a job; `job`, `role` and `index` are its labels: those of the pod whose name it carries."""
 
     name: str
     uid: str
     version: str
     owner: str
     namespace: str
+    job: str
     role: str
     index: int
     deleting: bool = False

@@ -1,14 +1,14 @@
 """The only room that speaks to the API server: what can be asked of it, and what it may answer.
 
-    ClusterError
-    ├── Missing        404: there is no such object
-    ├── Conflict       409: somebody else changed it first; look again
-    ├── NameTaken      409: the name is in use by an object that is not ours
-    ├── Denied         403: quota, admission or rights; carries a reason such as `QuotaExceeded`
-    ├── Invalid        400, 413, 422: the object can never be accepted as it is
-    ├── Expired        410: the version asked for is gone; list again
-    ├── Throttled      429: too much at once; carries the seconds to wait
-    └── Unavailable    5xx, a time-out, a lost connection, a garbled answer: the outcome is not known
+ClusterError
+├── Missing        404: there is no such object
+├── Conflict       409: somebody else changed it first; look again
+├── NameTaken      409: the name is in use by an object that is not ours
+├── Denied         403: quota, admission or rights; carries a reason such as `QuotaExceeded`
+├── Invalid        400, 413, 422: the object can never be accepted as it is
+├── Expired        410: the version asked for is gone; list again
+├── Throttled      429: too much at once; carries the seconds to wait
+└── Unavailable    5xx, a time-out, a lost connection, a garbled answer: the outcome is not known
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainshed.api.pod import Pod, Service
 
 
 class ClusterError(Exception):
-    """An answer of the API server that is not the one hoped for; `reason` is CamelCase, the text is the server's own."""
+    """An answer other than the one hoped for; `reason` is CamelCase, the text is the server's own."""
 
     reason = "ClusterError"
 
@@ -136,5 +136,5 @@ class Cluster(Protocol):
         ...
 
     async def write_lease(self, namespace: str, name: str, body: Document) -> Document:
-        """Create the Lease, or replace it if `body` carries a resourceVersion; raises `Conflict` if another was first."""
+        """Create the Lease, or replace it if `body` has a resourceVersion; raises `Conflict` if another was first."""
         ...

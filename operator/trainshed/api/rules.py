@@ -1,0 +1,188 @@
+"""The rules a job must keep: one table, enforced by the API server as CEL and checked again here without a cluster.
+
+Where v1's webhook has the rule, the message is v1's path and detail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .framework import Framework
+from .spec import MOST_REPLICAS, JobSpec, PyTorchJobSpec, ReplicaSpec
+
+#: A Service's name, and so a member's, has so many characters at the most (RFC 1035).
+LONGEST_NAME = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a job asks for, as its rules look at it: `roles` as written, `name` from its metadata."""
+
+    framework: Framework
+    name: str
+    roles: dict[str, ReplicaSpec]
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`cel` must hold on the whole object, `kept` on a claim; `message_cel` words the message with figures."""
+
+    cel: str
+    message: str
+    kept: Callable[[Claim], bool]
+    message_cel: str = ""
+
+
+def rules(framework: Framework) -> tuple[Rule, ...]:
+    """The rules of a kind."""
+    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}
+    return (*_names(framework), *_containers(framework), *own[framework.kind](f"self.spec.{framework.field}"))
+
+
+def roles(framework: Framework) -> tuple[str, ...]:
+    """The names that a kind's roles may be written with, for comparison: lower case where any case will do."""
+    return tuple(role.lower() for role in framework.roles) if framework.any_case else framework.roles
+
+
+def fitting(claim: Claim) -> int:
+    """The longest name that a job may have so that its members' names are legal."""
+    suffixes = (len(role) + len(str(max(_count(group), 1) - 1)) for role, group in claim.roles.items())
+    return LONGEST_NAME - 2 - max(suffixes, default=0)
+
+
+def _names(framework: Framework) -> tuple[Rule, ...]:
+    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
+    known = list(roles(framework))
+    case = ".lowerAscii()" if framework.any_case else ""
+    count = f"(has({field}[r].replicas) ? {field}[r].replicas : 1)"
+    fits = f"(61 - {field}.map(r, size(r) + size(string({count} > 1 ? {count} - 1 : 0))).max())"
+    supported = ", ".join(f'"{role}"' for role in framework.roles)
+    return (
+        Rule(
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name: Invalid value: should match: a DNS-1035 label must consist of lower case alphanumeric"
+            " characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+            lambda claim: _is_dns_label(claim.name),
+        ),
+        Rule(
+            f"size(self.metadata.name) <= {fits}",
+            "metadata.name: Invalid value: too long: the names of its replicas would exceed 63 characters",
+            lambda claim: len(claim.name) <= fitting(claim),
+            f"'metadata.name: Invalid value: too long: with these replicas no more than ' + string({fits}) + "
+            "' characters fit, as <name>-<replica type>-<index> must not exceed 63'",
+        ),
+        Rule(
+            f"{field}.all(r, r{case} in {known})",
+            f"{path}: Unsupported value: supported replica types: {supported}",
+            lambda claim: all(_spelled(framework, role) in known for role in claim.roles),
+        ),
+        Rule(
+            f"{field}.map(r, {count}).sum() <= {MOST_REPLICAS}",
+            f"{path}: Invalid value: must be no more than {MOST_REPLICAS} replicas in sum",
+            lambda claim: sum(_count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
+        ),
+    )
+
+
+def _containers(framework: Framework) -> tuple[Rule, ...]:
+    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}[*].template.spec.containers"
+    has = f"has({field}[r].template) && has({field}[r].template.spec)"
+    listed = f"{field}[r].template.spec.containers"
+    named = framework.container
+    return (
+        Rule(
+            f"{field}.all(r, {has} && size({listed}) > 0)",
+            f"{path}: Required value: must be specified",
+            lambda claim: all(_containers_of(group) for group in claim.roles.values()),
+        ),
+        Rule(
+            f"{field}.all(r, !({has}) || {listed}.all(c, has(c.image) && size(c.image) > 0))",
+            f"{path}[*].image: Required value: must be required",
+            lambda claim: all(
+                container.get("image") for group in claim.roles.values() for container in _containers_of(group)
+            ),
+        ),
+        Rule(
+            f"{field}.all(r, {has} && {listed}.exists(c, c.name == '{named}'))",
+            f"{path}: Required value: must have at least one container with name {named}",
+            lambda claim: all(
+                any(container.get("name") == named for container in _containers_of(group))
+                for group in claim.roles.values()
+            ),
+        ),
+    )
+
+
+def _tensorflow(field: str) -> tuple[Rule, ...]:
+    return (
+        Rule(
+            f"{field}.all(r, {field}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
+            "spec.tfReplicaSpecs: Duplicate value: a replica type must not appear twice in different cases",
+            lambda claim: len({role.lower() for role in claim.roles}) == len(claim.roles),
+        ),
+        Rule(
+            f"!({field}.exists(r, r.lowerAscii() == 'chief') && {field}.exists(r, r.lowerAscii() == 'master'))",
+            "spec.tfReplicaSpecs: Forbidden: must not have more than 1 Chief or Master role",
+            lambda claim: not {"chief", "master"} <= {role.lower() for role in claim.roles},
+        ),
+    )
+
+
+def _pytorch(field: str) -> tuple[Rule, ...]:
+    elastic = "has(self.spec.elasticPolicy)"
+    nproc = "has(self.spec.nprocPerNode)"
+    return (
+        Rule(
+            f"!('Master' in {field}) || (has({field}['Master'].replicas) && {field}['Master'].replicas == 1)",
+            "spec.pytorchReplicaSpecs[Master].replicas: Forbidden: must be 1",
+            lambda claim: "Master" not in claim.roles or claim.roles["Master"].replicas == 1,
+        ),
+        Rule(
+            f"!('Worker' in {field}) || !has({field}['Worker'].replicas) || {field}['Worker'].replicas >= 1",
+            "spec.pytorchReplicaSpecs[Worker].replicas: Forbidden: must be at least 1",
+            lambda claim: "Worker" not in claim.roles or _count(claim.roles["Worker"]) >= 1,
+        ),
+        Rule(
+            f"!{elastic} || 'Worker' in {field}",
+            "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
+            lambda claim: not _elastic(claim) or "Worker" in claim.roles,
+        ),
+        Rule(
+            f"!({nproc} && {elastic} && has(self.spec.elasticPolicy.nProcPerNode))",
+            "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
+            lambda claim: not _nproc_twice(claim),
+        ),
+    )
+
+
+def _is_dns_label(name: str) -> bool:
+    inner = name.replace("-", "a")
+    plain = inner.isascii() and inner.isalnum() and name == name.lower()
+    return plain and name[0].isalpha() and not name.endswith("-")
+
+
+def _spelled(framework: Framework, role: str) -> str:
+    return role.lower() if framework.any_case else role
+
+
+def _count(group: ReplicaSpec) -> int:
+    return 1 if group.replicas is None else group.replicas
+
+
+def _containers_of(group: ReplicaSpec) -> list[dict[str, object]]:
+    spec = (group.template or {}).get("spec")
+    found = spec.get("containers") if isinstance(spec, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _elastic(claim: Claim) -> bool:
+    return isinstance(claim.spec, PyTorchJobSpec) and claim.spec.elastic_policy is not None
+
+
+def _nproc_twice(claim: Claim) -> bool:
+    spec = claim.spec
+    if not isinstance(spec, PyTorchJobSpec) or spec.elastic_policy is None:
+        return False
+    return spec.nproc_per_node is not None and spec.elastic_policy.n_proc_per_node is not None

@@ -1,0 +1,97 @@
+"""What a user writes: pydantic models from which the CRD schemas are made (shape: v1's API, enums and bounds: ours)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+#: So many replicas a role may have at the most, and a whole job.
+MOST_REPLICAS = 100_000
+
+Count = Annotated[int, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
+Seconds = Annotated[int, Field(ge=0, le=2**63 - 1, json_schema_extra={"format": "int64"})]
+PortNumber = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
+
+
+class Model(BaseModel):
+    """A part of a spec: camelCase outside, snake_case inside; what we do not know is passed over."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class SchedulingPolicy(Model):
+    """How a gang scheduler is to treat the job."""
+
+    min_available: Count | None = None
+    queue: Annotated[str, Field(max_length=253)] | None = None
+    min_resources: dict[str, int | str] | None = None
+    priority_class: str | None = None
+    schedule_timeout_seconds: Count | None = None
+
+
+class RunPolicy(Model):
+    """How long a job may run, and what remains of it."""
+
+    clean_pod_policy: Literal["All", "Running", "None"] | None = None
+    ttl_seconds_after_finished: Count | None = None
+    active_deadline_seconds: Seconds | None = None
+    backoff_limit: Count | None = None
+    scheduling_policy: SchedulingPolicy | None = None
+    suspend: bool = False
+    managed_by: Literal["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
+
+
+class ReplicaSpec(Model):
+    """One role of a job. The template is a Kubernetes PodTemplateSpec, kept just as it came."""
+
+    replicas: Annotated[int, Field(ge=0, le=MOST_REPLICAS, json_schema_extra={"format": "int32"})] | None = None
+    restart_policy: Literal["Always", "OnFailure", "Never", "ExitCode"] | None = None
+    template: dict[str, Any] | None = None
+
+
+class TFJobSpec(Model):
+    """The spec of a TFJob."""
+
+    run_policy: RunPolicy = RunPolicy()
+    success_policy: Literal["", "AllWorkers"] | None = None
+    enable_dynamic_worker: bool | None = None
+    tf_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=5)]
+
+
+class RendezvousConf(Model):
+    """A further setting of torchrun's rendezvous."""
+
+    key: str
+    value: str
+
+
+class ElasticPolicy(Model):
+    """Between how many replicas a PyTorchJob may train, and where they meet."""
+
+    min_replicas: Count | None = None
+    max_replicas: Count | None = None
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = None
+    rdzv_port: PortNumber | None = None
+    rdzv_host: str | None = None
+    rdzv_id: str | None = None
+    rdzv_conf: Annotated[list[RendezvousConf], Field(max_length=64)] | None = None
+    standalone: bool | None = None
+    n_proc_per_node: Count | None = None
+    max_restarts: Count | None = None
+    metrics: Annotated[list[dict[str, Any]], Field(max_length=64)] | None = None
+
+
+class PyTorchJobSpec(Model):
+    """The spec of a PyTorchJob."""
+
+    run_policy: RunPolicy = RunPolicy()
+    elastic_policy: ElasticPolicy | None = None
+    nproc_per_node: Annotated[str, Field(max_length=16)] | None = None
+    pytorch_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+JobSpec = TFJobSpec | PyTorchJobSpec
+#: The model of each kind's spec.
+SPECS: dict[str, type[JobSpec]] = {"TFJob": TFJobSpec, "PyTorchJob": PyTorchJobSpec}

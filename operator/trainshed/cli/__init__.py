@@ -1,0 +1,28 @@
+"""The command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from trainshed.settings import Settings
+
+from .crds import crds
+from .operate import operator
+from .render import render
+
+Run = Callable[[Settings], int]
+
+
+@click.group()
+@click.version_option(package_name="trainshed")
+def cli() -> None:
+    """Run distributed training jobs of the kubeflow.org/v1 kinds on Kubernetes."""
+
+
+cli.add_command(operator)
+cli.add_command(render)
+cli.add_command(crds)
+
+__all__ = ["Run", "cli"]

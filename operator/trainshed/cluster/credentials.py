@@ -1,0 +1,125 @@
+"""Who we are to the API server: a kubeconfig's user, or the service account of the pod we run in.
+
+The full client library would bring 19 MB for these few lines; what kubeconfigs have beyond certificates, tokens and
+token files (exec and auth-provider plugins) is refused with a word on it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class NoCredentials(Exception):
+    """There is no way in: the text says where we looked and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Where the API server is and how to be let in; a token in a file is read anew, as kubelets rotate it."""
+
+    server: str
+    ca: str = ""
+    insecure: bool = False
+    certificate: str = ""
+    key: str = ""
+    token: str = ""
+    token_file: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """The headers that say who we are."""
+        token = Path(self.token_file).read_text(encoding="utf-8").strip() if self.token_file else self.token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS settings, or None for a plain connection."""
+        if not self.server.startswith("https"):
+            return None
+        context = ssl.create_default_context(cafile=self.ca or None)
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+def find(kubeconfig: str = "", context: str = "") -> Credentials:
+    """The named kubeconfig's; without one those of the pod; without either the usual kubeconfig's.
+
+    Raises:
+        NoCredentials: there are none, or of a sort that is not understood.
+    """
+    if kubeconfig:
+        return from_kubeconfig(Path(kubeconfig), context)
+    if (SERVICE_ACCOUNT / "token").exists():
+        return from_pod()
+    usual = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    if usual.exists():
+        return from_kubeconfig(usual, context)
+    raise NoCredentials("no credentials: not in a pod, and no kubeconfig; name one with --kubeconfig")
+
+
+def from_pod() -> Credentials:
+    """The service account of the pod that we run in."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise NoCredentials("a service account is mounted, but KUBERNETES_SERVICE_HOST is not set")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Credentials(server, ca=str(SERVICE_ACCOUNT / "ca.crt"), token_file=str(SERVICE_ACCOUNT / "token"))
+
+
+def from_kubeconfig(path: Path, context: str = "") -> Credentials:
+    """The user of a kubeconfig's current context, or of the one that is named.
+
+    Raises:
+        NoCredentials: the file is not there, not a kubeconfig, or its user needs a plugin.
+    """
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        chosen = _named(config, "contexts", context or config.get("current-context", ""))["context"]
+        cluster = _named(config, "clusters", chosen["cluster"])["cluster"]
+        user = _named(config, "users", chosen["user"])["user"] or {}
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        raise NoCredentials(f"{path} cannot be used as a kubeconfig: {error}") from error
+    if "exec" in user or "auth-provider" in user:
+        raise NoCredentials(f"{path}: its user needs a plugin; use a token, a certificate, or run in the cluster")
+    return Credentials(
+        server=str(cluster["server"]).rstrip("/"),
+        ca=_file(path, cluster, "certificate-authority"),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        certificate=_file(path, user, "client-certificate"),
+        key=_file(path, user, "client-key"),
+        token=str(user.get("token", "")),
+        token_file=_file(path, user, "tokenFile"),
+    )
+
+
+def _named(config: Mapping[str, Any], part: str, name: str) -> Mapping[str, Any]:
+    found = next((item for item in config.get(part) or () if item.get("name") == name), None)
+    if found is None:
+        raise KeyError(f"no {part[:-1]} named {name!r}")
+    return dict(found)
+
+
+def _file(kubeconfig: Path, holder: Mapping[str, Any], key: str) -> str:
+    """The path of a file that is named, relative to the kubeconfig, or held in it. Python's TLS reads files only."""
+    if holder.get(key):
+        return str(kubeconfig.parent / str(holder[key]))
+    data = holder.get(f"{key}-data")
+    if not data:
+        return ""
+    handle, name = tempfile.mkstemp(prefix="trainshed-", suffix=".pem")
+    with os.fdopen(handle, "wb") as file:
+        file.write(base64.b64decode(str(data)))
+    return name

@@ -1,0 +1,171 @@
+"""Knows all objects of a kind: LIST in pages, WATCH with bookmarks, and a new LIST replaces what was known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from trainshed.api.job import Document
+from trainshed.api.pod import Pod, Service
+
+from . import ClusterError, Expired, Unavailable
+from .objects import Meta, PodObject, ServiceObject, pod, service
+from .wire import Path, Wire
+
+T = TypeVar("T")
+PAGE = 500
+#: Seconds that a watch is asked to last, and between tries after an error, doubled each time.
+WATCH, FIRST_PAUSE, LONGEST_PAUSE = 300, 0.2, 15.0
+
+log = logging.getLogger(__name__)
+
+
+class Audience(Protocol[T]):
+    """Who wants to know. Versions are those of the server's whole store, ascending."""
+
+    def replaced(self, items: list[T], version: str) -> None:
+        """These are all there are, as of `version`."""
+
+    def changed(self, item: T) -> None:
+        """This one is new or different."""
+
+    def removed(self, item: T) -> None:
+        """This one is gone."""
+
+
+class Kind(Generic[T]):
+    """How to take a page or a line of a watch apart, for one kind of object."""
+
+    def __init__(self, item: type, convert: Callable[..., T]) -> None:
+        class Page(msgspec.Struct):
+            metadata: ListMeta
+            items: list[item]  # type: ignore[valid-type]
+
+        class Event(msgspec.Struct):
+            type: str
+            object: msgspec.Raw
+
+        self._page = msgspec.json.Decoder(Page)
+        self._event = msgspec.json.Decoder(Event)
+        self._item: msgspec.json.Decoder[object] = msgspec.json.Decoder(item)
+        self._convert = convert
+
+    def page(self, content: bytes) -> tuple[list[T], str, str]:
+        """The objects of a page, the version of the list, and where it goes on."""
+        found = self._page.decode(content)
+        return [self._convert(item) for item in found.items], found.metadata.version, found.metadata.go_on or ""
+
+    def event(self, line: bytes) -> tuple[str, msgspec.Raw]:
+        """The type of a watch event and its object, still closed."""
+        found = self._event.decode(line)
+        return found.type, found.object
+
+    def item(self, content: msgspec.Raw) -> T:
+        """An object of this kind."""
+        return self._convert(self._item.decode(content))
+
+
+class ListMeta(msgspec.Struct):
+    """The metadata of a list."""
+
+    version: str = msgspec.field(name="resourceVersion", default="")
+    go_on: str | None = msgspec.field(name="continue", default=None)
+
+
+class Bookmark(msgspec.Struct):
+    """The object of a bookmark or of an error, of which little matters."""
+
+    metadata: Meta = msgspec.field(default_factory=Meta)
+    code: int = 0
+    message: str | None = None
+
+
+PODS: Kind[Pod] = Kind(PodObject, pod)
+SERVICES: Kind[Service] = Kind(ServiceObject, service)
+DOCUMENTS: Kind[Document] = Kind(dict, lambda found: found)
+
+
+class Informer(Generic[T]):
+    """Keeps an audience informed about one kind of object; `run` never ends by itself, whatever the server does."""
+
+    def __init__(self, wire: Wire, path: Path, kind: Kind[T], audience: Audience[T], selector: str = "") -> None:
+        self.synced = asyncio.Event()
+        self.heard = 0.0
+        self._wire = wire
+        self._path = path
+        self._kind = kind
+        self._audience = audience
+        self._selector = {"labelSelector": selector} if selector else {}
+        self._version = ""
+        self._bookmark = msgspec.json.Decoder(Bookmark)
+
+    @property
+    def plural(self) -> str:
+        """What it watches."""
+        return self._path.plural
+
+    async def run(self) -> None:
+        """List, watch, and begin again after whatever goes wrong, for ever."""
+        failures = 0
+        while True:
+            heard = self.heard
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                failures = 0
+            except Expired:
+                self._version = ""
+            except (ClusterError, msgspec.DecodeError) as error:
+                failures = 1 if self.heard > heard else failures + 1
+                log.log(logging.WARNING if failures == 1 else logging.DEBUG, "watch %s: %s", self.plural, error)
+                longest = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE)
+                await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - only to spread tries
+
+    async def _list(self) -> None:
+        items: list[T] = []
+        go_on = ""
+        while True:
+            query = {"limit": str(PAGE), **self._selector, **({"continue": go_on} if go_on else {})}
+            page, version, go_on = self._kind.page(await self._wire.call("GET", self._path, query=query))
+            items.extend(page)
+            self._hear()
+            if not go_on:
+                break
+        self._audience.replaced(items, version)
+        self._version = version
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        seconds = str(random.randint(WATCH, WATCH + WATCH // 4))  # noqa: S311 - so that watches do not end in step
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **self._selector}
+        async for line in self._wire.watch(self._path, query | {"resourceVersion": self._version}):
+            self._hear()
+            try:
+                if line:
+                    self._take(line)
+            except msgspec.DecodeError as error:  # one object that makes no sense must not hide the others
+                log.error("watch %s: passed over an event: %s", self.plural, error)  # noqa: TRY400 - no traceback
+
+    def _take(self, line: bytes) -> None:
+        kind, content = self._kind.event(line)
+        told = self._bookmark.decode(content)
+        if kind == "ERROR":
+            raise (Expired if told.code == HTTPStatus.GONE else Unavailable)(told.message or f"error {told.code}")
+        if kind in ("ADDED", "MODIFIED"):
+            self._audience.changed(self._kind.item(content))
+        elif kind == "DELETED":
+            self._audience.removed(self._kind.item(content))
+        self._version = told.metadata.resource_version or self._version
+
+    def _hear(self) -> None:
+        self.heard = asyncio.get_running_loop().time()
+
+
+__all__ = ["DOCUMENTS", "PODS", "SERVICES", "Audience", "Informer"]

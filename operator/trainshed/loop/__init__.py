@@ -1,0 +1,1 @@
+"""The clockwork: events in, keys round, one worker at a job."""

@@ -1,0 +1,87 @@
+"""Carries out what was decided: many errands at a time, and what came of each into the view."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+from trainshed.api.actions import (
+    Action,
+    CreateConfigMap,
+    CreatePod,
+    CreateService,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Note,
+    Tone,
+)
+from trainshed.api.snapshot import Snapshot
+from trainshed.cluster import Cluster, ClusterError
+from trainshed.cluster.lanes import carefully
+
+from .recorder import Recorder
+from .view import View
+
+#: Reason and message of the Event for an action that went well, and for one that did not; v1's.
+TOLD: dict[type, tuple[str, str, str, str]] = {
+    CreatePod: ("SuccessfulCreatePod", "Created pod: ", "FailedCreatePod", "Error creating: "),
+    CreateService: ("SuccessfulCreateService", "Created service: ", "FailedCreateService", "Error creating: "),
+    DeletePod: ("SuccessfulDeletePod", "Deleted pod: ", "FailedDeletePod", "Error deleting: "),
+    DeleteService: ("SuccessfulDeleteService", "Deleted service: ", "FailedDeleteService", "Error deleting: "),
+}
+CREATES = (CreatePod, CreateService)
+
+
+class Errands:
+    """Runs the actions of one look."""
+
+    def __init__(self, cluster: Cluster, view: View, recorder: Recorder) -> None:
+        self._cluster = cluster
+        self._view = view
+        self._recorder = recorder
+
+    async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ClusterError | None:
+        """Do what can be done; the first error, if there was one. What the pods read is made before the pods."""
+        wanted = tuple(actions)
+        first = self._tasks(snapshot, (action for action in wanted if isinstance(action, CreateConfigMap)))
+        makes = self._tasks(snapshot, (action for action in wanted if isinstance(action, CREATES)))
+        others = (action for action in wanted if not isinstance(action, (CreateConfigMap, *CREATES)))
+        errors = await carefully(first)
+        if not errors:
+            made, gone = await asyncio.gather(carefully(makes), carefully(self._tasks(snapshot, others)))
+            errors = made + gone
+        return errors[0] if errors else None
+
+    def _tasks(self, snapshot: Snapshot, actions: Iterable[Action]) -> list[Callable[[], Awaitable[None]]]:
+        return [partial(self._run, snapshot, action) for action in actions]
+
+    async def _run(self, snapshot: Snapshot, action: Action) -> None:
+        well, done, badly, failed = TOLD.get(type(action), ("", "", "", ""))
+        try:
+            await self._do(snapshot, action)
+        except ClusterError as error:
+            if badly:
+                self._recorder.tell(snapshot.job, Note(Tone.WARNING, badly, f"{failed}{error}"))
+            raise
+        if well and not isinstance(action, (DeleteJob, CreateConfigMap)):
+            self._recorder.tell(snapshot.job, Note(Tone.NORMAL, well, f"{done}{action.name}"))
+
+    async def _do(self, snapshot: Snapshot, action: Action) -> None:
+        namespace, pods, services = snapshot.job.namespace, self._view.pods.store, self._view.services.store
+        match action:
+            case CreatePod(body=body):
+                pods.answered(await self._cluster.create_pod(namespace, body))
+            case CreateService(body=body):
+                services.answered(await self._cluster.create_service(namespace, body))
+            case CreateConfigMap(body=body):
+                await self._cluster.create_config_map(namespace, body)
+            case DeletePod(name=name, uid=uid, grace=grace):
+                pod = await self._cluster.delete_pod(namespace, name, uid, grace)
+                pods.answered(pod) if pod else pods.forgotten(uid)
+            case DeleteService(name=name, uid=uid):
+                service = await self._cluster.delete_service(namespace, name, uid)
+                services.answered(service) if service else services.forgotten(uid)
+            case DeleteJob(uid=uid):
+                await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid)

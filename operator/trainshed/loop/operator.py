@@ -1,0 +1,163 @@
+"""The operator put together: what runs beside what, in which order it starts, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from trainshed.api.framework import Framework
+from trainshed.api.job import Document
+from trainshed.api.status import Status
+from trainshed.cluster.credentials import Credentials
+from trainshed.cluster.gateway import CORE, KUBEFLOW, Gateway
+from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer
+from trainshed.cluster.lanes import Pace
+from trainshed.cluster.wire import Path, Wire
+from trainshed.settings import Settings
+
+from .doors import DEAF, Doors, Pulse
+from .lease import Claim, Elector
+from .metrics import Metrics
+from .queue import Queue
+from .reconcile import Reconciler
+from .recorder import Recorder
+from .view import Key, Record, Store, View
+from .worker import Worker
+
+#: Our pods and Services bear this label; the server sends us no others.
+OURS = "training.kubeflow.org/job-name"
+#: Seconds that looks under way may take to end when we are told to.
+GRACE = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Documents:
+    """Reads the documents of jobs into a store of records."""
+
+    def __init__(self, store: Store[Record], record: Callable[[Document], Record]) -> None:
+        self._store = store
+        self._record = record
+
+    def replaced(self, items: list[Document], version: str) -> None:
+        """These are all jobs of a kind."""
+        self._store.replaced([self._record(item) for item in items], version)
+
+    def changed(self, item: Document) -> None:
+        """A job is new or different."""
+        self._store.changed(self._record(item))
+
+    def removed(self, item: Document) -> None:
+        """A job is gone."""
+        self._store.removed(self._record(item))
+
+
+class Operator:
+    """Everything but kopf, which is the caller's: `wake` is for its events."""
+
+    def __init__(self, settings: Settings, credentials: Credentials, frameworks: tuple[Framework, ...]) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._queue = Queue()
+        self._wire = Wire(credentials, self._metrics.requested)
+        gateway = Gateway(self._wire, Pace(settings.qps, settings.burst))
+        self._view = View(frameworks, settings.site, self._queue.add)
+        self._recorder = Recorder(gateway)
+        self._elector = Elector(gateway, Claim(settings.lease_home, settings.lease_name, settings.identity))
+        reconciler = Reconciler(gateway, self._view, self._recorder, self._metrics)
+        self._worker = Worker(self._queue, reconciler, self._metrics, self._may_act)
+        self._informers = [*(self._jobs(framework) for framework in frameworks), *self._children()]
+        self._pulse = Pulse()
+        self._doors = Doors(self._pulse, self.problem, self._meters)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.lost = asyncio.Event()
+
+    def wake(self, key: Key) -> None:
+        """A job may have changed."""
+        self._queue.add(key)
+
+    def problem(self) -> str:
+        """Why we are not ready, or nothing."""
+        now = asyncio.get_running_loop().time()
+        for informer in self._informers:
+            if not informer.synced.is_set():
+                return f"{informer.plural} have not been listed yet"
+            if now - informer.heard > DEAF:
+                return f"the watch of {informer.plural} has been silent for {now - informer.heard:.0f} s"
+        return ""
+
+    async def start(self) -> None:
+        """Open the doors and set everything going; jobs are looked at once all is listed."""
+        await self._doors.open(self._settings.health, self._settings.metrics)
+        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._pulse.run, self._recorder.run, self._work]
+        runs += [informer.run for informer in self._informers]
+        runs += [self._lead] if self._settings.leader_elect else []
+        self._tasks = [asyncio.create_task(run()) for run in runs]
+
+    async def stop(self) -> None:
+        """End in good order: no new looks, those under way finished, everything told, the Lease released."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._queue.close()
+        await self._worker.finish(GRACE)
+        try:
+            async with asyncio.timeout(2):
+                await self._recorder.flush()
+        except TimeoutError:
+            log.warning("some events were not written in time")
+        await self._elector.release()
+        await self._doors.close()
+        await self._wire.close()
+
+    async def _work(self) -> None:
+        for informer in self._informers:
+            await informer.synced.wait()
+        gc.collect()
+        gc.freeze()  # what is known by now stays: looking through it for garbage again and again makes the loop late
+        if self._settings.leader_elect:
+            await self._elector.elected.wait()
+        log.info("ready: %d jobs, %d pods", len(self._view.keys()), len(self._view.pods.store.items))
+        for key in self._view.keys():
+            self._queue.add(key)
+        await self._worker.run()
+
+    async def _lead(self) -> None:
+        await self._elector.run()
+        self.lost.set()
+
+    def _may_act(self) -> bool:
+        return not self._settings.leader_elect or self._elector.holds()
+
+    def _jobs(self, framework: Framework) -> Informer[Document]:
+        path = Path(KUBEFLOW, framework.plural, self._settings.namespace)
+        store = self._view.jobs[framework.kind]
+        audience: Audience[Document] = Documents(store, lambda document: self._view.record(document, framework))
+        return Informer(self._wire, path, DOCUMENTS, audience)
+
+    def _children(self) -> tuple[Informer[Any], ...]:
+        namespace = self._settings.namespace
+        pods = Informer(self._wire, Path(CORE, "pods", namespace), PODS, self._view.pods.store, OURS)
+        services = Informer(self._wire, Path(CORE, "services", namespace), SERVICES, self._view.services.store, OURS)
+        return pods, services
+
+    def _meters(self) -> bytes:
+        self._metrics.waiting.set(len(self._queue))
+        self._metrics.lag.set(self._pulse.lag)
+        states = Counter(
+            (self._view.label(kind), _state(record.status))
+            for kind, store in self._view.jobs.items()
+            for record in store.items.values()
+        )
+        self._metrics.jobs.clear()
+        for (framework, state), count in states.items():
+            self._metrics.jobs.labels(framework, state).set(count)
+        return self._metrics.text()
+
+
+def _state(status: Status) -> str:
+    return str(status.conditions[-1].type) if status.conditions else "New"

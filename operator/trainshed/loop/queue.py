@@ -1,0 +1,97 @@
+"""Whose turn it is: each job once, one worker at a job, namespaces in turn, and those who failed a little later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from .view import Key
+
+#: Seconds between two looks at the same job, so that a storm of events costs few looks.
+PAUSE = 0.02
+
+
+class Queue:
+    """`ready` wait for a worker, `held` are with one, `again` were asked for meanwhile, `later` have a timer."""
+
+    def __init__(self) -> None:
+        self._ready: OrderedDict[str, deque[Key]] = OrderedDict()
+        self._waiting: set[Key] = set()
+        self._held: set[Key] = set()
+        self._again: set[Key] = set()
+        self._later: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+        self._some = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, key: Key) -> None:
+        """The job may have something new."""
+        if key in self._held:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.setdefault(key.namespace, deque()).append(key)
+            self._some.set()
+
+    def add_later(self, key: Key, seconds: float) -> None:
+        """Look at the job in so many seconds; of several times the earliest counts."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        known = self._later.get(key)
+        if known and known.when() <= loop.time() + seconds:
+            return
+        if known:
+            known.cancel()
+        self._later[key] = loop.call_later(seconds, self._due, key)
+
+    async def take(self) -> Key:
+        """The next job whose turn it is; nobody else gets it before `done`."""
+        while not self._ready:
+            self._some.clear()
+            await self._some.wait()
+        namespace, keys = self._ready.popitem(last=False)
+        key = keys.popleft()
+        if keys:
+            self._ready[namespace] = keys
+        self._waiting.discard(key)
+        self._held.add(key)
+        return key
+
+    def done(self, key: Key) -> None:
+        """The look is over. What was asked for meanwhile follows after a short pause."""
+        asyncio.get_running_loop().call_later(PAUSE, self._release, key)
+
+    def failed(self, key: Key, first: float, longest: float) -> float:
+        """Look again after so many seconds, `first` to begin with and doubled with each failure; returns how many."""
+        seconds = min(first * 2 ** self._failures.get(key, 0), longest)
+        self._failures[key] = min(self._failures.get(key, 0) + 1, 30)
+        self.add_later(key, seconds)
+        return seconds
+
+    def went_well(self, key: Key) -> None:
+        """The next failure is the first again."""
+        self._failures.pop(key, None)
+
+    def close(self) -> None:
+        """Forget all timers."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
+
+    def _release(self, key: Key) -> None:
+        self._held.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _due(self, key: Key) -> None:
+        self._later.pop(key, None)
+        self.add(key)
+
+
+Wake = Callable[[Key], None]

@@ -1,0 +1,133 @@
+"""One look at one job: see, think, remember, tell, do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from trainshed.api import write
+from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService, Plan
+from trainshed.api.snapshot import Snapshot, Trouble
+from trainshed.api.status import Status
+from trainshed.cluster import Cluster, ClusterError, Conflict, Denied, Invalid, Missing, NameTaken
+from trainshed.plan import plan
+
+from .errands import Errands
+from .metrics import Metrics
+from .patience import Patience
+from .recorder import Recorder
+from .view import Key, View
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a look: when to look again, a line for the log, and the error that calls for patience."""
+
+    look_again: datetime | None = None
+    told: str = ""
+    error: ClusterError | None = None
+
+
+class Reconciler:
+    """Looks at jobs, one look at a job at a time.
+
+    Whoever dies in here loses nothing: what cannot be told again by looking is stored before anybody acts on it, and
+    an action left undone is planned again at the next look.
+    """
+
+    def __init__(self, cluster: Cluster, view: View, recorder: Recorder, metrics: Metrics) -> None:
+        self._cluster = cluster
+        self._view = view
+        self._recorder = recorder
+        self._metrics = metrics
+        self._errands = Errands(cluster, view, recorder)
+        self._patience = Patience()
+
+    async def look(self, key: Key, now: datetime) -> Outcome:
+        """See the job as it is, decide, and carry the decision out."""
+        snapshot = self._view.snapshot(key, now)
+        if snapshot is None:
+            self._patience.forget(key)
+            return Outcome()
+        decision = plan(snapshot)
+        try:
+            return await self._carry_out(key, snapshot, decision)
+        except Missing:
+            self._view.forget(key)
+            return Outcome(told="it is gone")
+        except Conflict:
+            return await self._read_again(key, snapshot)
+        except ClusterError as error:
+            return Outcome(decision.look_again, error=error)
+
+    async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan) -> Outcome:
+        later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
+        if later or decision.status == snapshot.status:
+            await self._prove(snapshot, decision)
+        else:
+            await self._remember(key, snapshot, decision.status)
+        for note in decision.notes:
+            self._recorder.tell(snapshot.job, note)
+        error = await self._errands.run(snapshot, decision.actions)
+        await self._explain(key, snapshot, error)
+        times = [time for time in (later, decision.look_again) if time]
+        return Outcome(min(times, default=None), _line(snapshot.status, decision), error)
+
+    async def _remember(self, key: Key, snapshot: Snapshot, status: Status) -> None:
+        """Store the status in the place of the one that was read; somebody else's change in between is a Conflict."""
+        job = snapshot.job
+        patch = write.patch(job, snapshot.status, status)
+        document = await self._cluster.store_status(snapshot.framework, job.namespace, job.name, patch)
+        self._view.stored(key, document)
+        self._metrics.stored(snapshot, status)
+
+    async def _prove(self, snapshot: Snapshot, decision: Plan) -> None:
+        """Before anything is made: is this very job still there, and does it still ask for the same?"""
+        job = snapshot.job
+        if not any(isinstance(action, (CreatePod, CreateService, CreateConfigMap)) for action in decision.actions):
+            return
+        document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
+        if document is None:
+            raise Missing(f"{job.kind} {job.namespace}/{job.name}")
+        there = self._view.record(document, snapshot.framework).job
+        if (there.uid, there.generation, there.deleting) != (job.uid, job.generation, job.deleting):
+            raise Conflict("the job is another than we knew")
+
+    async def _explain(self, key: Key, snapshot: Snapshot, error: ClusterError | None) -> None:
+        """Let the status say why pods cannot be made, or that they can; an unknown outcome says neither."""
+        refused = isinstance(error, (Denied, Invalid, NameTaken))
+        if error and not refused:
+            return
+        news = self._view.trouble(key, Trouble(error.reason, str(error)) if error else None)
+        fresh = self._view.snapshot(key, snapshot.now) if news else None
+        if fresh is None:
+            return
+        status = plan(fresh).status
+        if status != fresh.status and not status.must_precede(fresh.status):
+            await self._remember(key, fresh, status)
+
+    async def _read_again(self, key: Key, snapshot: Snapshot) -> Outcome:
+        """Somebody was faster: take in what the server has now, then look again at once."""
+        job = snapshot.job
+        try:
+            document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
+        except ClusterError as error:
+            return Outcome(error=error)
+        if document is None or self._view.record(document, snapshot.framework).uid != job.uid:
+            self._view.forget(key)
+        if document is not None:
+            self._view.stored(key, document)
+        return Outcome(look_again=snapshot.now)
+
+
+def _line(before: Status, decision: Plan) -> str:
+    """What a look has changed, in a line; nothing if it was of no consequence."""
+    known = {(condition.type, condition.true) for condition in before.conditions}
+    news = [
+        f"{condition.type}={condition.true}"
+        for condition in decision.status.conditions
+        if (condition.type, condition.true) not in known
+    ]
+    kinds = [type(action).__name__ for action in decision.actions]
+    news += [f"{kind}×{kinds.count(kind)}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(news)

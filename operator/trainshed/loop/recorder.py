@@ -1,0 +1,179 @@
+"""Tells users what happened, as Kubernetes Events: gathered, bounded, and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from trainshed.api.actions import Note
+from trainshed.api.job import Job
+from trainshed.cluster import Cluster, ClusterError, Missing
+
+#: Seconds in which notes of one reason on one job are gathered into one Event.
+GATHER = 1.0
+#: Seconds within which the same words again only raise the count of their Event.
+SAME = 600.0
+#: So many Events a job may have at once; after that one more every so many seconds. client-go's figures.
+BURST, EVERY = 25, 300.0
+#: An Event's message has so many bytes at the most (the API server's limit), and we remember so many notes in all.
+LONGEST, REMEMBERED = 1024, 20_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Told:
+    """An Event that exists."""
+
+    name: str
+    count: int
+    at: float
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """How many Events a job may still have."""
+
+    left: float = BURST
+    at: float = field(default_factory=time.monotonic)
+
+    def take(self) -> bool:
+        """Whether there may be one more."""
+        now = time.monotonic()
+        self.left = min(BURST, self.left + (now - self.at) / EVERY)
+        self.at = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class Recorder:
+    """Takes notes at once and writes Events when there is time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._gathered: dict[tuple[str, Note], list[str]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
+        self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
+        self._some = asyncio.Event()
+
+    def tell(self, job: Job, note: Note) -> None:
+        """Note something about a job; a note with a key that was noted before is dropped."""
+        if note.key:
+            if (job.uid, note.key) in self._told:
+                return
+            self._remember((job.uid, note.key), _Told("", 1, time.monotonic()))
+        head, colon, last = note.message.rpartition(": ")
+        listed = colon and note.message.startswith(("Created ", "Deleted "))
+        group = Note(note.tone, note.reason, head if listed else note.message)
+        self._gathered.setdefault((job.uid, group), []).append(last if listed else "")
+        self._jobs[job.uid] = job
+        self._some.set()
+
+    async def run(self) -> None:
+        """Write Events for ever."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(GATHER)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what was noted so far."""
+        self._some.clear()
+        gathered, self._gathered = self._gathered, {}
+        jobs, self._jobs = self._jobs, {}
+        await asyncio.gather(*(self._write(jobs[uid], note, names) for (uid, note), names in gathered.items()))
+
+    async def _write(self, job: Job, note: Note, names: list[str]) -> None:
+        message = _message(note, names)
+        key = (job.uid, f"{note.reason}\n{message}")
+        try:
+            if not await self._again(job, key):
+                await self._new(job, note, message, key)
+        except ClusterError as error:
+            log.debug("no event on %s %s/%s: %s", job.kind, job.namespace, job.name, error)
+
+    async def _again(self, job: Job, key: tuple[str, str]) -> bool:
+        known = self._told.get(key)
+        if known is None or time.monotonic() - known.at > SAME:
+            return False
+        known.count += 1
+        try:
+            patch = {"count": known.count, "lastTimestamp": _now()}
+            await self._cluster.update_event(job.namespace, known.name, patch)
+        except Missing:
+            return False
+        return True
+
+    async def _new(self, job: Job, note: Note, message: str, key: tuple[str, str]) -> None:
+        if not self._allowance(job.uid).take():
+            return
+        body = _event(job, note, message)
+        self._remember(key, _Told(body["metadata"]["name"], 1, time.monotonic()))
+        await self._cluster.create_event(job.namespace, body)
+
+    def _allowance(self, uid: str) -> _Allowance:
+        found = self._allowances.pop(uid, None) or _Allowance()
+        self._allowances[uid] = found
+        if len(self._allowances) > REMEMBERED:
+            self._allowances.popitem(last=False)
+        return found
+
+    def _remember(self, key: tuple[str, str], told: _Told) -> None:
+        self._told[key] = told
+        if len(self._told) > REMEMBERED:
+            self._told.popitem(last=False)
+
+
+def _message(note: Note, names: list[str]) -> str:
+    listed = [name for name in names if name]
+    if not listed:
+        return _cut(note.message)
+    whole = f"{note.message}: {', '.join(listed)}"
+    return (
+        whole if len(whole.encode()) <= LONGEST else _cut(f"{note.message}: {len(listed)} in all, {', '.join(listed)}")
+    )
+
+
+def _cut(text: str) -> str:
+    content = text.encode()
+    return text if len(content) <= LONGEST else content[: LONGEST - 4].decode(errors="ignore") + " ..."
+
+
+def _event(job: Job, note: Note, message: str) -> dict[str, Any]:
+    digest = hashlib.sha256(f"{job.uid}{note.reason}{message}{time.time_ns()}".encode()).hexdigest()[:16]
+    component = f"{job.kind.lower()}-controller"
+    now = _now()
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{job.name}.{digest}", "namespace": job.namespace},
+        "involvedObject": {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": job.kind,
+            "namespace": job.namespace,
+            "name": job.name,
+            "uid": job.uid,
+            "resourceVersion": job.version,
+        },
+        "type": str(note.tone),
+        "reason": note.reason,
+        "message": message,
+        "source": {"component": component},
+        "reportingComponent": component,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,76 @@
+"""The wheel: takes jobs from the queue, one task for each, and lets no error stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken
+
+from .metrics import Metrics
+from .queue import Queue
+from .reconcile import Outcome, Reconciler
+from .view import Key
+
+#: So many jobs are looked at at once; what bounds the requests are the lanes.
+MOST = 2000
+#: Seconds until the next try, the first and the longest: after a no of the API server, and after any other error.
+AFTER_NO, AFTER_ERROR = (1.0, 30.0), (0.1, 30.0)
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Runs looks while `may_act` says that we are the one to act."""
+
+    def __init__(self, queue: Queue, reconciler: Reconciler, metrics: Metrics, may_act: Callable[[], bool]) -> None:
+        self._queue = queue
+        self._reconciler = reconciler
+        self._metrics = metrics
+        self._may_act = may_act
+        self._room = asyncio.Semaphore(MOST)
+        self._looks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Take keys for ever."""
+        while True:
+            await self._room.acquire()
+            key = await self._queue.take()
+            look = asyncio.create_task(self._look(key), name=str(key))
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+
+    async def finish(self, seconds: float) -> None:
+        """Give the looks under way so long to end."""
+        if self._looks:
+            await asyncio.wait(self._looks, timeout=seconds)
+
+    async def _look(self, key: Key) -> None:
+        began = asyncio.get_running_loop().time()
+        try:
+            if self._may_act():
+                self._settle(key, await self._reconciler.look(key, datetime.now(UTC)))
+        except Exception:  # the one place where any error ends: the wheel must turn
+            log.exception("%s: an error in trainshed itself; please report it", key)
+            self._queue.failed(key, *AFTER_ERROR)
+        finally:
+            self._metrics.looked(asyncio.get_running_loop().time() - began)
+            self._queue.done(key)
+            self._room.release()
+
+    def _settle(self, key: Key, outcome: Outcome) -> None:
+        if outcome.told:
+            log.info("%s: %s", key, outcome.told)
+        if outcome.error is None:
+            self._queue.went_well(key)
+        else:
+            seconds = self._queue.failed(key, *_patience(outcome.error))
+            log.warning("%s: %s: %s; again in %.1f s", key, outcome.error.reason, outcome.error, seconds)
+        if outcome.look_again:
+            self._queue.add_later(key, (outcome.look_again - datetime.now(UTC)).total_seconds())
+
+
+def _patience(error: ClusterError) -> tuple[float, float]:
+    return AFTER_NO if isinstance(error, (Denied, Invalid, NameTaken)) else AFTER_ERROR

@@ -1,0 +1,68 @@
+"""The few knobs of the operator, each with its reason; every one is a flag and an environment variable."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainshed.api.job import CleanPodPolicy
+from trainshed.api.site import Site
+
+#: Where Kubernetes tells a pod its namespace.
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator was started with. Rates are requests a second, addresses `host:port`."""
+
+    #: The one namespace to look after; nothing means all of them.
+    namespace: str = ""
+    #: The kinds to run, so that another operator may run the others; nothing means all that we know.
+    kinds: tuple[str, ...] = ()
+    #: Credentials outside of a cluster.
+    kubeconfig: str = ""
+    context: str = ""
+    #: One replica acts at a time; off for a single operator that may not wait for a Lease.
+    leader_elect: bool = True
+    lease_name: str = "trainshed"
+    lease_namespace: str = ""
+    #: Probes and meters; an empty address closes the door.
+    health: str = ":8081"
+    metrics: str = ":8080"
+    #: v1's limits on requests, for whoever must protect a small API server. 0 leaves it to the server.
+    qps: float = 0
+    burst: int = 30
+    #: What follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN.
+    cluster_domain: str = ""
+    #: Which pods go when a job does not say; v1 keeps them all.
+    clean_pods: str = "None"
+    #: v1's init container on PyTorch workers, for images that do not wait for their master by themselves.
+    init_image: str = ""
+    init_tries: int = 100
+    #: How much the log tells.
+    log_level: str = "info"
+
+    @property
+    def site(self) -> Site:
+        """The part of it that shapes jobs."""
+        return Site(
+            cluster_domain=self.cluster_domain,
+            clean_pods=CleanPodPolicy(self.clean_pods),
+            init_image=self.init_image,
+            init_tries=self.init_tries,
+        )
+
+    @property
+    def identity(self) -> str:
+        """Who we are among our replicas."""
+        return f"{socket.gethostname()}_{os.getpid()}"
+
+    @property
+    def lease_home(self) -> str:
+        """The namespace of the Lease: as told, or our own."""
+        if self.lease_namespace:
+            return self.lease_namespace
+        return NAMESPACE_FILE.read_text(encoding="utf-8").strip() if NAMESPACE_FILE.exists() else "default"
