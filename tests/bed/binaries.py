@@ -1,0 +1,98 @@
+"""The programs of the cluster, built from their Go modules at pinned versions and kept in the cache by version."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from .places import HERE, cache
+from .steps import StepFailed, run, step
+
+KUBERNETES = "v1.37.1"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Programs of one module: their packages, what is built in, and about how many minutes all take on two cores."""
+
+    module: str
+    packages: dict[str, str]
+    minutes: int
+    flags: tuple[str, ...] = ()
+    linker: str = "-s -w"
+
+
+def _kubernetes(*names: str) -> dict[str, str]:
+    return {name: f"k8s.io/kubernetes/cmd/{name}" for name in names}
+
+
+_STAMP = "k8s.io/component-base/version.git"
+GROUPS = {
+    "etcd": Group("go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}, 1),
+    "kube": Group(
+        "k8s.io/kubernetes",
+        _kubernetes(
+            "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"
+        ),
+        14,
+        linker=f"-s -w -X {_STAMP}Version={KUBERNETES} -X {_STAMP}Major=1 -X {_STAMP}Minor=37",
+    ),
+    "containerd": Group(
+        "github.com/containerd/containerd/v2",
+        {
+            name: f"github.com/containerd/containerd/v2/cmd/{name}"
+            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        },
+        4,
+        flags=("-tags", "no_btrfs no_devmapper no_zfs no_aufs"),
+    ),
+    "coredns": Group("github.com/coredns/coredns", {"coredns": "github.com/coredns/coredns"}, 3),
+    "kind": Group("sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, 1),
+}
+
+
+def binary(group: str, name: str) -> Path:
+    """The path of a program, which is built first if it is not there."""
+    path = folder(group) / name
+    if not path.exists():
+        _build(group, name, path)
+    return path
+
+
+def folder(group: str) -> Path:
+    """Where a group's programs of this version are."""
+    pinned = (HERE / "tools" / group / "go.mod").read_text()
+    found = re.search(rf"^(?:require )?\s*{re.escape(GROUPS[group].module)} (v\S+)", pinned, re.MULTILINE)
+    if not found:
+        raise StepFailed(f"tools/{group}/go.mod does not pin {GROUPS[group].module}")
+    path = cache() / "bin" / f"{group}-{found[1]}"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _build(group: str, name: str, path: Path) -> None:
+    if not shutil.which("go"):
+        raise StepFailed("Go is needed to build the cluster's programs, and is not on the PATH.")
+    spec = GROUPS[group]
+    log = cache() / "logs" / f"build-{name}.log"
+    command = ["nice", "go", "build", "-trimpath", *spec.flags, "-ldflags", spec.linker]
+    fresh = path.with_suffix(".new")
+    with step(f"building {name} (once; {group} takes about {spec.minutes} min on two cores)"):
+        run(
+            [*command, "-o", fresh, spec.packages[name]],
+            log,
+            hint="make cluster again: finished parts are kept; is the Go module proxy reachable?",
+            cwd=HERE / "tools" / group,
+            env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"},
+        )
+        fresh.rename(path)
+
+
+def everything() -> None:
+    """Build whatever is missing."""
+    for group in ("etcd", "kube", "containerd", "coredns"):
+        for name in GROUPS[group].packages:
+            binary(group, name)

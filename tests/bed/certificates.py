@@ -1,0 +1,72 @@
+"""A certificate authority of the cluster's own, and what it signs: made by openssl, good for a year."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from .steps import run
+
+DAYS = "365"
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Signs for one cluster; everything lies in `folder`."""
+
+    folder: Path
+
+    @property
+    def certificate(self) -> Path:
+        """The authority's own certificate."""
+        return self.folder / "ca.crt"
+
+    def make(self) -> None:
+        """Make the authority and the key that signs service accounts, unless they are there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.certificate.exists():
+            return
+        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "ca.key")
+        subject = ("-subj", "/CN=trainshed-bed", "-days", DAYS)
+        self._openssl("req", "-x509", "-new", "-key", "ca.key", *subject, "-out", "ca.crt")
+        self._openssl("genrsa", "-out", "sa.key", "2048")
+        self._openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
+
+    def sign(self, name: str, user: str, groups: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> None:
+        """Make NAME.crt and NAME.key for a user in groups; `hosts` are the names and addresses that it serves."""
+        if (self.folder / f"{name}.crt").exists():
+            return
+        subject = "".join(f"/O={group}" for group in groups) + f"/CN={user}"
+        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
+        self._openssl("req", "-new", "-key", f"{name}.key", "-subj", subject, "-out", f"{name}.csr")
+        names = ",".join(f"IP:{host}" if host[0].isdigit() else f"DNS:{host}" for host in hosts)
+        extension = self.folder / f"{name}.ext"
+        extension.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
+        signer = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", DAYS)
+        self._openssl("x509", "-req", "-in", f"{name}.csr", *signer, "-extfile", extension.name, "-out", f"{name}.crt")
+
+    def kubeconfig(self, name: str, server: str) -> Path:
+        """A kubeconfig for a user that was signed."""
+        path = self.folder / f"{name}.kubeconfig"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "bed",
+            "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": name}}],
+            "clusters": [{"name": "bed", "cluster": {"server": server, "certificate-authority": str(self.certificate)}}],
+            "users": [{"name": name, "user": self._user(name)}],
+        }
+        path.write_text(yaml.safe_dump(config))
+        path.chmod(0o600)
+        return path
+
+    def _user(self, name: str) -> dict[str, str]:
+        return {
+            "client-certificate": str(self.folder / f"{name}.crt"),
+            "client-key": str(self.folder / f"{name}.key"),
+        }
+
+    def _openssl(self, *words: str) -> None:
+        run(["openssl", *words], self.folder / "openssl.log", cwd=self.folder)

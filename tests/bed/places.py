@@ -1,0 +1,25 @@
+"""Where the bed keeps things: what can be made again in a cache, what runs in a state folder; neither in the checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def cache() -> Path:
+    """Binaries, packages and image layers, by version or content."""
+    return _folder("TRAINSHED_CACHE", ".cache/trainshed")
+
+
+def state() -> Path:
+    """Process ids, certificates, logs and the kubeconfig of the cluster that is up."""
+    return _folder("TRAINSHED_STATE", ".local/state/trainshed")
+
+
+def _folder(variable: str, usual: str) -> Path:
+    path = Path(os.environ.get(variable) or Path.home() / usual)
+    path.mkdir(parents=True, exist_ok=True)
+    return path

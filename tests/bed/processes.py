@@ -1,0 +1,109 @@
+"""Programs that run in the background, known by a pid file, each with its log."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .steps import TAIL, StepFailed
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Process:
+    """A program `name`; its pid and log are files in `folder`. A pid counts only with its start time: pids come again."""
+
+    name: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """Where it writes."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / f"{self.name}.pid"
+
+    def start(self, command: Sequence[str | Path], *, tied: bool = False, env: dict[str, str] | None = None) -> None:
+        """Start it unless it runs; `tied` ends it with this very process, whatever that dies of."""
+        if self.pid:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            child = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | (env or {}),
+                start_new_session=not tied,
+                preexec_fn=_die_with_parent if tied else None,  # noqa: PLW1509 - no threads of ours hold locks here
+            )
+        self._file.write_text(f"{child.pid} {_born(child.pid)}")
+
+    @property
+    def pid(self) -> int:
+        """Its process id, 0 if it does not run."""
+        try:
+            pid, born = self._file.read_text().split()
+        except (OSError, ValueError):
+            return 0
+        return int(pid) if _born(int(pid)) == born else 0
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, patience: float = 10) -> None:
+        """End it, by force once patience is at an end; it is gone when this returns."""
+        for with_what, seconds in ((how, patience), (signal.SIGKILL, 5.0)):
+            pid = self.pid
+            if not pid:
+                break
+            os.kill(pid, with_what)
+            _wait(lambda: not self.pid, seconds)
+        self._file.unlink(missing_ok=True)
+
+    def wait(self, ready: Callable[[], bool], seconds: float, hint: str = "") -> None:
+        """Return once it is ready; raises StepFailed if it ends before, or takes too long."""
+        if _wait(lambda: ready() or not self.pid, seconds) and self.pid:
+            return
+        what = "was not ready in time" if self.pid else "has ended"
+        tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL:])
+        raise StepFailed(f"{self.name} {what}.\nLog: {self.log}\n{tail}" + (f"\nTry: {hint}" if hint else ""))
+
+
+def _wait(question: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _born(pid: int) -> str:
+    """When a process began, in clock ticks since boot; nothing if there is none, or only its shell waiting to be read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    if fields[0] == "Z":
+        _reap(pid)
+        return ""
+    return fields[19]
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,7 @@
+"""What a test of the whole operator needs: a hand on the API server, pods whose lives it plays, and the operator itself."""
+
+from .hand import Hand, Refused
+from .operator import Operator
+from .stage import Stage
+
+__all__ = ["Hand", "Operator", "Refused", "Stage"]
