@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bed.binaries import binary
 from bed.control_plane import ControlPlane
 from rig import Hand, Operator, Stage
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server with its controllers (garbage collection, quota, namespaces) and our CRDs."""
     with ControlPlane(tmp_path_factory.mktemp("control-plane"), controllers=True) as plane:
-        kubectl = ["kubectl", "--kubeconfig", str(plane.kubeconfig)]
+        kubectl = [str(binary("kube", "kubectl")), "--kubeconfig", str(plane.kubeconfig)]
         subprocess.run([*kubectl, "apply", "-f", str(ROOT / "crds")], check=True, capture_output=True)
         names = ["crd/tfjobs.kubeflow.org", "crd/pytorchjobs.kubeflow.org"]
         subprocess.run([*kubectl, "wait", "--for=condition=Established", *names], check=True, capture_output=True)

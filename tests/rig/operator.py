@@ -25,7 +25,10 @@ class Operator:
     def start(self, *, wait: bool = True) -> Operator:
         """Start it, and wait until it says that it is ready."""
         command = [sys.executable, "-m", "trainshed", "operator", "--kubeconfig", str(self.kubeconfig)]
-        doors = [f"--health-probe-bind-address=127.0.0.1:{self.health}", f"--metrics-bind-address=127.0.0.1:{self.metrics}"]
+        doors = [
+            f"--health-probe-bind-address=127.0.0.1:{self.health}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics}",
+        ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *doors, *self._flags], stdout=log, stderr=log, env=os.environ | {"PYTHONUNBUFFERED": "1"}

@@ -64,7 +64,9 @@ class Stage:
 
     def evict(self, name: str) -> None:
         """The node's kubelet throws a pod off."""
-        self.hand.set_pod_status(name, {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."})
+        self.hand.set_pod_status(
+            name, {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
+        )
 
     def _container(self, name: str) -> str:
         pod = self.hand.pod(name)

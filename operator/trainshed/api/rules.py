@@ -70,8 +70,7 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
             f"size(self.metadata.name) <= {fits}",
             "metadata.name: Invalid value: too long: the names of its replicas would exceed 63 characters",
             lambda claim: len(claim.name) <= fitting(claim),
-            f"'metadata.name: Invalid value: too long: with these replicas no more than ' + string({fits}) + "
-            "' characters fit, as <name>-<replica type>-<index> must not exceed 63'",
+            f"[{fits}].map(longest, {_numerals(framework)}[longest - {_least(framework)}])[0]",
         ),
         Rule(
             f"{field}.all(r, r{case} in {known})",
@@ -155,6 +154,20 @@ def _pytorch(field: str) -> tuple[Rule, ...]:
             lambda claim: not _nproc_twice(claim),
         ),
     )
+
+
+def _least(framework: Framework) -> int:
+    """The fewest characters that any job of this kind may have in its name."""
+    return LONGEST_NAME - 2 - max(map(len, framework.roles)) - len(str(MOST_REPLICAS - 1))
+
+
+def _numerals(framework: Framework) -> list[str]:
+    """The message for each length that may be the longest: CEL takes a number made text for one without end."""
+    told = (
+        "metadata.name: Invalid value: too long: no more than {} characters fit with these replicas, because"
+        " <name>-<replica type>-<index> must not exceed 63"
+    )
+    return [told.format(length) for length in range(_least(framework), LONGEST_NAME)]
 
 
 def _is_dns_label(name: str) -> bool:

@@ -24,6 +24,15 @@ KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 MAKES = (CreateConfigMap, CreateService, CreatePod)
 
 
+class Plain(yaml.SafeDumper):
+    """Writes a value out again wherever it stands, as kubectl does."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Every value is written out."""
+        del data
+        return True
+
+
 @click.command()
 @click.option("-f", "--filename", "file", type=click.File("r"), required=True, help="A file of jobs; - is the input.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="For jobs that do not name one.")
@@ -42,7 +51,7 @@ def render(file: TextIO, namespace: str) -> None:
         for problem in problems:
             click.echo(f"{document['kind']} {document['metadata'].get('name')}: {problem}", err=True)
         if objects:
-            yaml.safe_dump_all(objects, sys.stdout, sort_keys=False, explicit_start=True, width=1_000_000)
+            yaml.dump_all(objects, sys.stdout, Dumper=Plain, sort_keys=False, explicit_start=True, width=1_000_000)
         sound = sound and not problems
     sys.exit(0 if sound else 1)
 

@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -39,43 +39,40 @@ class Audience(Protocol[T]):
         """This one is gone."""
 
 
-class Kind(Generic[T]):
-    """How to take a page or a line of a watch apart, for one kind of object."""
-
-    def __init__(self, item: type, convert: Callable[..., T]) -> None:
-        class Page(msgspec.Struct):
-            metadata: ListMeta
-            items: list[item]  # type: ignore[valid-type]
-
-        class Event(msgspec.Struct):
-            type: str
-            object: msgspec.Raw
-
-        self._page = msgspec.json.Decoder(Page)
-        self._event = msgspec.json.Decoder(Event)
-        self._item: msgspec.json.Decoder[object] = msgspec.json.Decoder(item)
-        self._convert = convert
-
-    def page(self, content: bytes) -> tuple[list[T], str, str]:
-        """The objects of a page, the version of the list, and where it goes on."""
-        found = self._page.decode(content)
-        return [self._convert(item) for item in found.items], found.metadata.version, found.metadata.go_on or ""
-
-    def event(self, line: bytes) -> tuple[str, msgspec.Raw]:
-        """The type of a watch event and its object, still closed."""
-        found = self._event.decode(line)
-        return found.type, found.object
-
-    def item(self, content: msgspec.Raw) -> T:
-        """An object of this kind."""
-        return self._convert(self._item.decode(content))
-
-
 class ListMeta(msgspec.Struct):
     """The metadata of a list."""
 
     version: str = msgspec.field(name="resourceVersion", default="")
     go_on: str | None = msgspec.field(name="continue", default=None)
+
+
+class Page(msgspec.Struct):
+    """A page of a list, its items still closed."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw]
+
+
+class Event(msgspec.Struct):
+    """A line of a watch, its object still closed."""
+
+    type: str
+    object: msgspec.Raw
+
+
+PAGES, EVENTS = msgspec.json.Decoder(Page), msgspec.json.Decoder(Event)
+
+
+class Kind(Generic[T]):
+    """How to take an object of one kind out of its bytes."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
+        self._decode = decoder.decode
+        self._convert = convert
+
+    def item(self, content: msgspec.Raw | bytes) -> T:
+        """An object of this kind."""
+        return self._convert(self._decode(content))
 
 
 class Bookmark(msgspec.Struct):
@@ -86,9 +83,9 @@ class Bookmark(msgspec.Struct):
     message: str | None = None
 
 
-PODS: Kind[Pod] = Kind(PodObject, pod)
-SERVICES: Kind[Service] = Kind(ServiceObject, service)
-DOCUMENTS: Kind[Document] = Kind(dict, lambda found: found)
+PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
+SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
+DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
 
 
 class Informer(Generic[T]):
@@ -133,13 +130,14 @@ class Informer(Generic[T]):
         go_on = ""
         while True:
             query = {"limit": str(PAGE), **self._selector, **({"continue": go_on} if go_on else {})}
-            page, version, go_on = self._kind.page(await self._wire.call("GET", self._path, query=query))
-            items.extend(page)
+            page = PAGES.decode(await self._wire.call("GET", self._path, query=query))
+            items.extend(self._kind.item(item) for item in page.items)
             self._hear()
+            go_on = page.metadata.go_on or ""
             if not go_on:
                 break
-        self._audience.replaced(items, version)
-        self._version = version
+        self._version = page.metadata.version
+        self._audience.replaced(items, self._version)
         self.synced.set()
 
     async def _watch(self) -> None:
@@ -154,14 +152,14 @@ class Informer(Generic[T]):
                 log.error("watch %s: passed over an event: %s", self.plural, error)  # noqa: TRY400 - no traceback
 
     def _take(self, line: bytes) -> None:
-        kind, content = self._kind.event(line)
-        told = self._bookmark.decode(content)
-        if kind == "ERROR":
+        event = EVENTS.decode(line)
+        told = self._bookmark.decode(event.object)
+        if event.type == "ERROR":
             raise (Expired if told.code == HTTPStatus.GONE else Unavailable)(told.message or f"error {told.code}")
-        if kind in ("ADDED", "MODIFIED"):
-            self._audience.changed(self._kind.item(content))
-        elif kind == "DELETED":
-            self._audience.removed(self._kind.item(content))
+        if event.type in ("ADDED", "MODIFIED"):
+            self._audience.changed(self._kind.item(event.object))
+        elif event.type == "DELETED":
+            self._audience.removed(self._kind.item(event.object))
         self._version = told.metadata.resource_version or self._version
 
     def _hear(self) -> None:

@@ -71,7 +71,7 @@ class Reconciler:
         error = await self._errands.run(snapshot, decision.actions)
         await self._explain(key, snapshot, error)
         times = [time for time in (later, decision.look_again) if time]
-        return Outcome(min(times, default=None), _line(snapshot.status, decision), error)
+        return Outcome(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
 
     async def _remember(self, key: Key, snapshot: Snapshot, status: Status) -> None:
         """Store the status in the place of the one that was read; somebody else's change in between is a Conflict."""
@@ -120,13 +120,13 @@ class Reconciler:
         return Outcome(look_again=snapshot.now)
 
 
-def _line(before: Status, decision: Plan) -> str:
+def _line(before: Status, decision: Plan, *, stored: bool) -> str:
     """What a look has changed, in a line; nothing if it was of no consequence."""
     known = {(condition.type, condition.true) for condition in before.conditions}
     news = [
         f"{condition.type}={condition.true}"
         for condition in decision.status.conditions
-        if (condition.type, condition.true) not in known
+        if stored and (condition.type, condition.true) not in known
     ]
     kinds = [type(action).__name__ for action in decision.actions]
     news += [f"{kind}×{kinds.count(kind)}" for kind in dict.fromkeys(kinds)]

@@ -1,0 +1,167 @@
+"""The CustomResourceDefinition of a kind: from the models of its spec, its rules, and the pod template's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import template
+from .framework import Framework
+from .rules import LONGEST_NAME, Rule, rules
+from .spec import SPECS
+
+TEXT = {"type": "string"}
+WHOLE = {"type": "integer", "format": "int32"}
+TIME = {"type": "string", "format": "date-time"}
+#: What a status holds: v1's fields, and ours.
+STATUS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "conditions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type", "status"],
+                "properties": dict.fromkeys(("type", "status", "reason", "message"), TEXT)
+                | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME),
+            },
+        },
+        "replicaStatuses": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": dict.fromkeys(("active", "succeeded", "failed", "ready"), WHOLE)
+                | dict.fromkeys(("selector", "succeededIndexes"), TEXT)
+                | {"labelSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            },
+        },
+        **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
+        "attempts": {"type": "object", "additionalProperties": WHOLE},
+        "restarts": WHOLE,
+        "ready": TEXT,
+        "retry": {
+            "type": "object",
+            "properties": dict.fromkeys(("streak", "inPlace", "inPlaceGone"), WHOLE) | {"notBefore": TIME},
+        },
+        "replacing": {"type": "array", "items": TEXT},
+        "failure": {
+            "type": "object",
+            "properties": dict.fromkeys(("pod", "class", "reason", "node", "message"), TEXT)
+            | {"exitCode": WHOLE, "time": TIME},
+        },
+    },
+}
+COLUMNS = (
+    ("State", "string", ".status.conditions[-1:].type", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Ready", "string", ".status.ready", 1),
+    ("Restarts", "integer", ".status.restarts", 1),
+    ("Reason", "string", ".status.conditions[-1:].reason", 1),
+)
+IMMUTABLE = {
+    "managedBy": (
+        "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
+        "spec.runPolicy.managedBy: Invalid value: field is immutable",
+    ),
+    "queue": ("self == oldSelf", "spec.runPolicy.schedulingPolicy.queue is immutable"),
+}
+
+
+def definition(framework: Framework) -> dict[str, Any]:
+    """The CRD of a kind."""
+    names = {
+        "kind": framework.kind,
+        "listKind": f"{framework.kind}List",
+        "plural": framework.plural,
+        "singular": framework.kind.lower(),
+    }
+    spec = {"group": "kubeflow.org", "names": names, "scope": "Namespaced", "versions": [_version(framework)]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{framework.plural}.kubeflow.org"},
+        "spec": spec,
+    }
+
+
+def _version(framework: Framework) -> dict[str, Any]:
+    columns = [
+        {"name": name, "type": kind, "jsonPath": path} | ({"priority": priority} if priority else {})
+        for name, kind, path, priority in COLUMNS
+    ]
+    return {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": columns,
+        "subresources": {"status": {}} | _scale(framework),
+        "schema": {"openAPIV3Schema": _schema(framework)},
+    }
+
+
+def _scale(framework: Framework) -> dict[str, Any]:
+    if not framework.selectors:
+        return {}
+    paths = {
+        "specReplicasPath": f".spec.{framework.field}.Worker.replicas",
+        "statusReplicasPath": ".status.replicaStatuses.Worker.active",
+        "labelSelectorPath": ".status.replicaStatuses.Worker.selector",
+    }
+    return {"scale": paths}
+
+
+def _schema(framework: Framework) -> dict[str, Any]:
+    described = SPECS[framework.kind].model_json_schema(by_alias=True)
+    spec = _plain(described, described.get("$defs", {}))
+    replicas = spec["properties"][framework.field]
+    replicas["additionalProperties"]["properties"]["template"] = template.schema()
+    policy = spec["properties"]["runPolicy"]
+    policy["default"] = {}
+    policy["x-kubernetes-validations"] = [_immutable("managedBy")]
+    queue = policy["properties"]["schedulingPolicy"]["properties"]["queue"]
+    queue["x-kubernetes-validations"] = [_immutable("queue")]
+    return {
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": TEXT,
+            "kind": TEXT,
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": LONGEST_NAME}}},
+            "spec": spec,
+            "status": STATUS,
+        },
+        "x-kubernetes-validations": [_validation(rule) for rule in rules(framework)],
+    }
+
+
+def _validation(rule: Rule) -> dict[str, str]:
+    worded = {"messageExpression": rule.message_cel} if rule.message_cel else {}
+    return {"rule": rule.cel, "message": rule.message} | worded
+
+
+def _immutable(what: str) -> dict[str, str]:
+    rule, message = IMMUTABLE[what]
+    return {"rule": rule, "message": message}
+
+
+def _plain(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as pydantic writes it, as a CRD must have it: references inlined, "or null" left out."""
+    if "$ref" in node:
+        return _plain(known[node["$ref"].rpartition("/")[2]], known)
+    if "anyOf" in node:
+        others = [part for part in node["anyOf"] if part.get("type") != "null"]
+        return _plain(others[0], known) if len(others) == 1 else {"x-kubernetes-int-or-string": True}
+    kept = ("type", "format", "enum", "minimum", "maximum", "maxLength", "maxItems", "minProperties", "maxProperties")
+    found: dict[str, Any] = {key: node[key] for key in (*kept, "required") if key in node}
+    if node.get("default") is False:
+        found["default"] = False
+    if "properties" in node:
+        found["properties"] = {name: _plain(part, known) for name, part in node["properties"].items()}
+    if "items" in node:
+        found["items"] = _plain(node["items"], known)
+    more = node.get("additionalProperties")
+    if isinstance(more, dict):
+        found["additionalProperties"] = _plain(more, known)
+    elif found.get("type") == "object" and "properties" not in found:
+        found["x-kubernetes-preserve-unknown-fields"] = True
+    return found

@@ -1,0 +1,95 @@
+"""Writes crds/ and the rights in manifests/; with --check it says what is stale, and fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from trainshed.api import template
+from trainshed.api.crd import definition
+from trainshed.frameworks import FRAMEWORKS
+
+ROOT = Path(__file__).parents[2]
+NAMESPACE, ACCOUNT = "trainshed-system", "trainshed"
+KINDS = [framework.plural for framework in FRAMEWORKS]
+NOTE = "# Written by `make manifests`; change what it is made from instead.\n"
+
+#: What the operator may do in every namespace. No secrets, no exec, no rights to give rights.
+RULES: tuple[tuple[str, list[str], list[str]], ...] = (
+    ("kubeflow.org", KINDS, ["get", "list", "watch", "delete"]),  # delete: ttlSecondsAfterFinished
+    ("kubeflow.org", [f"{kind}/status" for kind in KINDS], ["patch"]),
+    ("kubeflow.org", [f"{kind}/finalizers" for kind in KINDS], ["update"]),  # for OwnerReferencesPermissionEnforcement
+    ("", ["pods", "services"], ["create", "delete", "get", "list", "watch"]),
+    ("", ["configmaps"], ["create", "get"]),
+    ("", ["events"], ["create", "patch"]),
+)
+#: And in its own: the Lease of the leader.
+LEASE_RULES = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes a value out again wherever it stands: anchors are hard to read, and some tools do not know them."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Every value is written out."""
+        del data
+        return True
+
+
+def text(*documents: dict[str, Any]) -> str:
+    """Documents as YAML; small maps and lists on a line of their own."""
+    options: dict[str, Any] = {"sort_keys": False, "width": 120, "default_flow_style": None, "explicit_start": True}
+    return NOTE + yaml.dump_all(documents, Dumper=_Plain, **options)
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every generated file and what is to be in it."""
+    for framework in FRAMEWORKS:
+        yield ROOT / "crds" / f"kubeflow.org_{framework.plural}.yaml", text(definition(framework))
+    yield ROOT / "manifests" / "rbac.yaml", text(*rights())
+
+
+def rights() -> Iterator[dict[str, Any]]:
+    """The roles of the operator, and who has them."""
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    for kind, rules, metadata in (
+        ("ClusterRole", RULES, {"name": ACCOUNT}),
+        ("Role", LEASE_RULES, {"name": ACCOUNT, "namespace": NAMESPACE}),
+    ):
+        head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata}
+        yield {**head, "rules": [_rule(*rule) for rule in rules]}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT}
+        yield {**head, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, list[str]]:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Write nothing; fail if something is stale.")
+@click.option(
+    "--pod-template", type=click.File("r"), help=f"An API server's {template.WHERE}, to take the schema from."
+)
+def main(check: bool, pod_template: click.utils.LazyFile | None) -> None:  # noqa: FBT001 - a flag of the command line
+    """Write the generated files anew."""
+    if pod_template is not None:
+        schema = json.dumps(template.lean(json.load(pod_template)), separators=(",", ":"), sort_keys=True)
+        Path(template.__file__).with_name(template.FILE).write_text(schema + "\n", encoding="utf-8")
+    stale = [(path, wanted) for path, wanted in files() if not path.exists() or path.read_text() != wanted]
+    for path, wanted in stale:
+        click.echo(f"{path.relative_to(ROOT)} {'is stale: make manifests' if check else 'written'}")
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(wanted, encoding="utf-8")
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()
