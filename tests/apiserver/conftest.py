@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 from bed.binaries import binary
 from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Stage
+from rig import Hand, Operator, Refused, Stage
+from rig.hand import eventually
 
 ROOT = Path(__file__).parents[2]
+
+
+def served(hand: Hand, kind: str) -> bool:
+    """Whether the API server knows a kind by now."""
+    try:
+        return hand.jobs(kind) == []
+    except Refused:
+        return False
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +30,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(tmp_path_factory.mktemp("control-plane"), controllers=True) as plane:
         kubectl = [str(binary("kube", "kubectl")), "--kubeconfig", str(plane.kubeconfig)]
         subprocess.run([*kubectl, "apply", "-f", str(ROOT / "crds")], check=True, capture_output=True)
-        names = ["crd/tfjobs.kubeflow.org", "crd/pytorchjobs.kubeflow.org"]
-        subprocess.run([*kubectl, "wait", "--for=condition=Established", *names], check=True, capture_output=True)
+        hand = Hand(plane.kubeconfig, "default")
+        eventually(lambda: served(hand, "TFJob") and served(hand, "PyTorchJob"))
         yield plane
 
 

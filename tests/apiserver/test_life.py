@@ -109,7 +109,7 @@ def test_scaling_down_and_up_keeps_exactly_the_wanted_pods(hand: Hand, stage: St
     patch["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
     hand.patch_job("TFJob", "scale", patch)
     eventually(lambda: len(hand.pods()) == 4 and len(hand.core("services")) == 4)
-    assert hand.state("TFJob", "scale") == "Running"
+    eventually(lambda: hand.state("TFJob", "scale") == "Running")
 
 
 def test_a_job_managed_elsewhere_is_left_alone(hand: Hand, stage: Stage):

@@ -34,9 +34,7 @@ GROUPS = {
     "etcd": Group("go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}, 1),
     "kube": Group(
         "k8s.io/kubernetes",
-        _kubernetes(
-            "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"
-        ),
+        _kubernetes("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"),
         14,
         linker=f"-s -w -X {_STAMP}Version={KUBERNETES} -X {_STAMP}Major=1 -X {_STAMP}Minor=37",
     ),

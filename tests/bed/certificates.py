@@ -55,7 +55,9 @@ class Authority:
             "kind": "Config",
             "current-context": "bed",
             "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": name}}],
-            "clusters": [{"name": "bed", "cluster": {"server": server, "certificate-authority": str(self.certificate)}}],
+            "clusters": [
+                {"name": "bed", "cluster": {"server": server, "certificate-authority": str(self.certificate)}}
+            ],
             "users": [{"name": name, "user": self._user(name)}],
         }
         path.write_text(yaml.safe_dump(config))

@@ -25,7 +25,13 @@ class ControlPlane:
     """One control plane with everything in `folder`; several may run at a time. With `address` it serves there too."""
 
     def __init__(
-        self, folder: Path, *, controllers: bool = False, audit: bool = True, address: str = "127.0.0.1", tied: bool = True
+        self,
+        folder: Path,
+        *,
+        controllers: bool = False,
+        audit: bool = True,
+        address: str = "127.0.0.1",
+        tied: bool = True,
     ) -> None:
         self.folder = folder
         self.controllers = controllers

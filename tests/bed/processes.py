@@ -48,6 +48,7 @@ class Process:
                 preexec_fn=_die_with_parent if tied else None,  # noqa: PLW1509 - no threads of ours hold locks here
             )
         self._file.write_text(f"{child.pid} {_born(child.pid)}")
+        child.returncode = 0  # its pid file is how we know it from here on; Popen need not mind it
 
     @property
     def pid(self) -> int:

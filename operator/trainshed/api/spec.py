@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 MOST_REPLICAS = 100_000
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
-Seconds = Annotated[int, Field(ge=0, le=2**63 - 1, json_schema_extra={"format": "int64"})]
+Seconds = Annotated[int, Field(ge=0, le=10**10, json_schema_extra={"format": "int64"})]
 PortNumber = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
 
 
