@@ -18,9 +18,9 @@ COVERED := $(PY) -m pytest -q $(FAST) --cov --cov-report=term
 # To deploy to a cluster of your own, name its context on the command line: make deploy CONTEXT=my-cluster. Otherwise, and
 # whatever the environment says, only the test bed is touched.
 ifeq ($(origin CONTEXT),command line)
-KUBECTL = kubectl --context "$(CONTEXT)"
+KUBECTL = command kubectl --context "$(CONTEXT)"
 else
-KUBECTL = kubectl --kubeconfig "$$($(BED) kubeconfig)"
+KUBECTL = "$$($(BED) kubectl)" --kubeconfig "$$($(BED) kubeconfig)"
 BED_NEEDED := image
 endif
 
@@ -147,11 +147,20 @@ image: cluster ## build our image from the Dockerfile and load it into the test 
 	@$(BED) image "$(IMAGE)" --dockerfile Dockerfile --context .
 
 .PHONY: deploy
-deploy: $(BED_NEEDED) ## install the operator in the test bed, or with CONTEXT=name in a cluster of yours
-	@$(KUBECTL) apply -f crds/
-	$(KUBECTL) wait --for=condition=Established --timeout=60s -f crds/
-	$(KUBECTL) apply -f manifests/
+deploy: venv $(BED_NEEDED) ## install the operator in the test bed, or with CONTEXT=name in a cluster of yours
+	@kubectl() { $(KUBECTL) "$$@"; }
+	before=$$(kubectl --namespace trainshed-system get deployment trainshed --ignore-not-found --output name)
+	kubectl apply -f crds/
+	kubectl wait --for=condition=Established --timeout=60s -f crds/
+	kubectl apply -k manifests/
+	kubectl --namespace trainshed-system set image deployment/trainshed operator="$(IMAGE)"
+	# Under the same name there may be another image now.
+	if [ -n "$$before" ]; then kubectl --namespace trainshed-system rollout restart deployment/trainshed; fi
+	kubectl --namespace trainshed-system rollout status deployment/trainshed --timeout=180s
+	$(call took,deploy)
 
 .PHONY: undeploy
 undeploy: venv ## take it out again, and with it every job it knows
-	@$(KUBECTL) delete --ignore-not-found -f manifests/ -f crds/
+	@kubectl() { $(KUBECTL) "$$@"; }
+	kubectl delete --ignore-not-found -k manifests/
+	kubectl delete --ignore-not-found -f crds/
