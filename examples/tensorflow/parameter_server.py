@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-ROUNDS, STEPS = 5, 200  # a checkpoint after each round of so many steps
+ROUNDS, STEPS = 4, 250  # a checkpoint after each round of so many steps
 FOLDER = Path(os.environ["CHECKPOINT_DIR"])  # on a volume shared by chief, servers (each writes its part) and evaluator
 VERDICT = FOLDER / "accuracy"
 
