@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from bed.binaries import binary
 from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Refused, Stage
-from rig.hand import eventually
-
-ROOT = Path(__file__).parents[2]
-
-
-def served(hand: Hand, kind: str) -> bool:
-    """Whether the API server knows a kind by now."""
-    try:
-        return hand.jobs(kind) == []
-    except Refused:
-        return False
+from rig import Hand, Operator, Stage
+from rig.planes import ready_control_plane
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """An API server with its controllers (garbage collection, quota, namespaces) and our CRDs."""
-    with ControlPlane(tmp_path_factory.mktemp("control-plane"), controllers=True) as plane:
-        kubectl = [str(binary("kube", "kubectl")), "--kubeconfig", str(plane.kubeconfig)]
-        subprocess.run([*kubectl, "apply", "-f", str(ROOT / "crds")], check=True, capture_output=True)
-        hand = Hand(plane.kubeconfig, "default")
-        eventually(lambda: served(hand, "TFJob") and served(hand, "PyTorchJob"))
+    """One control plane for all tests that do no harm to it."""
+    with ready_control_plane(tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
 
 
@@ -58,13 +41,3 @@ def stage(hand: Hand) -> Iterator[Stage]:
     """The namespace's pods run as soon as they are made."""
     with Stage(hand) as stage:
         yield stage
-
-
-@pytest.fixture
-def operator(server: ControlPlane, hand: Hand, tmp_path: Path) -> Iterator[Operator]:
-    """An operator for the test's namespace alone, to be killed and started again."""
-    operator = Operator(server.kubeconfig, tmp_path, f"--namespace={hand.namespace}", "--no-leader-elect").start()
-    yield operator
-    if operator.alive:
-        operator.stop()
-    assert operator.complaints() == []

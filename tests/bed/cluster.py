@@ -157,7 +157,7 @@ class Cluster:
             self._import(archive, image.name)
 
     def _import(self, archive: Path, name: str) -> None:
-        result = self.node.ctr("images", "import", "--index-name", name, archive)
+        result = self.node.ctr("images", "import", archive)
         archive.unlink()
         if result.returncode:
             raise StepFailed(f"{name} could not be loaded: {result.stderr.strip()[-1000:]}")

@@ -43,7 +43,8 @@ class Image:
         layers = [_blob_of(layer) for layer in self.layers]
         rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
         config = {"architecture": "amd64", "os": "linux", "config": {"Env": ENV, "Cmd": list(self.command)}}
-        described = json.dumps(config | {"rootfs": rootfs}).encode()
+        history = [{"created_by": layer.stem} for layer in self.layers]
+        described = json.dumps(config | {"rootfs": rootfs, "history": history}).encode()
         manifest = {
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",

@@ -2,6 +2,7 @@
 
 from .hand import Hand, Refused
 from .operator import Operator
+from .proxy import Proxy
 from .stage import Stage
 
-__all__ = ["Hand", "Operator", "Refused", "Stage"]
+__all__ = ["Hand", "Operator", "Proxy", "Refused", "Stage"]

@@ -35,7 +35,7 @@ class Hand:
         self.namespace = namespace
         self._server = cluster["server"]
         self._http = urllib3.PoolManager(
-            maxsize=16,
+            maxsize=64,
             retries=False,
             timeout=30,
             ca_certs=_file(cluster, "certificate-authority"),
@@ -58,6 +58,7 @@ class Hand:
     def make_namespace(self) -> None:
         """Create the hand's own namespace."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        eventually(lambda: self._or_none(f"{self._core('serviceaccounts')}/default"))
 
     def create(self, job: dict) -> dict:
         """Create a job of any kind."""

@@ -79,6 +79,10 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # whoever was killed says no goodbye
+                super().handle()
+
         def _serve(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length) if length else None
@@ -87,7 +91,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 return self._fall()
             answer = proxy.forward(self.command, self.path, body, dict(self.headers))
             if struck:
-                answer.drain_conn()
+                answer.read()
+                answer.release_conn()
                 return self._fall()
             return self._pass_on(answer)
 

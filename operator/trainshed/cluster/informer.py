@@ -20,8 +20,11 @@ from .wire import Path, Wire
 
 T = TypeVar("T")
 PAGE = 500
-#: Seconds that a watch is asked to last, and between tries after an error, doubled each time.
-WATCH, FIRST_PAUSE, LONGEST_PAUSE = 300, 0.2, 15.0
+#: Seconds that a watch is asked to last: shorter than a read may be silent, for where nothing happens no bookmark comes
+#: either, and only the server's ending the watch tells a quiet one from a dead one.
+WATCH = 60
+#: Seconds between tries after an error, doubled each time.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +153,7 @@ class Informer(Generic[T]):
                     self._take(line)
             except msgspec.DecodeError as error:  # one object that makes no sense must not hide the others
                 log.error("watch %s: passed over an event: %s", self.plural, error)  # noqa: TRY400 - no traceback
+        self._hear()
 
     def _take(self, line: bytes) -> None:
         event = EVENTS.decode(line)

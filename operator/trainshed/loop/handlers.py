@@ -100,7 +100,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.networking.error_backoffs = Endless()  # type: ignore[assignment] # any iterable will do
-    settings.watching.server_timeout = 300
+    settings.watching.server_timeout = 60
     settings.watching.connect_timeout = 10
     settings.process.ultimate_exiting_timeout = 25
     for name in ("kopf", "kopf.objects", "kopf.activities", "kopf._core", "kopf._cogs"):

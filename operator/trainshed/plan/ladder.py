@@ -77,6 +77,7 @@ def resume(facts: Facts) -> Plan | None:
     word = says.resumed(facts)
     status = conditions.put(facts.seen, word, facts.now, true=False)
     status = restarts.start_over(replace(status, start=facts.now), facts.roles)
+    status = replace(status, retries=replace(status.retries, streak=0, not_before=restarts.calm(facts)))
     return Plan(status, (_note(word),), look_again=facts.now)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Member, RestartPolicy, Scope
-from trainshed.api.status import Failure, Retries, Status, Tally
+from trainshed.api.status import Failure, Kind, Retries, Status, Tally
 
 from .facts import Facts
 from .failures import APPLICATION, COLLATERAL, DISRUPTION
@@ -19,6 +19,8 @@ from .failures import APPLICATION, COLLATERAL, DISRUPTION
 FIRST_DELAY, LONGEST_DELAY = 1, 300
 #: Seconds without a failure after which the next one counts as the first again.
 FORGIVEN_AFTER = 600
+#: Seconds within which being suspended and resumed counts as haste.
+HASTE = 10
 #: So many pods are replaced one by one at a time; the rest follow when these are gone. Bounds the status.
 AT_ONCE = 64
 #: A failure so close to another's is taken for its consequence.
@@ -164,6 +166,16 @@ def _next(facts: Facts, incident: Incident) -> Retries:
         streak=streak,
         not_before=facts.now + timedelta(seconds=delay(facts.job.uid, streak)),
     )
+
+
+def calm(facts: Facts) -> datetime | None:
+    """When a resumed job may have pods: at once, or a little later if it had some until a moment ago.
+
+    Whoever toggles a job quickly then costs the cluster no set of pods at each turn.
+    """
+    suspended = facts.status.condition(Kind.SUSPENDED)
+    quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=HASTE)
+    return facts.now + timedelta(seconds=FIRST_DELAY) if quickly and facts.status.attempts else None
 
 
 def delay(uid: str, streak: int) -> int:

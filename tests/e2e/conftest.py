@@ -1,0 +1,66 @@
+"""The test bed with the operator in it, as `make deploy` leaves it; a namespace for each test."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from bed import kind
+from bed.binaries import binary
+from bed.cluster import Cluster
+from rig import Hand
+
+
+class Kubectl:
+    """The command that users type, on the test bed's cluster and in one namespace."""
+
+    def __init__(self, kubeconfig: str, namespace: str) -> None:
+        self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig, "--namespace", namespace]
+
+    def __call__(self, *words: str, timeout: float = 60) -> str:
+        """What it prints; an error if it fails."""
+        result = subprocess.run([*self.command, *words], check=False, capture_output=True, text=True, timeout=timeout)
+        assert result.returncode == 0, f"kubectl {' '.join(words)}: {result.stderr}"
+        return result.stdout
+
+    def follow(self, *words: str) -> subprocess.Popen[str]:
+        """The command, left running; its output can be read as it comes."""
+        return subprocess.Popen([*self.command, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> str:
+    """The kubeconfig of the test bed, in which the operator runs as its Deployment."""
+    path = kind.kubeconfig() if kind.works() else Cluster().kubeconfig
+    assert path.exists(), "the test bed is not up: make deploy"
+    return str(path)
+
+
+@pytest.fixture
+def kubectl(kubeconfig: str) -> Iterator[Kubectl]:
+    """kubectl in a namespace of the test's own, which goes with all that is in it."""
+    namespace = f"e2e-{uuid.uuid4().hex[:6]}"
+    run = Kubectl(kubeconfig, namespace)
+    run("create", "namespace", namespace)
+    yield run
+    run("delete", "namespace", namespace, "--wait=true", timeout=120)
+
+
+@pytest.fixture
+def hand(kubeconfig: str, kubectl: Kubectl) -> Hand:
+    """Plain requests in the same namespace."""
+    from pathlib import Path
+
+    return Hand(Path(kubeconfig), kubectl.command[-1])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def operator(kubeconfig: str) -> Iterator[None]:
+    """The operator's Deployment is there and ready; at the end its log holds no traceback."""
+    run = Kubectl(kubeconfig, "trainshed-system")
+    run("rollout", "status", "deployment/trainshed", "--timeout=120s", timeout=130)
+    yield
+    log = run("logs", "--selector=app.kubernetes.io/name=trainshed", "--tail=-1", "--prefix")
+    assert not [line for line in log.splitlines() if "Traceback" in line or " ERROR " in line]

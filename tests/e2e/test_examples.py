@@ -1,0 +1,126 @@
+"""Every example trains for real, on a node with real containers, until the end that is written in it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from rig import Hand
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+SAYS = "example.trainshed.dev/"
+KINDS = ("TFJob", "PyTorchJob")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a job of an example says of its own end."""
+
+    kind: str
+    name: str
+    says: dict[str, str]
+
+    @property
+    def within(self) -> float:
+        """Seconds it may take."""
+        return float(self.says["within"].removesuffix("s"))
+
+    def lines(self, what: str) -> list[tuple[list[str], str]]:
+        """Lines of the form `pods: pattern`."""
+        found = (line.partition(": ") for line in self.says.get(what, "").splitlines() if line.strip())
+        return [([f"{self.name}-{pod}" for pod in pods.split()], pattern) for pods, _, pattern in found]
+
+
+def expectations(path: Path) -> list[Expectation]:
+    """The jobs in an example."""
+    jobs = [document for document in yaml.safe_load_all(path.read_text()) if document["kind"] in KINDS]
+    return [
+        Expectation(job["kind"], job["metadata"]["name"], {
+            key.removeprefix(SAYS): value for key, value in job["metadata"].get("annotations", {}).items()
+        })
+        for job in jobs
+    ]
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 9
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_example_ends_as_it_says(path: Path, kubectl: Callable[..., str], hand: Hand) -> None:
+    wanted = expectations(path)
+    assert wanted, f"{path} holds no job"
+    kubectl("apply", "-f", str(path))
+    began = time.monotonic()
+    for job in wanted:
+        disturb(job, kubectl)
+    for job in wanted:
+        wait_for_end(job, began, kubectl, hand)
+    for job in wanted:
+        check_words(job, kubectl)
+
+
+def disturb(job: Expectation, kubectl: Callable[..., str]) -> None:
+    """`kill: worker-2 after some words`: delete that pod by hand once its log has them."""
+    if "kill" not in job.says:
+        return
+    pod, _, words = job.says["kill"].partition(" after ")
+    end = time.monotonic() + job.within
+    while time.monotonic() < end:
+        if words in log_of(f"{job.name}-{pod}", kubectl):
+            kubectl("delete", "pod", f"{job.name}-{pod}", "--wait=false")
+            return
+        time.sleep(0.5)
+    raise AssertionError(f"{job.name}-{pod} never said {words!r}:\n{log_of(f'{job.name}-{pod}', kubectl)[-2000:]}")
+
+
+def wait_for_end(job: Expectation, began: float, kubectl: Callable[..., str], hand: Hand) -> None:
+    """The condition that the example ends with, in time."""
+    ends = job.says["ends"]
+    while time.monotonic() < began + job.within:
+        conditions = hand.conditions(job.kind, job.name)
+        over = {kind for kind in ("Succeeded", "Failed") if conditions.get(kind, {}).get("status") == "True"}
+        if over:
+            assert over == {ends}, story(job, kubectl)
+            break
+        time.sleep(0.5)
+    else:
+        raise AssertionError(f"not over within {job.within:.0f} s\n{story(job, kubectl)}")
+    if "restarts" in job.says:
+        restarts = hand.job(job.kind, job.name)["status"].get("restarts", 0)
+        assert restarts == int(job.says["restarts"]), story(job, kubectl)
+
+
+def check_words(job: Expectation, kubectl: Callable[..., str]) -> None:
+    """What the pods' logs must hold, and what several of them must say alike."""
+    for pods, pattern in job.lines("logs"):
+        for pod in pods:
+            log = log_of(pod, kubectl)
+            assert re.search(pattern, log, re.MULTILINE), f"{pod} does not say {pattern!r}:\n{log[-3000:]}"
+    for pods, pattern in job.lines("agree"):
+        found = {pod: re.findall(pattern, log_of(pod, kubectl), re.MULTILINE)[-1:] for pod in pods}
+        assert all(found.values()), found
+        assert len({tuple(words) for words in found.values()}) == 1, found
+
+
+def log_of(pod: str, kubectl: Callable[..., str]) -> str:
+    """A pod's log; nothing while there is none."""
+    try:
+        return kubectl("logs", pod)
+    except AssertionError:
+        return ""
+
+
+def story(job: Expectation, kubectl: Callable[..., str]) -> str:
+    """What a person would look at."""
+    told = kubectl("describe", job.kind.lower(), job.name)
+    logs = [
+        f"--- {pod}\n{log_of(pod, kubectl)[-1500:]}" for pod in kubectl("get", "pods", "-o", "name").split()
+    ]
+    return "\n".join([told, kubectl("get", "pods", "-o", "wide"), *logs])

@@ -1,0 +1,54 @@
+"""The commands that the tutorials of the field have, word for word."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TUTORIALS = [
+    ("tfjob", "distributed-tensorflow-job", "tensorflow", "distributed-tensorflow-job-worker-0"),
+    ("pytorchjob", "distributed-pytorch-job", "pytorch", "distributed-pytorch-job-master-0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "folder", "speaker"), TUTORIALS, ids=["tensorflow", "pytorch"])
+def test_the_tutorials_commands_tell_the_story(
+    kind: str, name: str, folder: str, speaker: str, kubectl: Callable[..., str]
+) -> None:
+    created = kubectl("create", "-f", str(EXAMPLES / folder / f"{name}.yaml"))
+    assert f"{kind}.kubeflow.org/{name} created" in created
+    wait_until(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Running"])
+    log = follow(speaker, kubectl)
+    assert log.strip(), "the log was empty"
+    wait_until(lambda: kubectl("get", kind).splitlines()[-1].split()[1:2] == ["Succeeded"])
+    assert kubectl("get", kind).splitlines()[0].split() == ["NAME", "STATE", "AGE"]
+    told = kubectl("describe", kind, name)
+    for word in ("Succeeded", "Running", "Created pod:", "SuccessfulCreateService", f"{name} is created."):
+        assert word in told, told
+    assert f'{kind}.kubeflow.org "{name}" deleted' in kubectl("delete", kind, name)
+    wait_until(lambda: not kubectl("get", "pods", "-o", "name").strip())
+
+
+def follow(pod: str, kubectl: Callable[..., str]) -> str:
+    """What `kubectl logs -f` prints until the pod ends; it may be asked before the container has started."""
+    end = time.monotonic() + 180
+    while time.monotonic() < end:
+        reader: subprocess.Popen[str] = kubectl.follow("logs", "-f", pod)  # type: ignore[attr-defined]
+        out, _ = reader.communicate(timeout=180)
+        if reader.returncode == 0:
+            return out
+        time.sleep(1)
+    raise AssertionError(f"no log of {pod}")
+
+
+def wait_until(question: Callable[[], object], within: float = 180) -> None:
+    """Return once the answer is yes."""
+    end = time.monotonic() + within
+    while not question():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.5)
