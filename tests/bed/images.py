@@ -134,7 +134,7 @@ def _pip(folder: Path, requirements: Iterable[str]) -> None:
     target = folder / SITE
     command = [sys.executable, "-m", "pip", "install", "--no-compile", "--target", target, *requirements]
     run(command, _log(folder.stem), hint="is the Python package index reachable?")
-    for junk in ("tests", "test", "include", "__pycache__", "triton"):
+    for junk in ("include", "__pycache__", "triton"):
         for path in target.glob(f"**/{junk}"):
             shutil.rmtree(path, ignore_errors=True)
     programs = folder / "usr/local/bin"
