@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import yaml
@@ -45,7 +45,7 @@ class _Plain(yaml.SafeDumper):
 def text(*documents: dict[str, Any]) -> str:
     """Documents as YAML; small maps and lists on a line of their own."""
     options: dict[str, Any] = {"sort_keys": False, "width": 120, "default_flow_style": None, "explicit_start": True}
-    return NOTE + yaml.dump_all(documents, Dumper=_Plain, **options)
+    return f"{NOTE}{yaml.dump_all(documents, Dumper=_Plain, **options)}"
 
 
 def files() -> Iterator[tuple[Path, str]]:
@@ -77,7 +77,7 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, list[
 @click.option(
     "--pod-template", type=click.File("r"), help=f"An API server's {template.WHERE}, to take the schema from."
 )
-def main(check: bool, pod_template: click.utils.LazyFile | None) -> None:  # noqa: FBT001 - a flag of the command line
+def main(*, check: bool, pod_template: TextIO | None) -> None:
     """Write the generated files anew."""
     if pod_template is not None:
         schema = json.dumps(template.lean(json.load(pod_template)), separators=(",", ":"), sort_keys=True)

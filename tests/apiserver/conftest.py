@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+
 from bed.control_plane import ControlPlane
 from rig import Hand, Operator, Stage
 from rig.planes import ready_control_plane

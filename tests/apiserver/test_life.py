@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rig.hand import Hand, eventually
 from rig.jobs import pytorchjob, tfjob
 from rig.stage import Stage
@@ -62,7 +63,7 @@ def test_a_retryable_exit_code_restarts_the_whole_group_and_is_counted(hand: Han
 def test_the_back_off_limit_ends_the_retries(hand: Hand, stage: Stage):
     hand.create(pytorchjob("enough", restart="ExitCode", policy={"backoffLimit": 1}, Master=1))
     for attempt in range(2):
-        eventually(lambda: stage.created.count("enough-master-0") == attempt + 1, 20)
+        eventually(lambda wanted=attempt + 1: stage.created.count("enough-master-0") == wanted, 20)
         eventually(lambda: hand.state("PyTorchJob", "enough") == "Running")
         stage.end("enough-master-0", 137)
         eventually(lambda: hand.state("PyTorchJob", "enough") in ("Restarting", "Failed"))

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from bed.control_plane import ControlPlane
 from rig import Operator, Proxy
 from rig.hand import Hand, eventually
@@ -37,7 +38,12 @@ class TestWhileTheOperatorLives:
         assert "Blocked" not in hand.conditions("TFJob", "clash")
 
     def test_a_quota_is_named_in_the_status_and_the_job_goes_on_when_it_is_lifted(self, hand: Hand, stage: Stage):
-        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+        quota = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "few"},
+            "spec": {"hard": {"pods": "1"}},
+        }
         hand.make("resourcequotas", quota)
         path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/few"
         eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
@@ -84,8 +90,12 @@ class TestWhileTheOperatorLives:
         eventually(lambda: hand.job("TFJob", "ps")["status"]["replicaStatuses"]["Worker"].get("active") == 2)
         before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
         hand.delete("pods", "ps-worker-1")
-        eventually(lambda: (hand.pod("ps-worker-1") or {}).get("metadata", {}).get("uid", before["ps-worker-1"])
-                   != before["ps-worker-1"])
+        eventually(
+            lambda: (
+                (hand.pod("ps-worker-1") or {}).get("metadata", {}).get("uid", before["ps-worker-1"])
+                != before["ps-worker-1"]
+            )
+        )
         after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
         assert {name for name in after if after[name] != before[name]} == {"ps-worker-1"}
         eventually(lambda: hand.state("TFJob", "ps") == "Running")

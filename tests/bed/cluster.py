@@ -27,7 +27,7 @@ APT = {
     "buildah": "buildah",
     "openssl": "openssl",
     "cc": "gcc libc6-dev",
-    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "usr/lib/cni/bridge": "containernetworking-plugins",
 }
 COREFILE = """.:53 {{
   bind {host}
@@ -170,7 +170,7 @@ def _pip_settings() -> list[str]:
 
 
 def _packages() -> None:
-    missing = [name for program, name in APT.items() if not (shutil.which(program) or Path(program).is_absolute() and Path(program).exists())]
+    missing = [name for program, name in APT.items() if not (shutil.which(program) or Path("/", program).exists())]
     if not missing:
         return
     names = " ".join(missing).split()

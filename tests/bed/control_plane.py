@@ -8,6 +8,7 @@ import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Self
 
 from .binaries import binary
 from .certificates import Authority
@@ -44,7 +45,7 @@ class ControlPlane:
         self._manager = Process("kube-controller-manager", folder)
         self.extra_flags: tuple[str, ...] = ()
 
-    def __enter__(self) -> ControlPlane:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

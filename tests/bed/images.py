@@ -1,4 +1,4 @@
-"""Images without a registry: written layer by layer, under the very names that the examples use, and loaded into the node."""
+"""Images without a registry: written layer by layer, under the very names that the examples use."""
 
 from __future__ import annotations
 

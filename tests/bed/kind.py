@@ -46,7 +46,10 @@ def up() -> Path:
 
 def down() -> None:
     """Take the cluster down."""
-    run([binary("kind", "kind"), "delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig()], state() / "kind.log")
+    run(
+        [binary("kind", "kind"), "delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig()],
+        state() / "kind.log",
+    )
     print("The cluster is down.")
 
 

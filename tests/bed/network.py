@@ -1,4 +1,4 @@
-"""The network of the bed: a bridge in 198.18.0.0/15, which is reserved for benches and never routed, and a node behind it."""
+"""The network of the bed: a bridge in 198.18.0.0/15, which is reserved for benches and never routed, and a node."""
 
 from __future__ import annotations
 

@@ -221,4 +221,3 @@ def _shims(home: Path) -> list[int]:
             if words[0].endswith("containerd-shim-runc-v2") and str(home) in " ".join(words):
                 found.append(int(path.parent.name))
     return found
-

@@ -1,4 +1,4 @@
-"""Where the bed keeps things: what can be made again in a cache, what runs in a state folder; neither in the checkout."""
+"""Where the bed keeps things: what can be made again in a cache, what runs in a state folder; both outside."""
 
 from __future__ import annotations
 

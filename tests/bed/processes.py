@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Process:
-    """A program `name`; its pid and log are files in `folder`. A pid counts only with its start time: pids come again."""
+    """A program; its pid and log are files in `folder`. A pid counts only with its start time: pids come again."""
 
     name: str
     folder: Path
@@ -88,7 +88,7 @@ def _wait(question: Callable[[], bool], seconds: float) -> bool:
 
 
 def _born(pid: int) -> str:
-    """When a process began, in clock ticks since boot; nothing if there is none, or only its shell waiting to be read."""
+    """When a process began, in clock ticks since boot; nothing if there is none, or only its exit code is left."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
 from bed import kind
 from bed.binaries import binary
 from bed.cluster import Cluster
@@ -51,8 +53,6 @@ def kubectl(kubeconfig: str) -> Iterator[Kubectl]:
 @pytest.fixture
 def hand(kubeconfig: str, kubectl: Kubectl) -> Hand:
     """Plain requests in the same namespace."""
-    from pathlib import Path
-
     return Hand(Path(kubeconfig), kubectl.command[-1])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from rig import Hand
 
 ROOT = Path(__file__).parents[2]
@@ -41,9 +42,11 @@ def expectations(path: Path) -> list[Expectation]:
     """The jobs in an example."""
     jobs = [document for document in yaml.safe_load_all(path.read_text()) if document["kind"] in KINDS]
     return [
-        Expectation(job["kind"], job["metadata"]["name"], {
-            key.removeprefix(SAYS): value for key, value in job["metadata"].get("annotations", {}).items()
-        })
+        Expectation(
+            job["kind"],
+            job["metadata"]["name"],
+            {key.removeprefix(SAYS): value for key, value in job["metadata"].get("annotations", {}).items()},
+        )
         for job in jobs
     ]
 
@@ -120,7 +123,5 @@ def log_of(pod: str, kubectl: Callable[..., str]) -> str:
 def story(job: Expectation, kubectl: Callable[..., str]) -> str:
     """What a person would look at."""
     told = kubectl("describe", job.kind.lower(), job.name)
-    logs = [
-        f"--- {pod}\n{log_of(pod, kubectl)[-1500:]}" for pod in kubectl("get", "pods", "-o", "name").split()
-    ]
+    logs = [f"--- {pod}\n{log_of(pod, kubectl)[-1500:]}" for pod in kubectl("get", "pods", "-o", "name").split()]
     return "\n".join([told, kubectl("get", "pods", "-o", "wide"), *logs])

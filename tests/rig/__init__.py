@@ -1,4 +1,4 @@
-"""What a test of the whole operator needs: a hand on the API server, pods whose lives it plays, and the operator itself."""
+"""What a test of the whole operator needs: a hand on the API server, pods whose lives it plays, the operator itself."""
 
 from .hand import Hand, Refused
 from .operator import Operator

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Self
 
 import urllib3
 import yaml
@@ -35,7 +36,7 @@ class Proxy:
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from .hand import Hand, Refused
 
@@ -30,7 +31,7 @@ class Stage:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._play, daemon=True)
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -79,7 +80,7 @@ class Stage:
                     self._act(pod)
             except (Refused, OSError):
                 continue  # the pod is gone already, or the API server is: look again
-            except Exception as error:  # noqa: BLE001 - urllib3's own errors while the API server is down
+            except Exception as error:
                 if not type(error).__module__.startswith("urllib3"):
                     raise
 

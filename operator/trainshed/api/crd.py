@@ -58,9 +58,12 @@ COLUMNS = (
     ("Restarts", "integer", ".status.restarts", 1),
     ("Reason", "string", ".status.conditions[-1:].reason", 1),
 )
+UNCHANGED = (
+    "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)"
+)
 IMMUTABLE = {
     "managedBy": (
-        "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
+        UNCHANGED,
         "spec.runPolicy.managedBy: Invalid value: field is immutable",
     ),
     "queue": ("self == oldSelf", "spec.runPolicy.schedulingPolicy.queue is immutable"),

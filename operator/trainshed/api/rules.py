@@ -38,7 +38,12 @@ class Rule:
 def rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of a kind."""
     own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}
-    return (*_names(framework), *_containers(framework), *own[framework.kind](f"self.spec.{framework.field}"))
+    return (
+        *_names(framework),
+        *_roles(framework),
+        *_containers(framework),
+        *own[framework.kind](f"self.spec.{framework.field}"),
+    )
 
 
 def roles(framework: Framework) -> tuple[str, ...]:
@@ -53,12 +58,9 @@ def fitting(claim: Claim) -> int:
 
 
 def _names(framework: Framework) -> tuple[Rule, ...]:
-    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
-    known = list(roles(framework))
-    case = ".lowerAscii()" if framework.any_case else ""
-    count = f"(has({field}[r].replicas) ? {field}[r].replicas : 1)"
-    fits = f"(61 - {field}.map(r, size(r) + size(string({count} > 1 ? {count} - 1 : 0))).max())"
-    supported = ", ".join(f'"{role}"' for role in framework.roles)
+    field = f"self.spec.{framework.field}"
+    last = f"(has({field}[r].replicas) && {field}[r].replicas > 1 ? {field}[r].replicas - 1 : 0)"
+    fits = f"({LONGEST_NAME - 2} - {field}.map(r, size(r) + size(string({last}))).max())"
     return (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
@@ -72,13 +74,22 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
             lambda claim: len(claim.name) <= fitting(claim),
             f"[{fits}].map(longest, {_numerals(framework)}[longest - {_least(framework)}])[0]",
         ),
+    )
+
+
+def _roles(framework: Framework) -> tuple[Rule, ...]:
+    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
+    known = list(roles(framework))
+    case = ".lowerAscii()" if framework.any_case else ""
+    supported = ", ".join(f'"{role}"' for role in framework.roles)
+    return (
         Rule(
             f"{field}.all(r, r{case} in {known})",
             f"{path}: Unsupported value: supported replica types: {supported}",
             lambda claim: all(_spelled(framework, role) in known for role in claim.roles),
         ),
         Rule(
-            f"{field}.map(r, {count}).sum() <= {MOST_REPLICAS}",
+            f"{field}.map(r, has({field}[r].replicas) ? {field}[r].replicas : 1).sum() <= {MOST_REPLICAS}",
             f"{path}: Invalid value: must be no more than {MOST_REPLICAS} replicas in sum",
             lambda claim: sum(_count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
         ),

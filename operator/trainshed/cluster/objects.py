@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TypedDict
 
 import msgspec
 
 from trainshed.api.pod import Container, Phase, Pod, Service
 
+PHASES = {str(phase): phase for phase in Phase}
 ATTEMPT = "trainshed.dev/attempt"
 JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
@@ -112,22 +114,13 @@ class ServiceObject(msgspec.Struct, gc=False):
 
 def pod(found: PodObject) -> Pod:
     """A pod in our words."""
-    meta, status = found.metadata, found.status or PodStatus()
-    labels, annotations = meta.labels or {}, meta.annotations or {}
+    status = found.status or PodStatus()
     conditions = {condition.type: condition for condition in status.conditions or ()}
     disruption, scheduled = conditions.get("DisruptionTarget"), conditions.get("PodScheduled")
     return Pod(
-        name=meta.name,
-        uid=meta.uid,
-        version=meta.resource_version,
-        owner=meta.controller,
-        namespace=meta.namespace,
-        job=labels.get(JOB_NAME, ""),
-        role=labels.get(REPLICA_TYPE, ""),
-        index=_number(labels.get(REPLICA_INDEX), -1),
-        attempt=_number(annotations.get(ATTEMPT), 0),
-        phase=Phase(status.phase) if status.phase in tuple(Phase) else Phase.UNKNOWN,
-        deleting=meta.deletion_timestamp is not None,
+        **_identity(found.metadata),
+        attempt=_number((found.metadata.annotations or {}).get(ATTEMPT), 0),
+        phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
         node=(found.spec.node_name if found.spec else None) or "",
         reason=status.reason or "",
@@ -143,9 +136,26 @@ def pod(found: PodObject) -> Pod:
 
 def service(found: ServiceObject) -> Service:
     """A Service in our words."""
-    meta = found.metadata
+    return Service(**_identity(found.metadata))
+
+
+class Identity(TypedDict):
+    """What pods and Services have in common."""
+
+    name: str
+    uid: str
+    version: str
+    owner: str
+    namespace: str
+    job: str
+    role: str
+    index: int
+    deleting: bool
+
+
+def _identity(meta: Meta) -> Identity:
     labels = meta.labels or {}
-    return Service(
+    return Identity(
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import kopf
 
@@ -21,7 +20,7 @@ from .view import Key
 class NoDiffs(kopf.DiffBaseStorage):
     """Keeps no last-seen state: neither an annotation on the job nor four deep copies an event."""
 
-    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[object] | None = None) -> kopf.BodyEssence:
         """Nothing is of the essence."""
         del body, extra_fields
         return kopf.BodyEssence({})
@@ -38,17 +37,17 @@ class NoDiffs(kopf.DiffBaseStorage):
 class NoProgress(kopf.ProgressStorage):
     """Keeps no progress of handlers: there are none that make any."""
 
-    def fetch(self, *, key: Any, body: kopf.Body) -> Any:
+    def fetch(self, *, key: object, body: kopf.Body) -> None:
         """Nothing was kept."""
         del key, body
 
-    def store(self, *, key: Any, record: Any, body: kopf.Body, patch: kopf.Patch) -> None:
+    def store(self, *, key: object, record: object, body: kopf.Body, patch: kopf.Patch) -> None:
         """Keep nothing."""
 
-    def purge(self, *, key: Any, body: kopf.Body, patch: kopf.Patch) -> None:
+    def purge(self, *, key: object, body: kopf.Body, patch: kopf.Patch) -> None:
         """Nothing to remove."""
 
-    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: Any) -> None:
+    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: object) -> None:
         """Touch nothing."""
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
@@ -72,11 +71,11 @@ def registry(
     found = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=found)
-    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+    async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
         _configure(settings)
 
     @kopf.on.login(registry=found)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
+    async def login(**_: object) -> kopf.ConnectionInfo:
         return _connection(credentials)
 
     for framework in frameworks:
@@ -86,7 +85,7 @@ def registry(
 
 def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Callable[[Key], None]) -> None:
     @kopf.on.event("kubeflow.org", "v1", framework.plural, registry=registry)
-    async def changed(namespace: str | None, name: str | None, **_: Any) -> None:
+    async def changed(namespace: str | None, name: str | None, **_: object) -> None:
         wake(Key(namespace or "", framework.kind, name or ""))
 
 
@@ -99,7 +98,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    settings.networking.error_backoffs = Endless()  # type: ignore[assignment] # any iterable will do
+    settings.networking.error_backoffs = Endless()
     settings.watching.server_timeout = 60
     settings.watching.connect_timeout = 10
     settings.process.ultimate_exiting_timeout = 25

@@ -51,7 +51,7 @@ class Elector:
                 async with asyncio.timeout(RENEW_WITHIN / 2):
                     await self._try()
             except (ClusterError, TimeoutError) as error:
-                log.warning("lease %s: %s", self._claim.name, error or "no answer in time")
+                log.warning("lease %s: %s", self._claim.name, str(error) or "no answer in time")
             if self.elected.is_set() and not self.holds():
                 log.error("lease %s: lost; ending, so that whoever has it now is alone", self._claim.name)
                 return

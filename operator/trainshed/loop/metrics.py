@@ -1,4 +1,4 @@
-"""What is counted: v1's counters, from the old and the new status after it was stored, and how the operator itself does."""
+"""What is counted: v1's counters, from the old and the new status once it is stored, and how the operator does."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ class Operator:
         gc.freeze()  # what is known by now stays: looking through it for garbage again and again makes the loop late
         if self._settings.leader_elect:
             await self._elector.elected.wait()
-        log.info("ready: %d jobs, %d pods", len(self._view.keys()), len(self._view.pods.store.items))
-        for key in self._view.keys():
+        log.info("ready: %d jobs, %d pods", len(self._view.known()), len(self._view.pods.store.items))
+        for key in self._view.known():
             self._queue.add(key)
         await self._worker.run()
 

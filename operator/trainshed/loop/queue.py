@@ -68,8 +68,9 @@ class Queue:
 
     def failed(self, key: Key, first: float, longest: float) -> float:
         """Look again after so many seconds, `first` to begin with and doubled with each failure; returns how many."""
-        seconds = min(first * 2 ** self._failures.get(key, 0), longest)
-        self._failures[key] = min(self._failures.get(key, 0) + 1, 30)
+        failures = self._failures.get(key, 0)
+        seconds = min(first * float(1 << failures), longest)
+        self._failures[key] = min(failures + 1, 30)
         self.add_later(key, seconds)
         return seconds
 

@@ -129,5 +129,5 @@ def _line(before: Status, decision: Plan, *, stored: bool) -> str:
         if stored and (condition.type, condition.true) not in known
     ]
     kinds = [type(action).__name__ for action in decision.actions]
-    news += [f"{kind}×{kinds.count(kind)}" for kind in dict.fromkeys(kinds)]
+    news += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
     return ", ".join(news)

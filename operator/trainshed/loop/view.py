@@ -1,4 +1,4 @@
-"""What we know of jobs, pods and Services: fed by informers and by the answers to our own writes, asked for snapshots."""
+"""What we know of jobs, pods and Services: fed by informers and the answers to our own writes, asked for snapshots."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class View:
             self._troubles[key] = trouble
         return news
 
-    def keys(self) -> list[Key]:
+    def known(self) -> list[Key]:
         """All jobs that we know."""
         return list(self._current)
 
