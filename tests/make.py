@@ -1,0 +1,172 @@
+"""Jobs, pods and snapshots in a few words, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from trainshed.api.actions import CreatePod, CreateService, DeletePod, DeleteService, Plan
+from trainshed.api.framework import Framework
+from trainshed.api.job import (
+    CleanPodPolicy,
+    Elastic,
+    Job,
+    Options,
+    Port,
+    Replicas,
+    RestartPolicy,
+    RunPolicy,
+    Scope,
+)
+from trainshed.api.pod import Container, Phase, Pod, Service
+from trainshed.api.site import Site
+from trainshed.api.snapshot import Snapshot, Trouble
+from trainshed.api.status import Kind, Status
+from trainshed.frameworks.pytorch import PYTORCH
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.plan import plan
+
+T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FRAMEWORKS = {"TFJob": TENSORFLOW, "PyTorchJob": PYTORCH}
+ROLES = {"chief": "Chief", "master": "Master", "ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
+
+
+def at(seconds: float) -> datetime:
+    """So many seconds after the beginning."""
+    return T0 + timedelta(seconds=seconds)
+
+
+def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=None, scope=None, **rest) -> Job:
+    """A job with so many replicas of each role: a_job(worker=2, ps=1); `rest` may hold other fields of a Job."""
+    framework = FRAMEWORKS[kind]
+    groups = [(ROLES[role], rest.pop(role)) for role in list(rest) if role in ROLES]
+    template = rest.pop("template", None) or {"spec": {"containers": [{"name": framework.container, "image": "x"}]}}
+    port = Port(framework.port_name, framework.port)
+    replicas = tuple(
+        Replicas(role, count, RestartPolicy(restart), template, (port,), framework.port)
+        for role, count in sorted(groups, key=lambda group: framework.roles.index(group[0]))
+    )
+    fields = {"kind": kind, "namespace": "ml", "name": name, "uid": "job-uid", "version": "1", "generation": 1}
+    return Job(
+        **fields,
+        deleting=False,
+        replicas=replicas,
+        policy=policy or RunPolicy(),
+        options=options or Options(),
+        scope=Scope(scope) if scope else None,
+        **rest,
+    )
+
+
+def run_policy(**fields) -> RunPolicy:
+    """A run policy; `clean` is its cleanPodPolicy."""
+    clean = CleanPodPolicy(fields.pop("clean", "None"))
+    return RunPolicy(clean_pods=clean, **fields)
+
+
+def elastic(low=1, high=3, **fields) -> Options:
+    """The options of an elastic PyTorchJob."""
+    return Options(nproc_per_node="auto", elastic=Elastic(low, high, **fields))
+
+
+def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0, uid="", **fields) -> Pod:
+    """The pod of a seat such as `worker-1`; `code` is the exit code of its one container, `ended` when that was."""
+    role, _, index = seat.rpartition("-")
+    container = Container(
+        fields.pop("container", "tensorflow"),
+        exit_code=code,
+        finished=at(ended) if code is not None else None,
+        message=fields.pop("words", ""),
+        restarts=fields.pop("restarted", 0),
+        reason=fields.pop("why", ""),
+    )
+    containers = fields.pop("containers", (container,))
+    known = {
+        "name": f"{job}-{seat}",
+        "uid": uid or f"{seat}-uid",
+        "version": "1",
+        "owner": "job-uid",
+        "namespace": "ml",
+    }
+    return Pod(
+        **known,
+        job=job,
+        role=role,
+        index=int(index),
+        attempt=attempt,
+        phase=Phase(phase),
+        containers=containers,
+        **fields,
+    )
+
+
+def a_service(seat, job="mnist") -> Service:
+    """The Service of a seat."""
+    role, _, index = seat.rpartition("-")
+    return Service(f"{job}-{seat}", f"{seat}-svc", "1", "job-uid", "ml", job, role, int(index))
+
+
+def seen(
+    job: Job, *pods: Pod, status: Status | None = None, services=None, now=T0, trouble=None, site=None
+) -> Snapshot:
+    """What a look sees; unless told otherwise all Services are there."""
+    there = tuple(a_service(str(member), job.name) for member in job.members) if services is None else services
+    framework: Framework = FRAMEWORKS[job.kind]
+    trouble = Trouble(*trouble) if trouble else None
+    return Snapshot(job, framework, site or Site(), status or Status(), pods, there, now, trouble)
+
+
+def look(job: Job, *pods: Pod, **fields) -> Plan:
+    """What is decided about it."""
+    return plan(seen(job, *pods, **fields))
+
+
+def running(job: Job, *, now=T0) -> Status:
+    """The status of a job all of whose pods run."""
+    pods = [a_pod(str(member), job=job.name, container=FRAMEWORKS[job.kind].container) for member in job.members]
+    return look(job, *pods, now=now).status
+
+
+def pods_of(job: Job, *others: Pod, attempt=0) -> list[Pod]:
+    """A running pod for each seat, but for those that are given."""
+    container = FRAMEWORKS[job.kind].container
+    mine = {
+        f"{job.name}-{member}": a_pod(str(member), job=job.name, attempt=attempt, container=container)
+        for member in job.members
+    }
+    return list((mine | {pod.name: pod for pod in others}).values())
+
+
+def states(status: Status) -> list[str]:
+    """The conditions in a few letters: `Created`, or `-Running` for one that is false."""
+    return [("" if condition.true else "-") + str(condition.type) for condition in status.conditions]
+
+
+def message(status: Status, kind: str) -> str:
+    """The message of a condition."""
+    condition = status.condition(Kind(kind))
+    assert condition is not None, states(status)
+    return condition.message
+
+
+def made(decision: Plan) -> list[str]:
+    """The names of the pods that are to be made."""
+    return [action.name for action in decision.actions if isinstance(action, CreatePod)]
+
+
+def deleted(decision: Plan) -> list[str]:
+    """The names of the pods that are to be deleted."""
+    return [action.name for action in decision.actions if isinstance(action, DeletePod)]
+
+
+def services(decision: Plan, what=CreateService) -> list[str]:
+    """The names of the Services that are to be made, or with DeleteService deleted."""
+    return [action.name for action in decision.actions if isinstance(action, what)]
+
+
+def told(decision: Plan) -> list[str]:
+    """The reasons of what is told."""
+    return [note.reason for note in decision.notes]
+
+
+__all__ = ["DeleteService", "replace"]
