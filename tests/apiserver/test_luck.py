@@ -168,7 +168,7 @@ def killed_once(hand: Hand, folder: Path, at: int, *, before: bool) -> list[str]
         flags = (f"--namespace={hand.namespace}", "--no-leader-elect")
         operator = Operator(proxy.kubeconfig(folder), folder, *flags).start()
         proxy.at, proxy.before = at, before
-        proxy.strike = lambda: (struck.append(True), operator.kill())
+        proxy.strike = lambda: (operator.kill(), struck.append(True))
         hand.create(tfjob("ps", policy={"cleanPodPolicy": "Running"}, **PS_JOB))
         eventually(lambda: struck or hand.state("TFJob", "ps") == "Running", 20)
         revive(operator)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from .framework import Framework
 from .spec import MOST_REPLICAS, JobSpec, PyTorchJobSpec, ReplicaSpec
@@ -35,14 +36,15 @@ class Rule:
     message_cel: str = ""
 
 
+@cache
 def rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of a kind."""
-    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}
+    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}[framework.kind](f"self.spec.{framework.field}")
     return (
         *_names(framework),
         *_roles(framework),
         *_containers(framework),
-        *own[framework.kind](f"self.spec.{framework.field}"),
+        *own,
     )
 
 

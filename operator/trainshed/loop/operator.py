@@ -95,8 +95,10 @@ class Operator:
         await self._doors.open(self._settings.health, self._settings.metrics)
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._pulse.run, self._recorder.run, self._work]
         runs += [informer.run for informer in self._informers]
-        runs += [self._lead] if self._settings.leader_elect else []
-        self._tasks = [asyncio.create_task(run()) for run in runs]
+        runs += [self._elector.run] if self._settings.leader_elect else []
+        self._tasks = [asyncio.create_task(run(), name=run.__qualname__) for run in runs]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
         """End in good order: no new looks, those under way finished, everything told, the Lease released."""
@@ -126,8 +128,11 @@ class Operator:
             self._queue.add(key)
         await self._worker.run()
 
-    async def _lead(self) -> None:
-        await self._elector.run()
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """None of these ends by itself; better to begin anew than to go on deaf."""
+        if task.cancelled():
+            return
+        log.error("%s has ended", task.get_name(), exc_info=task.exception())
         self.lost.set()
 
     def _may_act(self) -> bool:
