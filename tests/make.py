@@ -37,10 +37,10 @@ def at(seconds: float) -> datetime:
 
 
 def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=None, scope=None, **rest) -> Job:
-    """A job with so many replicas of each role: a_job(worker=2, ps=1); `rest` may hold other fields of a Job."""
+    """A job with so many replicas of each role, such as worker=2; `rest` may hold other fields of a Job."""
     framework = FRAMEWORKS[kind]
     groups = [(ROLES[role], rest.pop(role)) for role in list(rest) if role in ROLES]
-    template = rest.pop("template", None) or {"spec": {"containers": [{"name": framework.container, "image": "x"}]}}
+    template = rest.pop("template", {"spec": {"containers": [{"name": framework.container, "image": "x"}]}})
     port = Port(framework.port_name, framework.port)
     replicas = tuple(
         Replicas(role, count, RestartPolicy(restart), template, (port,), framework.port)

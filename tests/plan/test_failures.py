@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from make import a_pod, at
 from trainshed.api.pod import Container
 from trainshed.plan.failures import LAST_WORDS, failure, main
@@ -49,7 +50,8 @@ def test_the_frameworks_own_container_speaks_first_and_another_if_it_ended_well(
 
 def test_the_last_words_are_kept_from_their_end():
     found = failure(a_pod("worker-0", "Failed", code=1, words="x" * 5000 + "the end\n"), "tensorflow", at(99))
-    assert len(found.message) == LAST_WORDS and found.message.endswith("the end")
+    assert len(found.message) == LAST_WORDS
+    assert found.message.endswith("the end")
     assert found.time == at(0)
     silent = failure(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory"), "tensorflow", at(99))
     assert (silent.message, silent.time) == ("low on memory", at(99))

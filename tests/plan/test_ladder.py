@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from make import (
     DeleteService,
     a_job,
@@ -58,7 +59,8 @@ def test_at_rest_there_is_nothing_new_to_say():
 )
 def test_a_job_of_another_controller_or_going_away_is_left_alone(job):
     decision = look(job)
-    assert decision.actions == () and decision.status.conditions == ()
+    assert decision.actions == ()
+    assert decision.status.conditions == ()
 
 
 def test_the_success_of_the_deciding_replica_is_the_jobs():
@@ -133,7 +135,8 @@ def test_a_spec_that_cannot_be_fails_the_job_before_it_starts():
 def test_a_running_job_is_left_alone_while_its_spec_makes_no_sense():
     job = a_job(worker=1)
     decision = look(replace(job, replicas=(), problems=("spec: no",)), a_pod("worker-0"), status=running(job))
-    assert decision.status == running(job) and decision.actions == ()
+    assert decision.status == running(job)
+    assert decision.actions == ()
     assert told(decision) == ["InvalidSpec"]
 
 
@@ -152,7 +155,8 @@ def test_suspending_empties_every_seat():
 def test_a_job_created_suspended_has_no_start_and_no_pods():
     decision = look(a_job(worker=1, policy=run_policy(suspend=True)), services=())
     assert states(decision.status) == ["Created", "Suspended"]
-    assert decision.status.start is None and decision.actions == ()
+    assert decision.status.start is None
+    assert decision.actions == ()
 
 
 def test_resuming_starts_anew_and_waits_for_the_old_pods_to_go():
@@ -197,4 +201,5 @@ def test_scaling_down_deletes_what_has_no_seat():
 
 def test_no_replicas_is_a_stable_state():
     decision = look(a_job(worker=0), services=())
-    assert decision.actions == () and states(decision.status) == ["Created"]
+    assert decision.actions == ()
+    assert states(decision.status) == ["Created"]

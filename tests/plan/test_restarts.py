@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from make import (
     a_job,
     a_pod,
@@ -174,7 +175,8 @@ def test_a_deleted_worker_of_a_parameter_server_job_is_replaced_alone():
     job = a_job(chief=1, ps=1, worker=1)
     leaving = a_pod("worker-0", "Running", deleting=True)
     decision = after_failure(job, leaving)
-    assert deleted(decision) == [] and states(decision.status) == ["Created", "Running"]
+    assert deleted(decision) == []
+    assert states(decision.status) == ["Created", "Running"]
     assert after_failure(job, leaving, status=decision.status, now=11).notes == ()
     assert made(look(job, a_pod("chief-0"), a_pod("ps-0"), status=decision.status, now=at(12))) == ["mnist-worker-0"]
 
@@ -205,7 +207,8 @@ def test_a_pod_that_could_not_run_is_tried_again_after_a_pause_and_not_counted()
 
 def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
     pauses = [delay("uid", streak) for streak in range(1, 30)]
-    assert pauses[0] in (1, 2) and 2 <= pauses[1] <= 3
+    assert pauses[0] in (1, 2)
+    assert 2 <= pauses[1] <= 3
     assert all(LONGEST_DELAY <= pause <= LONGEST_DELAY * 1.25 for pause in pauses[9:])
     job = ddp(restart="ExitCode")
     status = after_failure(job, failed("worker-1", 137)).status
@@ -218,7 +221,8 @@ def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
 def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
     job = a_job(chief=1, ps=1, worker=2, options=Options(dynamic_workers=True))
     decision = after_failure(job, failed("worker-1", 1, container="tensorflow"))
-    assert states(decision.status) == ["Created", "Running"] and decision.actions == ()
+    assert states(decision.status) == ["Created", "Running"]
+    assert decision.actions == ()
 
 
 def test_an_elastic_job_replaces_its_workers_one_by_one():

@@ -1,0 +1,79 @@
+"""The questions that the rules ask of a snapshot."""
+
+from __future__ import annotations
+
+import pytest
+
+from make import a_job, a_pod, elastic, look, made, pods_of, replace, seen
+from trainshed.api.indexes import Indexes
+from trainshed.api.job import Options
+from trainshed.api.status import Status, Tally
+from trainshed.plan.facts import Facts
+
+
+def facts(job, *pods, **fields):
+    return Facts(seen(job, *pods, **fields))
+
+
+def test_names_decide_whose_seat_a_pod_has_never_labels():
+    pod = replace(a_pod("worker-0"), index=2_000_000_000, role="ps")
+    asked = facts(a_job(worker=1), pod)
+    assert [str(member) for member in asked.current] == ["worker-0"]
+    assert asked.surplus == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "done", "achieved"),
+    [
+        (a_job(chief=1, worker=2), ["chief-0"], True),
+        (a_job(chief=2), ["chief-0"], False),
+        (a_job(master=1, worker=1), ["worker-0"], False),
+        (a_job(worker=2), ["worker-0"], True),
+        (a_job(worker=2), ["worker-1"], False),
+        (a_job(worker=2, options=Options(success_policy="AllWorkers")), ["worker-0"], False),
+        (a_job(worker=2, options=Options(success_policy="AllWorkers")), ["worker-0", "worker-1"], True),
+        (a_job(ps=1), ["ps-0"], False),
+        (a_job(worker=0), [], False),
+        (a_job("PyTorchJob", master=1, worker=1), ["master-0"], True),
+        (a_job("PyTorchJob", worker=2), ["worker-1"], False),
+        (a_job("PyTorchJob", worker=2), ["worker-0", "worker-1"], True),
+        (a_job("PyTorchJob", worker=3, options=elastic()), ["worker-2"], True),
+    ],
+)
+def test_success_is_as_the_framework_has_it(job, done, achieved):
+    pods = [a_pod(seat, "Succeeded", code=0) for seat in done]
+    assert facts(job, *pods_of(job, *pods)).achieved is achieved
+
+
+def test_a_member_that_succeeded_stays_done_when_its_pod_is_gone():
+    job = a_job(chief=1, worker=3)
+    status = look(job, *pods_of(job, a_pod("worker-1", "Succeeded", code=0))).status
+    assert status.tallies["Worker"].done == Indexes.of([1])
+    pods = [pod for pod in pods_of(job) if pod.name != "mnist-worker-1"]
+    assert made(look(job, *pods, status=status)) == []
+    assert facts(job, *pods, status=status).tallies["Worker"].succeeded == 1
+
+
+def test_a_member_out_of_range_is_not_done():
+    status = Status(tallies={"Worker": Tally(done=Indexes.of([0, 5]))})
+    assert facts(a_job(chief=1, worker=2), status=status).done["Worker"] == Indexes.of([0])
+
+
+def test_a_running_pod_is_active_until_it_is_gone():
+    job = a_job(chief=1, worker=1)
+    leaving = a_pod("worker-0", deleting=True, ready=True)
+    tally = facts(job, leaving, a_pod("chief-0", ready=True), a_pod("worker-1")).tallies
+    assert (tally["Worker"].active, tally["Worker"].ready) == (2, 0)
+    assert tally["Chief"] == Tally(active=1, ready=1)
+
+
+def test_selectors_stand_in_the_status_of_kinds_that_scale():
+    assert facts(a_job("PyTorchJob", worker=1)).tallies["Worker"].selector.endswith("replica-type=worker")
+    assert facts(a_job(worker=1)).tallies["Worker"].selector == ""
+
+
+def test_counts_are_made_anew_at_each_look():
+    job = a_job(worker=3)
+    pods = [a_pod("worker-0", "Failed", code=1), a_pod("worker-1", "Pending"), a_pod("worker-2")]
+    tally = facts(job, *pods).seen.tallies["Worker"]
+    assert (tally.active, tally.failed, tally.succeeded) == (1, 1, 0)
