@@ -1,0 +1,235 @@
+"""A cluster that fits in the hand: takes actions, moves time, lets pods live and die, and the operator crash."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from datetime import timedelta
+
+from make import T0
+from trainshed.api.framework import Framework
+from trainshed.api.pod import Container, Phase, Pod, Service
+from trainshed.cluster import Conflict, Denied, Missing, NameTaken
+from trainshed.frameworks import FRAMEWORKS
+
+KINDS = {framework.kind: framework for framework in FRAMEWORKS}
+LABEL = "training.kubeflow.org/"
+
+
+class Crash(Exception):
+    """The operator has died in the middle of a write."""
+
+
+class World:
+    """Speaks `trainshed.cluster.Cluster`. What changed since the last `news` is what a watch would tell."""
+
+    def __init__(self) -> None:
+        self.now = T0
+        self.version = 100
+        self.jobs: dict[tuple[str, str], dict] = {}
+        self.pods: dict[str, Pod] = {}
+        self.services: dict[str, Service] = {}
+        self.config_maps: set[str] = set()
+        self.writes: list[str] = []
+        self.made: list[str] = []
+        self.strangers: set[str] = set()
+        self.quota = 10_000
+        self.dies_in = -1
+        self.dies_before = True
+        self.dead = False
+        self._news: list[tuple[str, str, object]] = []
+
+    # What a user does ------------------------------------------------------------------------------------------------
+
+    def submit(self, kind: str, name: str, spec: dict, annotations: dict | None = None) -> None:
+        """Create a job."""
+        uid = f"{name}-uid-{self._tick()}"
+        metadata = {"namespace": "ml", "name": name, "uid": uid, "generation": 1, "annotations": annotations or {}}
+        self._store_job({"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": metadata, "spec": spec})
+
+    def edit(self, kind: str, name: str, change) -> None:
+        """Change a job's spec."""
+        job = copy.deepcopy(self.jobs[kind, name])
+        change(job["spec"])
+        job["metadata"]["generation"] += 1
+        self._store_job(job)
+
+    def touch(self, kind: str, name: str) -> None:
+        """Somebody writes something of no consequence into a job."""
+        self._store_job(copy.deepcopy(self.jobs[kind, name]))
+
+    # What nodes do ---------------------------------------------------------------------------------------------------
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock."""
+        self.now += timedelta(seconds=seconds)
+
+    def set_pod(self, name: str, phase: str, *, code: int | None = None, **fields) -> None:
+        """A pod is in another phase; `code` is the exit code of its container."""
+        pod = self.pods[name]
+        restarts = pod.restarts + fields.pop("restarted", 0)
+        finished = self.now if code is not None else None
+        own = Container(pod.containers[0].name, exit_code=code, finished=finished, restarts=restarts)
+        self._put_pod(pod, phase=Phase(phase), containers=(own,), **fields)
+
+    def delete_by_hand(self, name: str) -> None:
+        """Somebody deletes a pod."""
+        self._begin_to_go(self.pods[name])
+
+    def confirm_deletion(self, name: str) -> None:
+        """The kubelet says that a pod is gone."""
+        self._news.append(("removed", "pods", self._renewed(self.pods.pop(name))))
+
+    def news(self) -> list[tuple[str, str, object]]:
+        """What has happened since it was last asked for: what, which kind, and the object."""
+        told, self._news = self._news, []
+        return told
+
+    # What the operator asks ------------------------------------------------------------------------------------------
+
+    async def read_job(self, framework: Framework, _namespace: str, name: str) -> dict | None:
+        found = self.jobs.get((framework.kind, name))
+        return copy.deepcopy(found)
+
+    async def store_status(self, framework: Framework, _namespace: str, name: str, patch: dict) -> dict:
+        with _Write(self, f"status {name}"):
+            job = copy.deepcopy(self.jobs.get((framework.kind, name)))
+            if job is None or job["metadata"]["uid"] != patch["metadata"]["uid"]:
+                raise Missing(name)
+            if job["metadata"]["resourceVersion"] != patch["metadata"]["resourceVersion"]:
+                raise Conflict(name)
+            job["status"] = merged(job.get("status", {}), patch["status"])
+            self._store_job(job)
+        return copy.deepcopy(self.jobs[framework.kind, name])
+
+    async def delete_job(self, framework: Framework, _namespace: str, name: str, uid: str) -> None:
+        with _Write(self, f"delete job {name}"):
+            job = self.jobs.get((framework.kind, name))
+            if job is None or job["metadata"]["uid"] != uid:
+                return
+            del self.jobs[framework.kind, name]
+            job["metadata"]["resourceVersion"] = str(self._tick())
+            self._news.append(("removed", framework.kind, job))
+            for pod in [pod for pod in self.pods.values() if pod.owner == uid]:
+                self._begin_to_go(pod)
+
+    async def create_pod(self, _namespace: str, body: dict) -> Pod:
+        meta = body["metadata"]
+        with _Write(self, f"create pod {meta['name']}"):
+            there = self.pods.get(meta["name"])
+            if meta["name"] in self.strangers or (there and there.owner != meta["ownerReferences"][0]["uid"]):
+                raise NameTaken(meta["name"])
+            if there is None and len(self.pods) >= self.quota:
+                raise Denied("exceeded quota", "QuotaExceeded")
+            if there is None:
+                self.made.append(meta["name"])
+                container = Container(body["spec"]["containers"][0]["name"])
+                attempt = int(meta["annotations"]["trainshed.dev/attempt"])
+                pod = Pod(**self._identity(meta), attempt=attempt, phase=Phase.PENDING, containers=(container,))
+                self.pods[pod.name] = pod
+                self._news.append(("changed", "pods", pod))
+        return self.pods[meta["name"]]
+
+    async def create_service(self, _namespace: str, body: dict) -> Service:
+        meta = body["metadata"]
+        with _Write(self, f"create service {meta['name']}"):
+            if meta["name"] not in self.services:
+                self.services[meta["name"]] = Service(**self._identity(meta))
+                self._news.append(("changed", "services", self.services[meta["name"]]))
+        return self.services[meta["name"]]
+
+    async def create_config_map(self, _namespace: str, body: dict) -> None:
+        with _Write(self, f"create config map {body['metadata']['name']}"):
+            self.config_maps.add(body["metadata"]["name"])
+
+    async def delete_pod(self, _namespace: str, name: str, uid: str, _grace: int | None) -> Pod | None:
+        with _Write(self, f"delete pod {name}"):
+            pod = self.pods.get(name)
+            if pod is None or pod.uid != uid:
+                return None
+            self._begin_to_go(pod)
+        return self.pods.get(name)
+
+    async def delete_service(self, _namespace: str, name: str, uid: str) -> Service | None:
+        with _Write(self, f"delete service {name}"):
+            service = self.services.get(name)
+            if service is not None and service.uid == uid:
+                self._news.append(("removed", "services", self._renewed(self.services.pop(name))))
+        return None
+
+    async def create_event(self, _namespace: str, body: dict) -> None:
+        self.writes.append(f"event {body['reason']}")
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _identity(self, meta: dict) -> dict:
+        version = str(self._tick())
+        labels = meta["labels"]
+        return {
+            "name": meta["name"],
+            "uid": f"{meta['name']}-{version}",
+            "version": version,
+            "owner": meta["ownerReferences"][0]["uid"],
+            "namespace": "ml",
+            "job": labels[f"{LABEL}job-name"],
+            "role": labels[f"{LABEL}replica-type"],
+            "index": int(labels[f"{LABEL}replica-index"]),
+        }
+
+    def _begin_to_go(self, pod: Pod) -> None:
+        if pod.phase is Phase.RUNNING:
+            self._put_pod(pod, deleting=True)
+        else:
+            self.confirm_deletion(pod.name)
+
+    def _put_pod(self, pod: Pod, **fields) -> None:
+        self.pods[pod.name] = self._renewed(pod, **fields)
+        self._news.append(("changed", "pods", self.pods[pod.name]))
+
+    def _renewed(self, item, **fields):
+        return replace(item, version=str(self._tick()), **fields)
+
+    def _store_job(self, job: dict) -> None:
+        job["metadata"]["resourceVersion"] = str(self._tick())
+        self.jobs[job["kind"], job["metadata"]["name"]] = job
+        self._news.append(("changed", job["kind"], copy.deepcopy(job)))
+
+    def _tick(self) -> int:
+        self.version += 1
+        return self.version
+
+
+class _Write:
+    """Around a write: counts it, and is where the operator may die, before it or after."""
+
+    def __init__(self, world: World, what: str) -> None:
+        self._world, self._what = world, what
+
+    def __enter__(self) -> None:
+        if self._world.dead or self._dies_now(before=True):
+            raise Crash(self._what)
+        self._world.writes.append(self._what)
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None and self._dies_now(before=False):
+            raise Crash(self._what)
+
+    def _dies_now(self, *, before: bool) -> bool:
+        world = self._world
+        if before:
+            world.dies_in -= 1
+        if world.dies_in != 0 or world.dies_before != before:
+            return False
+        world.dead = True
+        return True
+
+
+def merged(before: dict, patch: dict) -> dict:
+    """RFC 7386."""
+    found = {key: value for key, value in before.items() if patch.get(key, value) is not None}
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            found[key] = merged(found.get(key) if isinstance(found.get(key), dict) else {}, value)
+        elif value is not None:
+            found[key] = value
+    return found
