@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import signal
 
 import kopf
 import uvloop
@@ -12,20 +13,21 @@ import uvloop
 from trainshed.cli import cli
 from trainshed.cluster.credentials import NoCredentials, find
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.loop import journal
 from trainshed.loop.handlers import registry
 from trainshed.loop.operator import Operator
 from trainshed.settings import Settings
 
-#: Seconds before kopf is started again should it end with an error; our own informers go on meanwhile.
-PAUSE = 5.0
+#: Seconds before kopf is started again should it end with an error, and for it to end when it is told to; our own
+#: informers know all that it knows.
+PAUSE, GRACE = 5.0, 2.0
 
 log = logging.getLogger("trainshed")
 
 
 def run(settings: Settings) -> int:
     """Run the operator until it is told to end; the exit code."""
-    level = getattr(logging, settings.log_level.upper())
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
+    journal.begin(settings.log_level, settings.log_format)
     # The caches hold many small objects that stay; looking for garbage among them so often costs more than it frees.
     gc.set_threshold(100_000, 50, 50)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -34,41 +36,58 @@ def run(settings: Settings) -> int:
 
 async def operate(settings: Settings) -> int:
     """The operator, and kopf around it."""
+    frameworks = tuple(framework for framework in FRAMEWORKS if not settings.kinds or framework.kind in settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
-    except NoCredentials as error:
+        operator = Operator(settings, credentials, frameworks)
+        # Before kopf, which takes whatever task begins after it for one of its own that hangs.
+        await operator.start()
+    except (NoCredentials, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the words say it all
         return 1
-    frameworks = tuple(framework for framework in FRAMEWORKS if not settings.kinds or framework.kind in settings.kinds)
-    operator = Operator(settings, credentials, frameworks)
     log.info("looking after %s at %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
-    # Before kopf, which takes whatever task begins after it for one that hangs.
-    await operator.start()
-    shell = asyncio.create_task(supervise(registry(frameworks, credentials, operator.wake), settings))
-    lost = asyncio.create_task(operator.lost.wait())
-    await asyncio.wait((shell, lost), return_when=asyncio.FIRST_COMPLETED)
-    shell.cancel()
-    lost.cancel()
-    await asyncio.gather(shell, lost, return_exceptions=True)
+    stop = asyncio.Event()
+    shell = asyncio.create_task(
+        supervise(registry(frameworks, credentials, operator.wake), settings, (operator.over, stop))
+    )
+    listen(operator.over)
+    await operator.over.wait()
     await operator.stop()
+    stop.set()
+    await asyncio.wait((shell,), timeout=GRACE)
+    shell.cancel()
     log.info("ended")
-    return 1 if operator.lost.is_set() else 0
+    return 1 if operator.broken else 0
 
 
-async def supervise(found: kopf.OperatorRegistry, settings: Settings) -> None:
-    """Run kopf until it is told to end by a signal; should it fall over, start it again."""
+async def supervise(
+    found: kopf.OperatorRegistry, settings: Settings, flags: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    """Run kopf until the second flag is up, and put up the first on a signal; should it fall, start it again."""
+    over, stop = flags
     where = {"namespaces": [settings.namespace]} if settings.namespace else {"clusterwide": True}
-    while True:
-        shell = asyncio.create_task(kopf.operator(registry=found, standalone=True, **where))
-        try:
-            await asyncio.wait((shell,))
-        finally:
-            shell.cancel()
+    while not stop.is_set():
+        ready = asyncio.Event()
+        known = asyncio.create_task(ready.wait())
+        shell = asyncio.create_task(
+            kopf.operator(registry=found, standalone=True, ready_flag=ready, stop_flag=stop, **where)
+        )
+        await asyncio.wait((shell, known), return_when=asyncio.FIRST_COMPLETED)
+        listen(over)  # kopf has taken the signals for itself
+        await asyncio.wait((shell,))
+        known.cancel()
         error = shell.exception()
         if error is None:
+            over.set()
             return
         log.warning("kopf ended with %s: %s; starting it again", type(error).__name__, error)
         await asyncio.sleep(PAUSE)
+
+
+def listen(over: asyncio.Event) -> None:
+    """Let the signals that ask us to end put up a flag, so that we end in our own order."""
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, over.set)
 
 
 def main() -> None:

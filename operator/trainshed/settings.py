@@ -29,6 +29,8 @@ class Settings:
     leader_elect: bool = True
     lease_name: str = "trainshed"
     lease_namespace: str = ""
+    #: Who we are among our replicas; a pod's host name is as good as any.
+    lease_identity: str = ""
     #: Probes and meters; an empty address closes the door.
     health: str = ":8081"
     metrics: str = ":8080"
@@ -42,8 +44,9 @@ class Settings:
     #: v1's init container on PyTorch workers, for images that do not wait for their master by themselves.
     init_image: str = ""
     init_tries: int = 100
-    #: How much the log tells.
+    #: How much the log tells, and to whom: "text" is for people, "json" for machines.
     log_level: str = "info"
+    log_format: str = "text"
 
     @property
     def site(self) -> Site:
@@ -57,8 +60,8 @@ class Settings:
 
     @property
     def identity(self) -> str:
-        """Who we are among our replicas."""
-        return f"{socket.gethostname()}_{os.getpid()}"
+        """Who we are among our replicas: as told, or by host and process."""
+        return self.lease_identity or f"{socket.gethostname()}_{os.getpid()}"
 
     @property
     def lease_home(self) -> str:

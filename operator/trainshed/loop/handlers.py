@@ -101,9 +101,9 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.error_backoffs = Endless()
     settings.watching.server_timeout = 60
     settings.watching.connect_timeout = 10
-    settings.process.ultimate_exiting_timeout = 25
-    for name in ("kopf", "kopf.objects", "kopf.activities", "kopf._core", "kopf._cogs"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    settings.process.ultimate_exiting_timeout = None  # so long after it has fallen over, kopf would kill us all
+    # What ends kopf is told by whoever starts it again; what it tries again our own informers have said already.
+    logging.getLogger("kopf").setLevel(logging.CRITICAL)
 
 
 def _connection(credentials: Credentials) -> kopf.ConnectionInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,8 @@ from trainshed.cluster import Cluster, ClusterError, Conflict
 #: Seconds: a lease that nobody renews is free after so long, a leader that cannot renew steps down before, and each
 #: tries so often. client-go's figures.
 DURATION, RENEW_WITHIN, RETRY = 15.0, 10.0, 2.0
+#: Seconds for one request, so that a leader whose request hangs can try once more in time.
+REQUEST = 4.0
 
 log = logging.getLogger(__name__)
 
@@ -30,43 +32,72 @@ class Claim:
 
 
 class Elector:
-    """Holds the Lease or waits for it. Only our own monotonic clock counts, never a time that another wrote."""
+    """Holds the Lease or waits for it; `lost` is called when it is ours no more.
 
-    def __init__(self, cluster: Cluster, claim: Claim) -> None:
-        self.elected = asyncio.Event()
+    Only our own monotonic clock counts, never a time that another wrote.
+    """
+
+    def __init__(self, cluster: Cluster, claim: Claim, lost: Callable[[], None]) -> None:
+        self.held = asyncio.Event()
         self._cluster = cluster
         self._claim = claim
+        self._lost = lost
         self._renewed = 0.0
         self._seen: Mapping[str, Any] = {}
         self._seen_at = 0.0
+        self._failing = False
 
     def holds(self) -> bool:
         """Whether we may act: we renewed so lately that nobody else can think that the Lease is free."""
-        return self.elected.is_set() and _clock() - self._renewed < RENEW_WITHIN
+        return self.held.is_set() and _clock() < self._renewed + RENEW_WITHIN
 
     async def run(self) -> None:
-        """Try to get the Lease, keep it, and return once it is lost."""
+        """Get the Lease, keep it, and get it again should it be lost; for ever."""
         while True:
-            try:
-                async with asyncio.timeout(RENEW_WITHIN / 2):
-                    await self._try()
-            except (ClusterError, TimeoutError) as error:
-                log.warning("lease %s: %s", self._claim.name, str(error) or "no answer in time")
-            if self.elected.is_set() and not self.holds():
-                log.error("lease %s: lost; ending, so that whoever has it now is alone", self._claim.name)
-                return
-            await asyncio.sleep(RETRY * random.uniform(0.8, 1.2))  # noqa: S311 - only to spread tries
+            await self._gain()
+            await self._keep()
 
     async def release(self) -> None:
         """Let the next one have it at once."""
-        if not self.elected.is_set():
+        if not self.held.is_set():
             return
-        self.elected.clear()
+        self.held.clear()
         try:
             async with asyncio.timeout(2):
                 await self._write({**self._seen, "spec": self._spec("", 1)})
         except (ClusterError, TimeoutError) as error:
             log.warning("lease %s: not released: %s", self._claim.name, error)
+
+    async def _gain(self) -> None:
+        while not self.holds():
+            await self._attempt()
+            if not self.holds():
+                await _pause()
+        log.info("lease %s: held by %s", self._claim.name, self._claim.identity)
+
+    async def _keep(self) -> None:
+        try:
+            while self.holds():
+                async with asyncio.timeout_at(self._renewed + RENEW_WITHIN):
+                    await _pause()
+                    await self._attempt()
+        except TimeoutError:
+            pass
+        self.held.clear()
+        log.error("lease %s: lost", self._claim.name)
+        self._lost()
+
+    async def _attempt(self) -> None:
+        """Try once; of many failures in a row the first is told."""
+        try:
+            async with asyncio.timeout(REQUEST):
+                await self._try()
+        except (ClusterError, TimeoutError) as error:
+            if not self._failing:
+                log.warning("lease %s: %s", self._claim.name, str(error) or "no answer in time")
+            self._failing = True
+        else:
+            self._failing = False
 
     async def _try(self) -> None:
         began = _clock()
@@ -75,16 +106,14 @@ class Elector:
             self._seen_at = began
         self._seen = found or {}
         if not self._free():
-            self.elected.clear()
+            self.held.clear()
             return
         try:
             self._seen = await self._write(self._body(found))
         except Conflict:
             return
         self._renewed = began
-        if not self.elected.is_set():
-            log.info("lease %s: held by %s", self._claim.name, self._claim.identity)
-        self.elected.set()
+        self.held.set()
 
     def _free(self) -> bool:
         holder = (self._seen.get("spec") or {}).get("holderIdentity") or ""
@@ -110,6 +139,10 @@ class Elector:
 
     async def _write(self, body: Document) -> Document:
         return await self._cluster.write_lease(self._claim.namespace, self._claim.name, body)
+
+
+async def _pause() -> None:
+    await asyncio.sleep(RETRY * random.uniform(0.8, 1.2))  # noqa: S311 - only to spread tries
 
 
 def _clock() -> float:

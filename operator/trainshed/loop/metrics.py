@@ -21,19 +21,32 @@ class Metrics:
             for what in ("created", "deleted", "successful", "failed", "restarted")
         }
         self._looks = Histogram("trainshed_reconcile_seconds", "Seconds that a look took.", registry=self.registry)
+        self._waits = Histogram("trainshed_queue_seconds", "Seconds that a job waited.", registry=self.registry)
         self._requests = Counter(
             "trainshed_api_requests",
             "Requests to the API server.",
             ("verb", "resource", "code"),
             registry=self.registry,
         )
+        self._notes = Counter("trainshed_events_lost", "Events that could not be written.", registry=self.registry)
         self.waiting = Gauge("trainshed_queue_depth", "Jobs that wait for a look.", registry=self.registry)
         self.lag = Gauge("trainshed_loop_lag_seconds", "How late the event loop is.", registry=self.registry)
+        self.ages = Gauge(
+            "trainshed_watch_age_seconds", "Since when a watch is silent.", ("resource",), registry=self.registry
+        )
         self.jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=self.registry)
 
     def looked(self, seconds: float) -> None:
         """A look at a job is over."""
         self._looks.observe(seconds)
+
+    def waited(self, seconds: float) -> None:
+        """A job's turn has come."""
+        self._waits.observe(seconds)
+
+    def lost(self) -> None:
+        """An Event was not written."""
+        self._notes.inc()
 
     def requested(self, verb: str, resource: str, code: int) -> None:
         """A request to the API server is over; code 0 says that there was no answer."""

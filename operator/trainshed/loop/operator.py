@@ -25,13 +25,14 @@ from .metrics import Metrics
 from .queue import Queue
 from .reconcile import Reconciler
 from .recorder import Recorder
-from .view import Key, Record, Store, View
+from .store import Store
+from .view import Key, Record, View
 from .worker import Worker
 
 #: Our pods and Services bear this label; the server sends us no others.
 OURS = "training.kubeflow.org/job-name"
-#: Seconds that looks under way may take to end when we are told to.
-GRACE = 10.0
+#: Seconds that looks under way may take to end when we are told to, and the last Events to be written.
+GRACE, FAREWELL = 10.0, 2.0
 
 log = logging.getLogger(__name__)
 
@@ -57,24 +58,28 @@ class Documents:
 
 
 class Operator:
-    """Everything but kopf, which is the caller's: `wake` is for its events."""
+    """Everything but kopf, which is the caller's: `wake` is for its events.
+
+    `over` says that it is time to stop, `broken` that something of ours has ended that never should.
+    """
 
     def __init__(self, settings: Settings, credentials: Credentials, frameworks: tuple[Framework, ...]) -> None:
         self._settings = settings
         self._metrics = Metrics()
-        self._queue = Queue()
+        self._queue = Queue(self._metrics.waited)
         self._wire = Wire(credentials, self._metrics.requested)
         gateway = Gateway(self._wire, Pace(settings.qps, settings.burst))
         self._view = View(frameworks, settings.site, self._queue.add)
-        self._recorder = Recorder(gateway)
-        self._elector = Elector(gateway, Claim(settings.lease_home, settings.lease_name, settings.identity))
+        self._recorder = Recorder(gateway, self._metrics.lost)
         reconciler = Reconciler(gateway, self._view, self._recorder, self._metrics)
         self._worker = Worker(self._queue, reconciler, self._metrics, self._may_act)
+        claim = Claim(settings.lease_home, settings.lease_name, settings.identity)
+        self._elector = Elector(gateway, claim, self._worker.break_off)
         self._informers = [*(self._jobs(framework) for framework in frameworks), *self._children()]
         self._pulse = Pulse()
         self._doors = Doors(self._pulse, self.problem, self._meters)
         self._tasks: list[asyncio.Task[None]] = []
-        self.lost = asyncio.Event()
+        self.over, self.broken = asyncio.Event(), False
 
     def wake(self, key: Key) -> None:
         """A job may have changed."""
@@ -93,7 +98,7 @@ class Operator:
     async def start(self) -> None:
         """Open the doors and set everything going; jobs are looked at once all is listed."""
         await self._doors.open(self._settings.health, self._settings.metrics)
-        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._pulse.run, self._recorder.run, self._work]
+        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
         runs += [informer.run for informer in self._informers]
         runs += [self._elector.run] if self._settings.leader_elect else []
         self._tasks = [asyncio.create_task(run(), name=run.__qualname__) for run in runs]
@@ -102,16 +107,18 @@ class Operator:
 
     async def stop(self) -> None:
         """End in good order: no new looks, those under way finished, everything told, the Lease released."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._queue.close()
+        for task in self._tasks[:1]:
+            task.cancel()  # no new looks
         await self._worker.finish(GRACE)
+        self._queue.close()
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(FAREWELL):
                 await self._recorder.flush()
         except TimeoutError:
             log.warning("some events were not written in time")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._elector.release()
         await self._doors.close()
         await self._wire.close()
@@ -121,19 +128,22 @@ class Operator:
             await informer.synced.wait()
         gc.collect()
         gc.freeze()  # what is known by now stays: looking through it for garbage again and again makes the loop late
-        if self._settings.leader_elect:
-            await self._elector.elected.wait()
         log.info("ready: %d jobs, %d pods", len(self._view.known()), len(self._view.pods.store.items))
-        for key in self._view.known():
-            self._queue.add(key)
-        await self._worker.run()
+        while True:
+            if self._settings.leader_elect:
+                await self._elector.held.wait()
+            for key in self._view.known():
+                self._queue.add(key)
+            await self._worker.run()
+            await asyncio.sleep(1)  # the Lease was lost just now
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """None of these ends by itself; better to begin anew than to go on deaf."""
         if task.cancelled():
             return
         log.error("%s has ended", task.get_name(), exc_info=task.exception())
-        self.lost.set()
+        self.broken = True
+        self.over.set()
 
     def _may_act(self) -> bool:
         return not self._settings.leader_elect or self._elector.holds()
@@ -158,6 +168,9 @@ class Operator:
             for kind, store in self._view.jobs.items()
             for record in store.items.values()
         )
+        now = asyncio.get_running_loop().time()
+        for informer in self._informers:
+            self._metrics.ages.labels(informer.plural).set(now - informer.heard)
         self._metrics.jobs.clear()
         for (framework, state), count in states.items():
             self._metrics.jobs.labels(framework, state).set(count)

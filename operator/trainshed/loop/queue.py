@@ -13,11 +13,15 @@ PAUSE = 0.02
 
 
 class Queue:
-    """`ready` wait for a worker, `held` are with one, `again` were asked for meanwhile, `later` have a timer."""
+    """`ready` wait for a worker, `held` are with one, `again` were asked for meanwhile, `later` have a timer.
 
-    def __init__(self) -> None:
+    `waited` is told how many seconds each has been ready.
+    """
+
+    def __init__(self, waited: Callable[[float], None]) -> None:
+        self._waited = waited
         self._ready: OrderedDict[str, deque[Key]] = OrderedDict()
-        self._waiting: set[Key] = set()
+        self._since: dict[Key, float] = {}
         self._held: set[Key] = set()
         self._again: set[Key] = set()
         self._later: dict[Key, asyncio.TimerHandle] = {}
@@ -25,14 +29,14 @@ class Queue:
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._since)
 
     def add(self, key: Key) -> None:
         """The job may have something new."""
         if key in self._held:
             self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
+        elif key not in self._since:
+            self._since[key] = _clock()
             self._ready.setdefault(key.namespace, deque()).append(key)
             self._some.set()
 
@@ -41,13 +45,12 @@ class Queue:
         if seconds <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
         known = self._later.get(key)
-        if known and known.when() <= loop.time() + seconds:
+        if known and known.when() <= _clock() + seconds:
             return
         if known:
             known.cancel()
-        self._later[key] = loop.call_later(seconds, self._due, key)
+        self._later[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
 
     async def take(self) -> Key:
         """The next job whose turn it is; nobody else gets it before `done`."""
@@ -58,7 +61,7 @@ class Queue:
         key = keys.popleft()
         if keys:
             self._ready[namespace] = keys
-        self._waiting.discard(key)
+        self._waited(_clock() - self._since.pop(key))
         self._held.add(key)
         return key
 
@@ -95,4 +98,5 @@ class Queue:
         self.add(key)
 
 
-Wake = Callable[[Key], None]
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -55,10 +56,12 @@ class _Allowance:
 
 
 class Recorder:
-    """Takes notes at once and writes Events when there is time."""
+    """Takes notes at once and writes Events when there is time; `lost` is called for each that cannot be written."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, lost: Callable[[], None]) -> None:
         self._cluster = cluster
+        self._lost = lost
+        self._writing = asyncio.Lock()
         self._gathered: dict[tuple[str, Note], list[str]] = {}
         self._jobs: dict[str, Job] = {}
         self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
@@ -71,6 +74,9 @@ class Recorder:
             if (job.uid, note.key) in self._told:
                 return
             self._remember((job.uid, note.key), _Told("", 1, time.monotonic()))
+        if len(self._gathered) >= REMEMBERED:
+            self._lost()
+            return
         head, colon, last = note.message.rpartition(": ")
         listed = colon and note.message.startswith(("Created ", "Deleted "))
         group = Note(note.tone, note.reason, head if listed else note.message)
@@ -86,26 +92,33 @@ class Recorder:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what was noted so far."""
-        self._some.clear()
-        gathered, self._gathered = self._gathered, {}
-        jobs, self._jobs = self._jobs, {}
-        await asyncio.gather(*(self._write(jobs[uid], note, names) for (uid, note), names in gathered.items()))
+        """Write what was noted so far; what is being written already is waited for."""
+        async with self._writing:
+            self._some.clear()
+            gathered, self._gathered = self._gathered, {}
+            jobs, self._jobs = self._jobs, {}
+            writes = (self._write(jobs[uid], note, names) for (uid, note), names in gathered.items())
+            # kopf, when it ends, breaks off every task younger than itself: these, but not the one that waits for them.
+            for result in await asyncio.gather(*writes, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
 
     async def _write(self, job: Job, note: Note, names: list[str]) -> None:
         message = _message(note, names)
         key = (job.uid, f"{note.reason}\n{message}")
+        times = names.count("") or 1
         try:
-            if not await self._again(job, key):
-                await self._new(job, note, message, key)
+            if not await self._again(job, key, times):
+                await self._new(job, key, _event(job, note, message, times))
         except ClusterError as error:
+            self._lost()
             log.debug("no event on %s %s/%s: %s", job.kind, job.namespace, job.name, error)
 
-    async def _again(self, job: Job, key: tuple[str, str]) -> bool:
+    async def _again(self, job: Job, key: tuple[str, str], times: int) -> bool:
         known = self._told.get(key)
         if known is None or time.monotonic() - known.at > SAME:
             return False
-        known.count += 1
+        known.count += times
         try:
             patch = {"count": known.count, "lastTimestamp": _now()}
             await self._cluster.update_event(job.namespace, known.name, patch)
@@ -113,11 +126,11 @@ class Recorder:
             return False
         return True
 
-    async def _new(self, job: Job, note: Note, message: str, key: tuple[str, str]) -> None:
+    async def _new(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
         if not self._allowance(job.uid).take():
+            self._lost()
             return
-        body = _event(job, note, message)
-        self._remember(key, _Told(body["metadata"]["name"], 1, time.monotonic()))
+        self._remember(key, _Told(body["metadata"]["name"], body["count"], time.monotonic()))
         await self._cluster.create_event(job.namespace, body)
 
     def _allowance(self, uid: str) -> _Allowance:
@@ -138,9 +151,11 @@ def _message(note: Note, names: list[str]) -> str:
     if not listed:
         return _cut(note.message)
     whole = f"{note.message}: {', '.join(listed)}"
-    return (
-        whole if len(whole.encode()) <= LONGEST else _cut(f"{note.message}: {len(listed)} in all, {', '.join(listed)}")
-    )
+    if len(whole.encode()) <= LONGEST:
+        return whole
+    end = f" ... ({len(listed)} in all)"
+    kept = whole.encode()[: LONGEST - len(end)].decode(errors="ignore")
+    return (kept.rpartition(",")[0] or kept) + end
 
 
 def _cut(text: str) -> str:
@@ -148,7 +163,7 @@ def _cut(text: str) -> str:
     return text if len(content) <= LONGEST else content[: LONGEST - 4].decode(errors="ignore") + " ..."
 
 
-def _event(job: Job, note: Note, message: str) -> dict[str, Any]:
+def _event(job: Job, note: Note, message: str, times: int) -> dict[str, Any]:
     digest = hashlib.sha256(f"{job.uid}{note.reason}{message}{time.time_ns()}".encode()).hexdigest()[:16]
     component = f"{job.kind.lower()}-controller"
     now = _now()
@@ -171,7 +186,7 @@ def _event(job: Job, note: Note, message: str) -> dict[str, Any]:
         "reportingComponent": component,
         "firstTimestamp": now,
         "lastTimestamp": now,
-        "count": 1,
+        "count": times,
     }
 
 

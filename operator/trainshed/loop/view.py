@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -15,6 +14,8 @@ from trainshed.api.pod import Pod, Service
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Status
+
+from .store import Item, Store
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,10 +32,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A job as it was read: its spec and its status at one version."""
+    """A job as it was read: its spec and its status at one version; `origin` is what its spec was read from."""
 
     job: Job
     status: Status
+    origin: object = None
 
     @property
     def uid(self) -> str:
@@ -47,99 +49,43 @@ class Record:
         return self.job.version
 
 
-class Item(Protocol):
-    """Whatever has a uid and a version."""
+class Child(Item, Protocol):
+    """An item that belongs to a job."""
 
     @property
-    def uid(self) -> str:
-        """Its uid."""
+    def owner(self) -> str:
+        """The job's uid."""
 
     @property
-    def version(self) -> str:
-        """Its version."""
+    def name(self) -> str:
+        """Its name."""
 
 
-T = TypeVar("T", bound=Item)
-#: Told which items are different now, old or new; more often than needed does no harm.
-Rumour = Callable[[Iterable[T]], None]
+C = TypeVar("C", bound=Child)
 
 
-class Store(Generic[T]):
-    """All objects of a kind by uid; an older version never takes the place of a newer one.
+class Children(Generic[C]):
+    """The objects of a kind by the uid of the job that owns them, be it known yet or not."""
 
-    Versions of one server ascend and may be compared as numbers (Kubernetes says so since 1.35).
-    """
-
-    def __init__(self, rumour: Rumour[T]) -> None:
-        self.items: dict[str, T] = {}
-        self._rumour = rumour
-        self._latest = 0
-
-    def replaced(self, items: list[T], version: str) -> None:
-        """These are all there are, as of `version`; what we made since then stays."""
-        before, self._latest = self.items, number(version)
-        fresh = {item.uid: item for item in items}
-        made_since = {uid: item for uid, item in before.items() if number(item.version) > self._latest}
-        self.items = fresh | made_since
-        gone = [item for uid, item in before.items() if uid not in self.items]
-        self._rumour([*gone, *self.items.values()])
-
-    def changed(self, item: T) -> None:
-        """The watch says that this one is new or different."""
-        self._latest = max(self._latest, number(item.version))
-        self._put(item)
-
-    def removed(self, item: T) -> None:
-        """The watch says that this one is gone."""
-        self._latest = max(self._latest, number(item.version))
-        self.items.pop(item.uid, None)
-        self._rumour((item,))
-
-    def answered(self, item: T) -> None:
-        """The answer to a write of ours. If the watch is past it and does not know it, it has come and gone already."""
-        if item.uid in self.items or number(item.version) > self._latest:
-            self._put(item)
-
-    def forgotten(self, uid: str) -> None:
-        """A write of ours found that this one is gone."""
-        item = self.items.pop(uid, None)
-        if item is not None:
-            self._rumour((item,))
-
-    def _put(self, item: T) -> None:
-        known = self.items.get(item.uid)
-        if known is None or number(item.version) >= number(known.version):
-            self.items[item.uid] = item
-            self._rumour((item,))
-
-
-def number(version: str) -> int:
-    """A resourceVersion as a number; 0 for what is none."""
-    return int(version) if version.isdecimal() else 0
-
-
-class Children(Generic[T]):
-    """The objects of a kind by the uid of the job that owns them."""
-
-    def __init__(self, wake: Callable[[T], None]) -> None:
-        self.store: Store[T] = Store(self._heard)
-        self._by_owner: defaultdict[str, dict[str, T]] = defaultdict(dict)
+    def __init__(self, wake: Callable[[C], None]) -> None:
+        self.store: Store[C] = Store(self._heard)
+        self._by_owner: dict[str, dict[str, C]] = {}
         self._wake = wake
 
-    def of(self, owner: str) -> tuple[T, ...]:
-        """The children of a job."""
-        return tuple(self._by_owner[owner].values()) if owner in self._by_owner else ()
+    def of(self, owner: str) -> tuple[C, ...]:
+        """The children of a job, by name."""
+        return tuple(sorted(self._by_owner.get(owner, {}).values(), key=lambda child: child.name))
 
-    def _heard(self, items: Iterable[T]) -> None:
-        for item in items:
-            owner: str = item.owner  # type: ignore[attr-defined]
-            if item.uid in self.store.items:
-                self._by_owner[owner][item.uid] = self.store.items[item.uid]
-            elif owner in self._by_owner:
-                self._by_owner[owner].pop(item.uid, None)
-                if not self._by_owner[owner]:
-                    del self._by_owner[owner]
-            self._wake(item)
+    def _heard(self, before: C | None, after: C | None) -> None:
+        if before is not None and (after is None or after.owner != before.owner):
+            siblings = self._by_owner[before.owner]
+            del siblings[before.uid]
+            if not siblings:
+                del self._by_owner[before.owner]
+            self._wake(before)
+        if after is not None:
+            self._by_owner.setdefault(after.owner, {})[after.uid] = after
+            self._wake(after)
 
 
 class View:
@@ -152,13 +98,21 @@ class View:
         self._keys: dict[str, Key] = {}
         self._current: dict[Key, str] = {}
         self._troubles: dict[Key, Trouble] = {}
-        self.jobs = {kind: Store(self._heard_of_jobs) for kind in self._frameworks}
+        self.jobs: dict[str, Store[Record]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child)
         self.services: Children[Service] = Children(self._heard_of_child)
 
     def record(self, document: Document, framework: Framework) -> Record:
-        """A job's document, read."""
-        return Record(read.job(document, framework, self._site), read.status(document))
+        """A job's document, read; its spec only if it may be another than the one we know: that takes the longest."""
+        metadata = document.get("metadata") or {}
+        parts = ("generation", "deletionTimestamp", "annotations")
+        origin = tuple(metadata.get(part) for part in parts)
+        known = self.jobs[framework.kind].items.get(metadata.get("uid", ""))
+        if known and known.origin == origin and known.job.generation:
+            job = replace(known.job, version=str(metadata.get("resourceVersion", "")))
+        else:
+            job = read.job(document, framework, self._site)
+        return Record(job, read.status(document), origin)
 
     def label(self, kind: str) -> str:
         """What the meters call a kind of job."""
@@ -174,7 +128,7 @@ class View:
             framework=self._frameworks[key.kind],
             site=self._site,
             status=record.status,
-            pods=tuple(sorted(self.pods.of(record.uid), key=lambda pod: pod.name)),
+            pods=self.pods.of(record.uid),
             services=self.services.of(record.uid),
             now=now,
             trouble=self._troubles.get(key),
@@ -200,18 +154,22 @@ class View:
         """All jobs that we know."""
         return list(self._current)
 
-    def _heard_of_jobs(self, records: Iterable[Record]) -> None:
-        for record in records:
-            key = Key(record.job.namespace, record.job.kind, record.job.name)
-            if record.uid in self.jobs[key.kind].items:
-                self._keys[record.uid] = key
-                self._current[key] = record.uid
-            else:
-                self._keys.pop(record.uid, None)
-                if self._current.get(key) == record.uid:
-                    del self._current[key]
-                    self._troubles.pop(key, None)
-            self._wake(key)
+    def _heard_of_job(self, before: Record | None, after: Record | None) -> None:
+        record = after or before
+        if record is None:
+            return
+        key = Key(record.job.namespace, record.job.kind, record.job.name)
+        known = self._current.get(key)
+        if after:
+            self._keys[record.uid] = key
+            self._current[key] = record.uid
+        else:
+            self._keys.pop(record.uid, None)
+            if known == record.uid:
+                del self._current[key]
+        if self._current.get(key) != known:
+            self._troubles.pop(key, None)
+        self._wake(key)
 
     def _heard_of_child(self, child: Pod | Service) -> None:
         key = self._keys.get(child.owner)

@@ -16,8 +16,9 @@ from .view import Key
 
 #: So many jobs are looked at at once; what bounds the requests are the lanes.
 MOST = 2000
-#: Seconds until the next try, the first and the longest: after a no of the API server, and after any other error.
-AFTER_NO, AFTER_ERROR = (1.0, 30.0), (0.1, 30.0)
+#: Seconds until the next try, the first and the longest: after a no of the API server, which is lifted by people, and
+#: after any other error, which passes as a rule: a few seconds after an outage all must go on.
+AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
 
 log = logging.getLogger(__name__)
 
@@ -34,24 +35,38 @@ class Worker:
         self._looks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Take keys for ever."""
+        """Take keys until one comes when we may not act."""
         while True:
             await self._room.acquire()
             key = await self._queue.take()
+            if not self._may_act():
+                self._queue.done(key)
+                self._room.release()
+                return
             look = asyncio.create_task(self._look(key), name=str(key))
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
 
     async def finish(self, seconds: float) -> None:
-        """Give the looks under way so long to end."""
+        """Give the looks under way so long to end, then break them off."""
         if self._looks:
             await asyncio.wait(self._looks, timeout=seconds)
+        looks = tuple(self._looks)
+        self.break_off()
+        await asyncio.gather(*looks, return_exceptions=True)
+
+    def break_off(self) -> None:
+        """End all looks under way at once."""
+        for look in self._looks:
+            look.cancel()
 
     async def _look(self, key: Key) -> None:
         began = asyncio.get_running_loop().time()
         try:
-            if self._may_act():
-                self._settle(key, await self._reconciler.look(key, datetime.now(UTC)))
+            self._settle(key, await self._reconciler.look(key, datetime.now(UTC)))
+        except asyncio.CancelledError:
+            self._queue.add(key)  # by kopf, perhaps, which at its end takes every younger task for its own
+            raise
         except Exception:  # the one place where any error ends: the wheel must turn
             log.exception("%s: an error in trainshed itself; please report it", key)
             self._queue.failed(key, *AFTER_ERROR)
