@@ -40,7 +40,9 @@ class Expectation:
 
 def expectations(path: Path) -> list[Expectation]:
     """The jobs in an example."""
-    jobs = [document for document in yaml.safe_load_all(path.read_text()) if document["kind"] in KINDS]
+    documents = yaml.safe_load_all(path.read_text())
+    items = (item for document in documents for item in document.get("items", [document]))
+    jobs = [item for item in items if item["kind"] in KINDS]
     return [
         Expectation(
             job["kind"],

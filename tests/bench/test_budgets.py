@@ -1,0 +1,68 @@
+"""Budgets that fail: how many requests a job may cost, and that a job at rest costs none."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rig.hand import Hand, eventually
+from rig.jobs import tfjob
+from rig.stage import Stage
+
+WRITES = ("create", "patch", "delete", "update")
+
+
+@pytest.mark.parametrize("pods", [4, 16, 100])
+def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measured) -> None:
+    began = time.monotonic()
+    cpu = measured.cpu()
+    with Stage(hand) as stage:
+        hand.create(tfjob("budget", Chief=1, Worker=pods - 1))
+        eventually(lambda: len(hand.pods()) == pods, 60)
+        made = time.monotonic() - began
+        eventually(lambda: active(hand) == pods, 60)
+        stage.end("budget-chief-0", 0)
+        eventually(lambda: hand.state("TFJob", "budget") == "Succeeded", 30)
+    time.sleep(2)
+    requests = measured.requests(hand.namespace)
+    writes = {
+        what: count for what, count in requests.items() if what.split()[0] in ("create", "patch", "delete", "update")
+    }
+    events = sum(count for what, count in writes.items() if "events" in what)
+    print(
+        f"\n{pods} pods: {writes}; all pods after {made:.2f} s, {(measured.cpu() - cpu) / pods * 1000:.1f} ms CPU a pod"
+    )
+    assert writes["create pods"] == pods
+    assert writes["create services"] == pods
+    config_maps = 1 if pods > 64 else 0
+    assert sum(writes.values()) - events - config_maps <= 2 * pods + 2
+    assert events <= 6
+
+
+def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(hand: Hand, measured) -> None:
+    with Stage(hand):
+        for number in range(50):
+            hand.create(tfjob(f"rest-{number}", Worker=1))
+        eventually(lambda: running(hand) == 50, 60)
+    time.sleep(5)
+    before, cpu = measured.requests(), measured.cpu()
+    time.sleep(60)
+    asked = measured.requests() - before
+    others = {what: count for what, count in asked.items() if "leases" not in what and not what.startswith("watch ")}
+    print(f"\n60 s of rest: {dict(asked)}, {measured.cpu() - cpu:.2f} s CPU, {measured.memory()} MiB")
+    assert others == {}
+
+
+def active(hand: Hand) -> int:
+    """How many replicas the status says are active."""
+    statuses = hand.job("TFJob", "budget").get("status", {}).get("replicaStatuses", {})
+    return sum(status.get("active", 0) for status in statuses.values())
+
+
+def running(hand: Hand) -> int:
+    """How many jobs run."""
+    return sum(
+        any(condition["type"] == "Running" for condition in job.get("status", {}).get("conditions", []))
+        for job in hand.jobs("TFJob")
+    )

@@ -1,0 +1,43 @@
+"""Times that are only recorded: these machines are noisy, and a time that fails a test would tell of them."""
+
+from __future__ import annotations
+
+import time
+
+from rig.hand import Hand, eventually
+from rig.jobs import tfjob
+from rig.stage import Stage
+
+
+def test_a_hundred_jobs_of_four_at_once(hand: Hand, measured) -> None:
+    cpu, began = measured.cpu(), time.monotonic()
+    with Stage(hand, lambda _name: "") as stage:
+        for number in range(100):
+            hand.create(tfjob(f"many-{number}", Chief=1, Worker=3))
+        submitted = time.monotonic() - began
+        eventually(lambda: len(hand.pods()) == 400, 120)
+        made = time.monotonic() - began
+        stage.script = lambda name: "0" if "chief" in name else "Running"
+        eventually(lambda: succeeded(hand) == 100, 180)
+    total = time.monotonic() - began
+    print(
+        f"\n100 jobs x 4: submitted in {submitted:.1f} s, all pods after {made:.1f} s, Succeeded after {total:.1f} s,"
+        f" {(measured.cpu() - cpu) / 400 * 1000:.1f} ms CPU a pod, {measured.memory()} MiB"
+    )
+
+
+def test_one_job_of_five_hundred(hand: Hand, measured) -> None:
+    cpu, began = measured.cpu(), time.monotonic()
+    hand.create(tfjob("big", Chief=1, Worker=499))
+    eventually(lambda: len(hand.pods()) == 500, 120)
+    made = time.monotonic() - began
+    cost = (measured.cpu() - cpu) / 500 * 1000
+    print(f"\n1 job x 500: all pods after {made:.2f} s, {cost:.2f} ms CPU a pod, {measured.memory()} MiB")
+
+
+def succeeded(hand: Hand) -> int:
+    """How many jobs have succeeded."""
+    return sum(
+        any(condition["type"] == "Succeeded" for condition in job.get("status", {}).get("conditions", []))
+        for job in hand.jobs("TFJob")
+    )
