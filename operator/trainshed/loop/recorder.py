@@ -8,7 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,12 +41,11 @@ class _Told:
 class _Allowance:
     """How many Events a job may still have."""
 
+    at: float
     left: float = BURST
-    at: float = field(default_factory=time.monotonic)
 
-    def take(self) -> bool:
+    def take(self, now: float) -> bool:
         """Whether there may be one more."""
-        now = time.monotonic()
         self.left = min(BURST, self.left + (now - self.at) / EVERY)
         self.at = now
         if self.left < 1:
@@ -73,7 +72,7 @@ class Recorder:
         if note.key:
             if (job.uid, note.key) in self._told:
                 return
-            self._remember((job.uid, note.key), _Told("", 1, time.monotonic()))
+            self._remember((job.uid, note.key), _Told("", 1, _clock()))
         if len(self._gathered) >= REMEMBERED:
             self._lost()
             return
@@ -116,7 +115,7 @@ class Recorder:
 
     async def _again(self, job: Job, key: tuple[str, str], times: int) -> bool:
         known = self._told.get(key)
-        if known is None or time.monotonic() - known.at > SAME:
+        if known is None or _clock() - known.at > SAME:
             return False
         known.count += times
         try:
@@ -127,14 +126,14 @@ class Recorder:
         return True
 
     async def _new(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
-        if not self._allowance(job.uid).take():
+        if not self._allowance(job.uid).take(_clock()):
             self._lost()
             return
-        self._remember(key, _Told(body["metadata"]["name"], body["count"], time.monotonic()))
+        self._remember(key, _Told(body["metadata"]["name"], body["count"], _clock()))
         await self._cluster.create_event(job.namespace, body)
 
     def _allowance(self, uid: str) -> _Allowance:
-        found = self._allowances.pop(uid, None) or _Allowance()
+        found = self._allowances.pop(uid, None) or _Allowance(_clock())
         self._allowances[uid] = found
         if len(self._allowances) > REMEMBERED:
             self._allowances.popitem(last=False)
@@ -192,3 +191,7 @@ def _event(job: Job, note: Note, message: str, times: int) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,165 @@
+"""No job is lost, none has two workers, and everybody's turn comes."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainshed.loop import queue as module
+from trainshed.loop.queue import PAUSE, Queue
+from trainshed.loop.view import Key
+
+A, B, C = (Key("ml", "TFJob", name) for name in "abc")
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def queue(waits) -> Queue:
+    return Queue(waits.append)
+
+
+async def take(queue: Queue, within: float = 0.5) -> Key | None:
+    """The next key, or None if none comes in time."""
+    try:
+        async with asyncio.timeout(within):
+            return await queue.take()
+    except TimeoutError:
+        return None
+
+
+async def test_a_key_that_is_added_often_is_taken_once(queue, waits):
+    for key in (A, B, A, A):
+        queue.add(key)
+    assert len(queue) == 2
+    assert [await queue.take(), await queue.take()] == [A, B]
+    assert await take(queue, 0.01) is None
+    assert len(waits) == 2
+
+
+async def test_a_key_that_is_held_is_not_given_to_another_but_again_when_it_is_done(queue):
+    queue.add(A)
+    await queue.take()
+    queue.add(A)
+    assert await take(queue, 0.05) is None
+    queue.done(A)
+    assert await take(queue) == A
+    queue.done(A)
+    assert await take(queue, 0.05) is None
+
+
+async def test_two_looks_at_a_job_have_a_pause_between_them(queue):
+    clock = asyncio.get_running_loop().time
+    queue.add(A)
+    await queue.take()
+    began = clock()
+    queue.done(A)
+    for _ in range(5):
+        queue.add(A)
+    assert await take(queue) == A
+    assert clock() - began >= PAUSE * 0.9
+
+
+async def test_namespaces_take_turns(queue):
+    many = [Key("crowd", "TFJob", str(number)) for number in range(3)]
+    few = Key("quiet", "TFJob", "only")
+    for key in (*many, few):
+        queue.add(key)
+    assert [await queue.take() for _ in range(4)] == [many[0], few, many[1], many[2]]
+
+
+async def test_of_several_times_the_earliest_counts(queue):
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    queue.add_later(A, 30)
+    queue.add_later(A, 0.05)
+    queue.add_later(A, 10)
+    assert await take(queue) == A
+    assert 0.04 < clock() - began < 0.4
+    queue.done(A)
+    assert await take(queue, 0.1) is None, "the other times are forgotten"
+
+
+async def test_a_time_that_has_passed_is_now(queue):
+    queue.add_later(A, -5)
+    assert await queue.take() == A
+
+
+async def test_failures_double_the_wait_up_to_the_longest_and_success_ends_it(queue):
+    assert [queue.failed(A, 1.0, 5.0) for _ in range(5)] == [1, 2, 4, 5, 5]
+    assert queue.failed(B, 1.0, 5.0) == 1
+    queue.went_well(A)
+    assert queue.failed(A, 1.0, 5.0) == 1
+    for _ in range(2000):
+        queue.failed(A, 1.0, 5.0)
+    assert queue.failed(A, 1.0, 5.0) == 5
+    queue.close()
+
+
+async def test_a_failed_key_comes_back(queue):
+    queue.failed(A, 0.02, 1.0)
+    assert await take(queue) == A
+
+
+async def test_nothing_comes_after_the_close(queue):
+    queue.add_later(A, 0.02)
+    queue.close()
+    assert await take(queue, 0.05) is None
+
+
+async def test_a_taker_that_gives_up_takes_nothing_with_it(queue):
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    queue.add(A)
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert await take(queue) == A
+
+
+async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key, int]]:
+    """Many events and three workers at work; for each key its last event, and the last one that a look has seen."""
+    told: dict[Key, int] = {}
+    seen: dict[Key, int] = {}
+    held: set[Key] = set()
+
+    async def work() -> None:
+        while True:
+            key = await queue.take()
+            assert key not in held, "two workers on a key"
+            held.add(key)
+            seen[key] = told[key]
+            await asyncio.sleep(random.choice([0, 0.001, 0.002]))
+            held.discard(key)
+            queue.done(key)
+
+    workers = [asyncio.create_task(work()) for _ in range(3)]
+    for event in range(60):
+        key = random.choice([A, B, C, Key("other", "TFJob", "a")])
+        told[key] = event
+        queue.add_later(key, random.choice([0, 0, 0.003]))
+        await asyncio.sleep(random.choice([0, 0, 0.001]))
+    await asyncio.sleep(0.05)
+    for worker in workers:
+        worker.cancel()
+    for result in await asyncio.gather(*workers, return_exceptions=True):
+        assert isinstance(result, asyncio.CancelledError), result
+    return told, seen
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=20, deadline=None)
+def test_after_every_event_there_is_a_look_that_knows_of_it(random):
+    before = module.PAUSE
+    module.PAUSE = 0.001  # the pause is not the subject here, and it would make the test long
+    try:
+        told, seen = asyncio.run(crowd(random, Queue(lambda _seconds: None)))
+    finally:
+        module.PAUSE = before
+    assert seen == told

@@ -1,0 +1,128 @@
+"""What is known ends as what is true, in whatever order watches, lists and answers tell of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.loop.store import Store, older
+
+
+@dataclass(frozen=True)
+class Thing:
+    uid: str
+    version: str
+
+
+class Server:
+    """Its objects, the events that a watch has yet to tell, and the answers that are still on their way to us."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, Thing] = {}
+        self.version = 8  # soon of two figures: versions must not be compared as text
+        self.events: deque[tuple[str, Thing]] = deque()
+        self.answers: list[Thing] = []
+
+    def make(self) -> None:
+        self.version += 1
+        self._changed(Thing(f"uid-{self.version}", str(self.version)))
+
+    def change(self, uid: str) -> None:
+        self.version += 1
+        self._changed(replace(self.things[uid], version=str(self.version)))
+
+    def remove(self, uid: str) -> None:
+        self.version += 1
+        self.events.append(("removed", replace(self.things.pop(uid), version=str(self.version))))
+
+    def _changed(self, thing: Thing) -> None:
+        self.things[thing.uid] = thing
+        self.events.append(("changed", thing))
+        self.answers.append(thing)
+
+
+def a_store() -> Store[Thing]:
+    return Store(lambda _before, _after: None)
+
+
+def hear(store: Store[Thing], server: Server) -> None:
+    what, thing = server.events.popleft()
+    getattr(store, what)(thing)
+
+
+@given(st.data())
+def test_in_the_end_the_store_holds_what_the_server_holds(data):
+    server, store = Server(), a_store()
+    store.replaced([], str(server.version))
+    for step in data.draw(st.lists(st.sampled_from(["make", "change", "remove", "hear", "answer", "list"]), max_size=60)):
+        if step == "make":
+            server.make()
+        elif step in ("change", "remove") and server.things:
+            getattr(server, step)(data.draw(st.sampled_from(sorted(server.things))))
+        elif step == "hear" and server.events:
+            hear(store, server)
+        elif step == "answer" and server.answers:
+            store.answered(server.answers.pop(data.draw(st.integers(0, len(server.answers) - 1))))
+        elif step == "list":
+            server.events.clear()
+            store.replaced(list(server.things.values()), str(server.version))
+        newest = {uid: int(thing.version) for uid, thing in server.things.items()}
+        assert all(int(item.version) <= newest[uid] for uid, item in store.items.items() if uid in newest)
+    while server.events:
+        hear(store, server)
+    assert store.items == server.things
+    for answer in server.answers:
+        store.answered(answer)
+    assert store.items == server.things, "a late answer has raised the dead, or brought an old state back"
+
+
+def test_what_we_made_after_a_list_was_taken_survives_it():
+    store = a_store()
+    store.replaced([], "5")
+    store.answered(Thing("mine", "9"))
+    store.replaced([Thing("other", "3")], "7")
+    assert set(store.items) == {"mine", "other"}
+    store.replaced([Thing("other", "3")], "12")
+    assert set(store.items) == {"other"}
+
+
+def test_an_older_version_never_takes_the_place_of_a_newer_one():
+    store = a_store()
+    store.changed(Thing("a", "10"))
+    store.changed(Thing("a", "9"))
+    store.answered(Thing("a", "8"))
+    assert store.items["a"].version == "10"
+
+
+def test_rumours_tell_what_was_and_what_is_and_nothing_twice():
+    heard = []
+    store: Store[Thing] = Store(lambda *change: heard.append(tuple(item and item.version for item in change)))
+    store.changed(Thing("a", "2"))
+    store.changed(Thing("a", "2"))
+    store.answered(Thing("a", "3"))
+    store.changed(Thing("a", "3"))
+    store.replaced([Thing("a", "3"), Thing("b", "4")], "5")
+    store.removed(Thing("a", "6"))
+    store.removed(Thing("a", "6"))
+    store.forgotten("b")
+    assert heard == [(None, "2"), ("2", "3"), (None, "4"), ("3", None), ("4", None)]
+
+
+def test_versions_that_are_no_numbers_are_believed_in_the_order_they_are_heard():
+    store = a_store()
+    store.changed(Thing("a", "x"))
+    store.changed(Thing("a", "b"))
+    assert store.items["a"].version == "b"
+    store.replaced([], "z")
+    assert store.items == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "than", "expected"), [("9", "10", True), ("10", "9", False), ("7", "7", False), ("a", "10", False)]
+)
+def test_versions_are_compared_as_numbers(version, than, expected):
+    assert older(version, than) is expected

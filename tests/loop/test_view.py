@@ -1,0 +1,170 @@
+"""A look sees the job and what is its own, and every job that may have something new is woken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from make import T0, a_pod, a_service
+from trainshed.api.site import Site
+from trainshed.api.snapshot import Trouble
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.loop.view import Key, View
+
+KEY = Key("ml", "TFJob", "mnist")
+CONTAINER = {"name": "tensorflow", "image": "x"}
+SPEC = {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {"containers": [CONTAINER]}}}}}
+
+
+class Known:
+    """A view and whom it has woken."""
+
+    def __init__(self) -> None:
+        self.woken: list[Key] = []
+        self.view = View(FRAMEWORKS, Site(), self.woken.append)
+
+    def hear_of_job(self, **fields) -> None:
+        document = a_document(**fields)
+        self.view.jobs["TFJob"].changed(self.view.record(document, TENSORFLOW))
+
+    def pods(self) -> list[str]:
+        snapshot = self.view.snapshot(KEY, T0)
+        assert snapshot is not None
+        return [pod.name for pod in snapshot.pods]
+
+
+def a_document(uid="job-uid", version="10", generation=1, spec=SPEC, status=None, **metadata) -> dict:
+    meta = {"namespace": "ml", "name": "mnist", "uid": uid, "resourceVersion": version, "generation": generation}
+    return {"kind": "TFJob", "metadata": meta | metadata, "spec": spec, "status": status or {}}
+
+
+@pytest.fixture
+def known() -> Known:
+    return Known()
+
+
+def test_a_look_sees_what_the_job_owns_by_name_and_nothing_else(known):
+    known.hear_of_job()
+    for pod in (a_pod("worker-1"), a_pod("worker-0"), replace(a_pod("ps-0"), owner="somebody")):
+        known.view.pods.store.changed(pod)
+    known.view.services.store.changed(a_service("worker-0"))
+    snapshot = known.view.snapshot(KEY, T0)
+    assert snapshot.job.uid == "job-uid"
+    assert [pod.name for pod in snapshot.pods] == ["mnist-worker-0", "mnist-worker-1"]
+    assert [service.name for service in snapshot.services] == ["mnist-worker-0"]
+    assert snapshot.now == T0
+
+
+def test_pods_that_are_heard_of_before_their_job_are_its_own_when_it_appears(known):
+    known.view.pods.store.changed(a_pod("worker-0"))
+    assert known.view.snapshot(KEY, T0) is None
+    known.hear_of_job()
+    assert known.pods() == ["mnist-worker-0"]
+
+
+def test_whatever_happens_to_a_pod_wakes_its_job(known):
+    known.hear_of_job()
+    known.woken.clear()
+    known.view.pods.store.changed(a_pod("worker-0"))
+    known.view.pods.store.changed(replace(a_pod("worker-0"), version="2"))
+    known.view.pods.store.removed(replace(a_pod("worker-0"), version="3"))
+    assert known.woken == [KEY] * 3
+    assert known.pods() == []
+
+
+def test_a_strangers_pod_wakes_the_job_whose_label_it_bears(known):
+    known.hear_of_job()
+    known.woken.clear()
+    known.view.pods.store.changed(replace(a_pod("worker-0"), owner="of-old"))
+    assert known.woken == [KEY]
+    known.view.pods.store.changed(replace(a_pod("worker-0"), owner="of-old", job="another", version="2"))
+    assert known.woken == [KEY]
+
+
+def test_a_pod_that_loses_its_owner_is_the_jobs_no_longer(known):
+    known.hear_of_job()
+    known.view.pods.store.changed(a_pod("worker-0"))
+    orphan = replace(a_pod("worker-0"), owner="", version="2")
+    known.view.pods.store.changed(orphan)
+    assert known.pods() == []
+    known.view.pods.store.removed(orphan)
+    assert known.pods() == []
+
+
+def test_a_namesake_has_nothing_of_its_predecessors(known):
+    known.hear_of_job()
+    known.view.pods.store.changed(a_pod("worker-0"))
+    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
+    known.hear_of_job(uid="new-uid", version="20")
+    snapshot = known.view.snapshot(KEY, T0)
+    assert (snapshot.job.uid, snapshot.pods, snapshot.trouble) == ("new-uid", (), None)
+    known.view.jobs["TFJob"].removed(known.view.record(a_document(version="21"), TENSORFLOW))
+    assert known.view.snapshot(KEY, T0).job.uid == "new-uid", "the end of the old one is not the end of the new one"
+
+
+def test_a_job_that_is_gone_is_not_seen(known):
+    known.hear_of_job()
+    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
+    known.view.forget(KEY)
+    assert known.view.snapshot(KEY, T0) is None
+    assert known.view.known() == []
+    assert known.woken == [KEY, KEY]
+    known.view.forget(KEY)
+    known.hear_of_job(version="30")
+    assert known.view.snapshot(KEY, T0).trouble is None
+
+
+def test_the_status_we_stored_lies_over_an_older_copy(known):
+    known.hear_of_job()
+    condition = {"type": "Created", "status": "True", "reason": "r", "message": "m"}
+    known.view.stored(KEY, a_document(version="12", status={"conditions": [condition]}))
+    known.hear_of_job(version="11")
+    assert [str(found.type) for found in known.view.snapshot(KEY, T0).status.conditions] == ["Created"]
+
+
+def test_a_changed_spec_is_read_anew_and_an_unchanged_one_is_not(known):
+    known.hear_of_job()
+    replicas = known.view.snapshot(KEY, T0).job.replicas
+    known.hear_of_job(version="11")
+    job = known.view.snapshot(KEY, T0).job
+    assert job.version == "11"
+    assert job.replicas is replicas
+    spec = {"tfReplicaSpecs": {"Worker": {**SPEC["tfReplicaSpecs"]["Worker"], "replicas": 5}}}
+    known.hear_of_job(version="12", generation=2, spec=spec)
+    assert known.view.snapshot(KEY, T0).job.size == 5
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field", "expected"),
+    [
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "deleting", True),
+        ({"annotations": {"trainshed.dev/restart-scope": "Job"}}, "scope", "Job"),
+    ],
+)
+def test_what_changes_without_a_new_generation_is_read_too(known, metadata, field, expected):
+    known.hear_of_job()
+    known.hear_of_job(version="11", **metadata)
+    assert getattr(known.view.snapshot(KEY, T0).job, field) == expected
+
+
+def test_trouble_is_news_once(known):
+    trouble = Trouble("QuotaExceeded", "full")
+    assert not known.view.trouble(KEY, None)
+    known.hear_of_job()
+    assert known.view.trouble(KEY, trouble)
+    assert not known.view.trouble(KEY, trouble)
+    assert known.view.snapshot(KEY, T0).trouble == trouble
+    assert known.view.trouble(KEY, None)
+    assert known.view.snapshot(KEY, T0).trouble is None
+
+
+def test_trouble_of_a_job_that_is_gone_is_not_kept(known):
+    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
+    known.hear_of_job()
+    assert known.view.snapshot(KEY, T0).trouble is None
+
+
+def test_the_meters_have_a_word_for_every_kind(known):
+    assert known.view.label("TFJob") == TENSORFLOW.label
