@@ -21,6 +21,7 @@ from trainshed.api.snapshot import Snapshot
 from trainshed.cluster import Cluster, ClusterError
 from trainshed.cluster.lanes import carefully
 
+from .metrics import Metrics
 from .recorder import Recorder
 from .view import View
 
@@ -37,10 +38,11 @@ CREATES = (CreatePod, CreateService)
 class Errands:
     """Runs the actions of one look."""
 
-    def __init__(self, cluster: Cluster, view: View, recorder: Recorder) -> None:
+    def __init__(self, cluster: Cluster, view: View, recorder: Recorder, metrics: Metrics) -> None:
         self._cluster = cluster
         self._view = view
         self._recorder = recorder
+        self._metrics = metrics
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ClusterError | None:
         """Do what can be done; the first error, if there was one. What the pods read is made before the pods."""
@@ -85,3 +87,5 @@ class Errands:
                 services.answered(service) if service else services.forgotten(uid)
             case DeleteJob(uid=uid):
                 await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid)
+                self._view.jobs[snapshot.job.kind].forgotten(uid)
+                self._metrics.deleted(namespace, snapshot.framework)

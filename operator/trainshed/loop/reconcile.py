@@ -40,7 +40,7 @@ class Reconciler:
         self._view = view
         self._recorder = recorder
         self._metrics = metrics
-        self._errands = Errands(cluster, view, recorder)
+        self._errands = Errands(cluster, view, recorder, metrics)
         self._patience = Patience()
 
     async def look(self, key: Key, now: datetime) -> Outcome:

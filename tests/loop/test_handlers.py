@@ -1,0 +1,77 @@
+"""kopf is asked for events of our jobs and for nothing else, and keeps nothing anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+
+import kopf
+import pytest
+from trainshed.cluster.credentials import Credentials
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.loop import handlers
+from trainshed.loop.view import Key
+
+CREDENTIALS = Credentials(server="https://example.test", token="secret")
+
+
+@pytest.fixture
+def woken() -> list[Key]:
+    return []
+
+
+@pytest.fixture
+def found(woken) -> kopf.OperatorRegistry:
+    return handlers.registry(FRAMEWORKS, CREDENTIALS, woken.append)
+
+
+def test_each_kind_is_listened_to_and_that_is_all(found):
+    events = found._watching.get_all_handlers()
+    assert sorted(str(handler.selector.any_name or handler.selector.plural) for handler in events) == sorted(
+        framework.plural for framework in FRAMEWORKS
+    )
+    for others in (found._changing, found._spawning, found._indexing, found._webhooks):
+        assert list(others.get_all_handlers()) == [], "this would write to users' jobs, or keep stale copies"
+
+
+async def test_an_event_wakes_the_job_and_is_answered_with_nothing(found, woken):
+    (handler,) = [found for found in found._watching.get_all_handlers() if "tfjobs" in str(found.selector)]
+    assert await handler.fn(namespace="ml", name="mnist", body={}) is None, "kopf would write it into the status"
+    assert woken == [Key("ml", "TFJob", "mnist")]
+
+
+async def test_kopf_is_set_to_write_nothing_and_to_end_nobody(found):
+    settings = kopf.OperatorSettings()
+    (startup,) = [
+        handler for handler in found._activities.get_all_handlers() if "configure" in str(handler.id)
+    ]
+    await startup.fn(settings=settings)
+    assert isinstance(settings.persistence.diffbase_storage, handlers.NoDiffs)
+    assert isinstance(settings.persistence.progress_storage, handlers.NoProgress)
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert not settings.posting.enabled
+    assert settings.process.ultimate_exiting_timeout is None
+    for _ in range(2):
+        waits = list(itertools.islice(settings.networking.error_backoffs, 100))
+        assert len(waits) == 100, "an outage may last for ever, and there may be many"
+    assert not logging.getLogger("kopf.objects").isEnabledFor(logging.ERROR)
+
+
+async def test_kopf_logs_in_as_we_do(found):
+    (login,) = [handler for handler in found._activities.get_all_handlers() if "login" in str(handler.id)]
+    known = await login.fn()
+    assert (known.server, known.scheme, known.token) == ("https://example.test", "Bearer", "secret")
+
+
+def test_the_storages_keep_nothing():
+    body, patch = kopf.Body({"metadata": {"annotations": {"a": "b"}}, "spec": {"c": 1}}), kopf.Patch({})
+    diffs, progress = handlers.NoDiffs(), handlers.NoProgress()
+    assert diffs.build(body=body) == diffs.fetch(body=body) == {}
+    diffs.store(body=body, patch=patch, essence=kopf.BodyEssence({}))
+    progress.store(key="k", record={}, body=body, patch=patch)
+    progress.touch(body=body, patch=patch, value="now")
+    progress.purge(key="k", body=body, patch=patch)
+    assert progress.fetch(key="k", body=body) is None
+    assert progress.clear(essence=kopf.BodyEssence({"spec": {}})) == {"spec": {}}
+    assert patch == {}

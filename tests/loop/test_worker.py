@@ -1,0 +1,182 @@
+"""The wheel turns whatever a look ends with, and no job is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hasty import clock, hastily
+from trainshed.cluster import Denied, Unavailable
+from trainshed.loop.metrics import Metrics
+from trainshed.loop.queue import Queue
+from trainshed.loop.reconcile import Outcome
+from trainshed.loop.view import Key
+from trainshed.loop.worker import AFTER_ERROR, AFTER_NO, Worker
+
+A, B = (Key("ml", "TFJob", name) for name in "ab")
+
+
+class Looks:
+    """What comes of looks, as the test wants it; when each was made."""
+
+    def __init__(self, outcome: Callable[[Key], Outcome]) -> None:
+        self.outcome = outcome
+        self.seconds = 0.0
+        self.at: list[float] = []
+        self.keys: list[Key] = []
+
+    async def look(self, key: Key, _now: datetime) -> Outcome:
+        self.at.append(clock())
+        self.keys.append(key)
+        await asyncio.sleep(self.seconds)
+        return self.outcome(key)
+
+
+class Scene:
+    def __init__(self, outcome: Callable[[Key], Outcome] = lambda _key: Outcome()) -> None:
+        self.looks, self.queue, self.acts = Looks(outcome), Queue(lambda _seconds: None), True
+        self.metrics = Metrics()
+        self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts)
+        self.task = asyncio.create_task(self.worker.run())
+
+    def gaps(self) -> list[float]:
+        return [round(late - early, 1) for early, late in zip(self.looks.at, self.looks.at[1:], strict=False)]
+
+
+def raises(error: Exception) -> Callable[[Key], Outcome]:
+    def outcome(_key: Key) -> Outcome:
+        raise error
+
+    return outcome
+
+
+def test_many_jobs_are_looked_at_side_by_side_and_each_by_one():
+    async def story():
+        scene = Scene()
+        scene.looks.seconds = 1
+        for _ in range(3):
+            scene.queue.add(A)
+            scene.queue.add(B)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.9)
+        assert sorted(scene.looks.keys) == [A, B]
+        await asyncio.sleep(1)
+        assert sorted(scene.looks.keys) == [A, A, B, B], "what came meanwhile is looked at once more"
+
+    hastily(story())
+
+
+def test_the_next_look_comes_when_it_was_asked_for():
+    async def story():
+        scene = Scene(lambda _key: Outcome(datetime.now(UTC) + timedelta(seconds=30)))
+        scene.queue.add(A)
+        await asyncio.sleep(61)
+        assert scene.gaps() == [30.0, 30.0]
+
+    hastily(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "longest"), [(Denied("full", "QuotaExceeded"), *AFTER_NO), (Unavailable("gone"), *AFTER_ERROR)]
+)
+def test_after_an_error_the_job_waits_longer_and_longer(error, first, longest, caplog):
+    async def story():
+        scene = Scene(lambda _key: Outcome(error=error))
+        scene.queue.add(A)
+        await asyncio.sleep(120)
+        gaps = scene.gaps()
+        assert gaps[:3] == pytest.approx([first, 2 * first, 4 * first], abs=0.1)
+        assert max(gaps) == pytest.approx(longest, abs=0.1)
+
+    hastily(story())
+    assert f"TFJob ml/a: {error.reason}: {error}; again in {first:.1f} s" in caplog.messages
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_an_unexpected_error_is_told_with_its_traceback_and_the_wheel_turns_on(caplog):
+    async def story():
+        scene = Scene(raises(ZeroDivisionError("oh")))
+        scene.queue.add(A)
+        await asyncio.sleep(0.05)
+        scene.looks.outcome = lambda _key: Outcome()
+        scene.queue.add(B)
+        await asyncio.sleep(1)
+        assert not scene.task.done()
+        assert scene.looks.keys == [A, B, A]
+
+    hastily(story())
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "TFJob ml/a" in record.getMessage()
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+def test_an_outcome_is_one_line_and_none_of_no_consequence(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def story():
+        scene = Scene(lambda key: Outcome(told="Running=True, 2 CreatePod" if key == A else ""))
+        scene.queue.add(A)
+        scene.queue.add(B)
+        await asyncio.sleep(1)
+
+    hastily(story())
+    assert [message for message in caplog.messages if "TFJob" in message] == ["TFJob ml/a: Running=True, 2 CreatePod"]
+
+
+def test_who_may_not_act_looks_at_nothing():
+    async def story():
+        scene = Scene()
+        scene.acts = False
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        assert scene.task.done()
+        assert scene.looks.keys == []
+        scene.acts = True
+        scene.queue.add(A)
+        again = asyncio.create_task(scene.worker.run())
+        await asyncio.sleep(1)
+        assert scene.looks.keys == [A]
+        again.cancel()
+
+    hastily(story())
+
+
+def test_a_look_that_is_broken_off_is_owed():
+    async def story():
+        scene = Scene()
+        scene.looks.seconds = 5
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        scene.worker.break_off()
+        await asyncio.sleep(1)
+        assert scene.looks.keys == [A, A]
+
+    hastily(story())
+
+
+def test_at_the_end_looks_may_finish_but_not_for_ever():
+    async def story(seconds):
+        scene = Scene()
+        scene.looks.seconds = seconds
+        scene.queue.add(A)
+        await asyncio.sleep(0.5)
+        scene.task.cancel()
+        began = clock()
+        await scene.worker.finish(10)
+        return clock() - began
+
+    assert hastily(story(3)) == pytest.approx(2.5)
+    assert hastily(story(60)) == pytest.approx(10)
+
+
+def test_looks_are_measured():
+    async def story():
+        scene = Scene()
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        assert b"trainshed_reconcile_seconds_count 1.0" in scene.metrics.text()
+
+    hastily(story())
