@@ -1,0 +1,98 @@
+"""Errands are run side by side, told of, and known at once; a definite no stops what has not begun."""
+
+from __future__ import annotations
+
+from office import KEY, Office, a_spec
+from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
+from trainshed.cluster import Denied
+from trainshed.loop.errands import Errands
+from trainshed.plan import plan
+
+
+class Scene(Office):
+    """An office whose errands are run by hand."""
+
+    def __init__(self, workers: int = 2) -> None:
+        super().__init__(a_spec(Worker=workers))
+        self.errands = Errands(self.world, self.view, self.recorder, self.metrics)
+
+    def planned(self) -> list:
+        return list(plan(self.snapshot()).actions)
+
+    async def run(self, *actions):
+        return await self.errands.run(self.snapshot(), actions)
+
+    async def events(self) -> list[str]:
+        await self.recorder.flush()
+        return [write for write in self.world.writes if write.startswith("event")]
+
+
+async def test_what_was_made_is_known_and_told():
+    scene = Scene()
+    assert await scene.run(*scene.planned()) is None
+    assert [pod.name for pod in scene.snapshot().pods] == ["mnist-worker-0", "mnist-worker-1"]
+    assert len(scene.snapshot().services) == 2
+    assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
+
+
+async def test_what_pods_read_is_made_before_them_and_without_it_they_are_not():
+    scene = Scene()
+    shared = CreateConfigMap("mnist-env", {"metadata": {"name": "mnist-env"}})
+    assert await scene.run(*scene.planned(), shared) is None
+    assert scene.world.writes[0] == "create config map mnist-env"
+
+    other = Scene()
+
+    async def denied(*_):
+        raise Denied("not here")
+
+    other.world.create_config_map = denied
+    assert str(await other.run(*other.planned(), shared)) == "not here"
+    assert other.world.made == []
+
+
+async def test_a_definite_no_costs_one_request_and_not_one_for_each_pod():
+    scene = Scene(workers=50)
+    scene.world.quota = 0
+    pods = [action for action in scene.planned() if isinstance(action, CreatePod)]
+    assert len(pods) == 50
+    error = await scene.run(*pods)
+    assert error.reason == "QuotaExceeded"
+    assert len(scene.world.writes) == 1
+    assert await scene.events() == ["event FailedCreatePod"]
+
+
+async def test_what_is_deleted_is_known_to_go_or_to_be_gone():
+    scene = Scene()
+    await scene.run(*scene.planned())
+    scene.world.set_pod("mnist-worker-0", "Running")
+    scene.hear()
+    first, second = scene.snapshot().pods
+    service = scene.snapshot().services[0]
+    gone = [DeletePod(pod.name, pod.uid) for pod in (first, second)]
+    assert await scene.run(*gone, DeleteService(service.name, service.uid)) is None
+    assert [(pod.name, pod.deleting) for pod in scene.snapshot().pods] == [("mnist-worker-0", True)]
+    assert len(scene.snapshot().services) == 1
+    assert {"event SuccessfulDeletePod", "event SuccessfulDeleteService"} <= set(await scene.events())
+
+
+async def test_a_namesake_of_what_is_to_go_is_spared():
+    scene = Scene()
+    await scene.run(*scene.planned())
+    await scene.run(DeletePod("mnist-worker-0", "the uid of one that is gone"))
+    assert "mnist-worker-0" in scene.world.pods
+
+
+async def test_a_job_that_was_deleted_is_forgotten_and_counted_once():
+    scene = Scene()
+    await scene.run(DeleteJob(scene.snapshot().job.uid))
+    assert scene.view.snapshot(KEY, scene.world.now) is None
+    labels = {"job_namespace": "ml", "framework": "tensorflow"}
+    assert scene.metrics.registry.get_sample_value("training_operator_jobs_deleted_total", labels) == 1
+
+
+async def test_services_and_pods_are_made_side_by_side():
+    scene = Scene()
+    kinds = {type(action) for action in scene.planned()}
+    assert kinds == {CreatePod, CreateService}
+    assert await scene.run() is None

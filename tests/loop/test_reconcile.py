@@ -1,0 +1,167 @@
+"""See, think, remember, tell, do: in this order, and again whenever the world was another than we knew."""
+
+from __future__ import annotations
+
+import pytest
+from office import KEY, Office, a_spec
+from trainshed.cluster import Unavailable
+from trainshed.loop.reconcile import Outcome
+
+SMALL = a_spec(Chief=1, Worker=2)
+PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
+
+
+class Weak:
+    """Fails the next so many calls of one verb of a world."""
+
+    def __init__(self, world, verb: str, error: Exception, times: int = 1) -> None:
+        self._call, self._error, self.times = getattr(world, verb), error, times
+        setattr(world, verb, self)
+
+    async def __call__(self, *arguments):
+        if self.times > 0:
+            self.times -= 1
+            raise self._error
+        return await self._call(*arguments)
+
+
+async def test_a_new_job_gets_its_pods_once_though_no_watch_has_told_of_them():
+    office = Office(SMALL)
+    await office.look(3, deaf=True)
+    assert sorted(office.world.made) == PODS
+    assert [pod.name for pod in office.snapshot().pods] == PODS
+
+
+async def test_a_job_at_rest_costs_nothing():
+    office = Office(SMALL)
+    await office.run_all()
+    mark = len(office.world.writes)
+    assert await office.look(5, seconds=60) == Outcome()
+    assert office.since(mark) == []
+
+
+async def test_a_verdict_is_stored_before_any_pod_goes():
+    office = Office(a_spec(Chief=1, Worker=2, policy={"cleanPodPolicy": "All"}))
+    await office.run_all()
+    mark = len(office.world.writes)
+    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    office.hear()
+    await office.look(3, seconds=1)
+    writes = office.since(mark)
+    assert writes[0] == "status mnist"
+    assert sum(write.startswith("delete pod") for write in writes) == 3
+    assert office.states()[-1] == "Succeeded"
+
+
+async def test_an_event_is_told_once_its_status_is_stored():
+    office = Office(SMALL)
+    await office.run_all()
+    await office.recorder.flush()
+    mark = len(office.world.writes)
+    office.world.set_pod("mnist-worker-0", "Failed", code=1)
+    office.hear()
+    Weak(office.world, "store_status", Unavailable("no answer"))
+    assert (await office.look()).error is not None
+    await office.recorder.flush()
+    assert office.since(mark) == []
+    await office.look(2)
+    await office.recorder.flush()
+    assert office.since(mark).index("status mnist") < office.since(mark).index("event TFJobFailed")
+
+
+async def test_who_was_too_late_takes_in_what_is_there_and_looks_again_at_once():
+    office = Office(SMALL)
+    await office.run_all()
+    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    office.hear()
+    office.world.touch("TFJob", "mnist")
+    mark = len(office.world.writes)
+    outcome = await office.look(deaf=True)
+    assert outcome.look_again == office.world.now
+    assert outcome.error is None
+    await office.look(deaf=True)
+    assert office.states()[-1] == "Succeeded"
+    assert office.since(mark) == ["status mnist", "status mnist"], "one that was refused, one that was not"
+
+
+@pytest.mark.parametrize("then", ["gone", "again"])
+async def test_a_job_that_is_not_there_any_more_gets_no_pods(then):
+    office = Office(SMALL)
+    del office.world.jobs["TFJob", "mnist"]
+    office.world.news()
+    if then == "again":
+        office.world.submit("TFJob", "mnist", a_spec(Worker=1))
+    await office.look(deaf=True)
+    assert office.world.made == []
+    await office.look(deaf=True)
+    if then == "gone":
+        assert office.world.made == []
+        assert office.view.snapshot(KEY, office.world.now) is None
+    else:
+        assert office.world.made == ["mnist-worker-0"], "the namesake has pods of its own"
+        assert office.world.pods["mnist-worker-0"].owner == office.job()["metadata"]["uid"]
+
+
+async def test_a_spec_that_was_changed_meanwhile_is_not_acted_upon():
+    office = Office(SMALL)
+    office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=1))
+    await office.look(deaf=True)
+    assert office.world.made == []
+    await office.look(deaf=True)
+    assert sorted(office.world.made) == PODS[:2]
+
+
+async def test_what_the_server_denies_is_in_the_status_until_it_is_over():
+    office = Office(SMALL)
+    office.world.quota = 1
+    outcome = await office.look()
+    assert outcome.error.reason == "QuotaExceeded"
+    assert office.states() == ["Created", "Blocked"]
+    office.world.quota = 10
+    await office.look(2, seconds=1)
+    assert "Blocked" not in office.states()
+    assert sorted(office.world.made) == PODS
+
+
+async def test_a_stranger_with_a_needed_name_is_left_alone():
+    office = Office(SMALL)
+    office.world.strangers = {"mnist-worker-0"}
+    assert (await office.look()).error.reason == "NameTaken"
+    assert "Blocked" in office.states()
+    assert "mnist-worker-0" not in office.world.made
+
+
+async def test_an_answer_that_got_lost_says_nothing_about_the_job():
+    office = Office(SMALL)
+    Weak(office.world, "create_pod", Unavailable("no answer"))
+    outcome = await office.look()
+    assert outcome.error is not None
+    await office.look(2, seconds=1)
+    assert office.states() == ["Created"]
+    assert sorted(office.world.made) == PODS
+
+
+async def test_a_server_that_does_not_answer_even_after_a_conflict_is_asked_later():
+    office = Office(SMALL)
+    await office.run_all()
+    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    office.hear()
+    office.world.touch("TFJob", "mnist")
+    Weak(office.world, "read_job", Unavailable("no answer"))
+    assert (await office.look(deaf=True)).error is not None
+    await office.look(2)
+    assert office.states()[-1] == "Succeeded"
+
+
+async def test_a_look_at_no_job_is_of_no_consequence():
+    assert await Office().look() == Outcome()
+
+
+async def test_the_log_is_told_what_has_changed():
+    office = Office(SMALL)
+    assert (await office.look()).told == "3 CreateService, 3 CreatePod"
+    await office.run_all()
+    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    office.hear()
+    assert (await office.look()).told == "Running=False, Succeeded=True"
+    assert (await office.look(seconds=1)).told == ""

@@ -1,0 +1,85 @@
+"""One operator without its loop: a cluster in the hand, a view of it, and a reconciler that looks when it is told to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from trainshed.api.site import Site
+from trainshed.api.snapshot import Snapshot
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.loop.metrics import Metrics
+from trainshed.loop.reconcile import Outcome, Reconciler
+from trainshed.loop.recorder import Recorder
+from trainshed.loop.view import Key, View
+from world import KINDS, World
+
+KEY = Key("ml", "TFJob", "mnist")
+CONTAINER = {"name": "tensorflow", "image": "x"}
+
+
+def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) -> dict:
+    """A TFJob's spec: a_spec(Chief=1, Worker=2)."""
+    template = {"spec": {"containers": [CONTAINER]}}
+    group = {"restartPolicy": restart, "template": template}
+    replicas = {role: {**group, "replicas": count} for role, count in roles.items()}
+    return {"tfReplicaSpecs": replicas, "runPolicy": policy or {}}
+
+
+class Office:
+    """What a cluster would tell is heard when the test says so; until then only the answers to writes are known."""
+
+    def __init__(self, spec: dict | None = None) -> None:
+        self.world = World()
+        self.woken: list[Key] = []
+        self.view = View(FRAMEWORKS, Site(), self.woken.append)
+        self.metrics = Metrics()
+        self.recorder = Recorder(self.world, lambda: None)
+        self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)
+        if spec:
+            self.world.submit("TFJob", "mnist", spec)
+            self.hear()
+
+    def hear(self) -> None:
+        """The watches tell what has happened."""
+        for what, kind, item in self.world.news():
+            if kind in KINDS:
+                getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
+            else:
+                getattr(getattr(self.view, kind).store, what)(item)
+
+    async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Outcome:
+        """Look so often, with so many seconds before each, and hear what came of it; the last outcome."""
+        outcome = Outcome()
+        for _ in range(times):
+            self.world.now += timedelta(seconds=seconds)
+            outcome = await self.reconciler.look(KEY, self.world.now)
+            if not deaf:
+                self.hear()
+        return outcome
+
+    async def run_all(self) -> None:
+        """Every pod runs, and all that is to say about it is stored."""
+        await self.look(2)
+        for pod in list(self.world.pods.values()):
+            self.world.set_pod(pod.name, "Running", ready=True)
+        self.hear()
+        await self.look(4, seconds=1)
+
+    def snapshot(self) -> Snapshot:
+        """What a look would see."""
+        found = self.view.snapshot(KEY, self.world.now)
+        assert found is not None
+        return found
+
+    def job(self) -> dict:
+        """The job as the cluster has it."""
+        return self.world.jobs["TFJob", "mnist"]
+
+    def states(self) -> list[str]:
+        """The conditions that are stored and true."""
+        conditions = self.job().get("status", {}).get("conditions", [])
+        return [condition["type"] for condition in conditions if condition["status"] == "True"]
+
+    def since(self, mark: int) -> list[str]:
+        """The writes after the first so many."""
+        return self.world.writes[mark:]
