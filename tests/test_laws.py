@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from make import states
 from trainshed.api import read
 from trainshed.api.pod import Phase

@@ -6,6 +6,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -27,9 +28,9 @@ class Kubectl:
         assert result.returncode == 0, f"kubectl {' '.join(words)}: {result.stderr}"
         return result.stdout
 
-    def follow(self, *words: str) -> subprocess.Popen[str]:
-        """The command, left running; its output can be read as it comes."""
-        return subprocess.Popen([*self.command, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def follow(self, *words: str, to: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
+        """The command, left running; its output can be read as it comes, or goes to a file."""
+        return subprocess.Popen([*self.command, *words], stdout=to, stderr=subprocess.STDOUT, text=True)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ import yaml
 
 from rig import Hand
 
+from .journal import Journal
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
 SAYS = "example.trainshed.dev/"
@@ -41,8 +43,8 @@ class Expectation:
 def expectations(path: Path) -> list[Expectation]:
     """The jobs in an example."""
     documents = yaml.safe_load_all(path.read_text())
-    items = (item for document in documents for item in document.get("items", [document]))
-    jobs = [item for item in items if item["kind"] in KINDS]
+    objects = [item for document in documents for item in document.get("items", [document])]
+    jobs = [item for item in objects if item["kind"] in KINDS]
     return [
         Expectation(
             job["kind"],
@@ -58,72 +60,69 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_an_example_ends_as_it_says(path: Path, kubectl: Callable[..., str], hand: Hand) -> None:
+def test_an_example_ends_as_it_says(path: Path, kubectl: Callable[..., str], hand: Hand, tmp_path: Path) -> None:
     wanted = expectations(path)
     assert wanted, f"{path} holds no job"
-    kubectl("apply", "-f", str(path))
-    began = time.monotonic()
+    journal = Journal(kubectl, tmp_path)
+    try:
+        kubectl("apply", "-f", str(path))
+        began = time.monotonic()
+        for job in wanted:
+            disturb(job, kubectl, journal)
+        for job in wanted:
+            wait_for_end(job, began, hand, journal)
+    finally:
+        journal.finish()
     for job in wanted:
-        disturb(job, kubectl)
-    for job in wanted:
-        wait_for_end(job, began, kubectl, hand)
-    for job in wanted:
-        check_words(job, kubectl)
+        check_words(job, journal)
 
 
-def disturb(job: Expectation, kubectl: Callable[..., str]) -> None:
-    """`kill: worker-2 after some words`: delete that pod by hand once its log has them."""
+def disturb(job: Expectation, kubectl: Callable[..., str], journal: Journal) -> None:
+    """`kill: worker-2 after a pattern`: delete that pod by hand once its log has it."""
     if "kill" not in job.says:
         return
-    pod, _, words = job.says["kill"].partition(" after ")
+    seat, _, pattern = job.says["kill"].partition(" after ")
+    pod = f"{job.name}-{seat}"
     end = time.monotonic() + job.within
-    while time.monotonic() < end:
-        if words in log_of(f"{job.name}-{pod}", kubectl):
-            kubectl("delete", "pod", f"{job.name}-{pod}", "--wait=false")
-            return
+    while not re.search(pattern, journal.of(pod), re.MULTILINE):
+        assert time.monotonic() < end, f"{pod} never said {pattern!r}:\n{story(job, journal)}"
         time.sleep(0.5)
-    raise AssertionError(f"{job.name}-{pod} never said {words!r}:\n{log_of(f'{job.name}-{pod}', kubectl)[-2000:]}")
+        journal.read()
+    kubectl("delete", "pod", pod, "--wait=false")
 
 
-def wait_for_end(job: Expectation, began: float, kubectl: Callable[..., str], hand: Hand) -> None:
+def wait_for_end(job: Expectation, began: float, hand: Hand, journal: Journal) -> None:
     """The condition that the example ends with, in time."""
     ends = job.says["ends"]
     while time.monotonic() < began + job.within:
+        journal.read()
         conditions = hand.conditions(job.kind, job.name)
         over = {kind for kind in ("Succeeded", "Failed") if conditions.get(kind, {}).get("status") == "True"}
         if over:
-            assert over == {ends}, story(job, kubectl)
+            assert over == {ends}, story(job, journal)
             break
         time.sleep(0.5)
     else:
-        raise AssertionError(f"not over within {job.within:.0f} s\n{story(job, kubectl)}")
+        raise AssertionError(f"not over within {job.within:.0f} s\n{story(job, journal)}")
     if "restarts" in job.says:
         restarts = hand.job(job.kind, job.name)["status"].get("restarts", 0)
-        assert restarts == int(job.says["restarts"]), story(job, kubectl)
+        assert restarts == int(job.says["restarts"]), story(job, journal)
 
 
-def check_words(job: Expectation, kubectl: Callable[..., str]) -> None:
+def check_words(job: Expectation, journal: Journal) -> None:
     """What the pods' logs must hold, and what several of them must say alike."""
     for pods, pattern in job.lines("logs"):
         for pod in pods:
-            log = log_of(pod, kubectl)
+            log = journal.of(pod)
             assert re.search(pattern, log, re.MULTILINE), f"{pod} does not say {pattern!r}:\n{log[-3000:]}"
     for pods, pattern in job.lines("agree"):
-        found = {pod: re.findall(pattern, log_of(pod, kubectl), re.MULTILINE)[-1:] for pod in pods}
+        found = {pod: re.findall(pattern, journal.of(pod), re.MULTILINE)[-1:] for pod in pods}
         assert all(found.values()), found
         assert len({tuple(words) for words in found.values()}) == 1, found
 
 
-def log_of(pod: str, kubectl: Callable[..., str]) -> str:
-    """A pod's log; nothing while there is none."""
-    try:
-        return kubectl("logs", pod)
-    except AssertionError:
-        return ""
-
-
-def story(job: Expectation, kubectl: Callable[..., str]) -> str:
+def story(job: Expectation, journal: Journal) -> str:
     """What a person would look at."""
-    told = kubectl("describe", job.kind.lower(), job.name)
-    logs = [f"--- {pod}\n{log_of(pod, kubectl)[-1500:]}" for pod in kubectl("get", "pods", "-o", "name").split()]
-    return "\n".join([told, kubectl("get", "pods", "-o", "wide"), *logs])
+    told = journal.kubectl("describe", job.kind.lower(), job.name)
+    logs = [f"--- {path.stem}\n{path.read_text()[-1500:]}" for path in sorted(journal.folder.glob("*.log"))]
+    return "\n".join([told, journal.kubectl("get", "pods", "-o", "wide"), *logs])

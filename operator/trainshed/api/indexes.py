@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 #: Of a longer text only so much is kept; what does not fit is forgotten. Keeps a status small whatever its job's size.
 LIMIT = 2048
+#: An index has so many digits at the most.
+LONGEST = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,9 @@ class Indexes:
         indexes: set[int] = set()
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            if first.isdigit() and (last.isdigit() if dash else not last):
-                end = int(last) if dash else int(first)
-                indexes.update(range(int(first), min(end, int(first) + 100_000) + 1))
+            end = last if dash else first
+            if _is_index(first) and _is_index(end):
+                indexes.update(range(int(first), min(int(end), int(first) + 100_000) + 1))
         return cls.of(indexes)
 
     def __or__(self, other: Indexes) -> Indexes:
@@ -58,3 +60,7 @@ class Indexes:
                 break
             text = longer
         return text
+
+
+def _is_index(text: str) -> bool:
+    return text.isdecimal() and len(text) <= LONGEST

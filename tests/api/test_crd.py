@@ -1,0 +1,54 @@
+"""The definitions of our kinds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trainshed.api.crd import definition
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.pytorch import PYTORCH
+from trainshed.frameworks.tensorflow import TENSORFLOW
+
+
+def version(framework):
+    return definition(framework)["spec"]["versions"][0]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.kind)
+def test_a_definition_is_small_enough_for_plain_kubectl_apply(framework):
+    assert len(json.dumps(definition(framework))) < 100_000
+
+
+def test_names_are_v1s():
+    assert definition(TENSORFLOW)["spec"]["names"] == {
+        "kind": "TFJob",
+        "listKind": "TFJobList",
+        "plural": "tfjobs",
+        "singular": "tfjob",
+    }
+
+
+def test_only_kinds_with_selectors_scale():
+    assert set(version(PYTORCH)["subresources"]) == {"status", "scale"}
+    assert set(version(TENSORFLOW)["subresources"]) == {"status"}
+
+
+def test_columns_are_v1s_and_ours_are_wide():
+    columns = version(TENSORFLOW)["additionalPrinterColumns"]
+    assert [column["name"] for column in columns if "priority" not in column] == ["State", "Age"]
+    assert [column["name"] for column in columns if "priority" in column] == ["Ready", "Restarts", "Reason"]
+
+
+def test_a_missing_run_policy_is_an_empty_one():
+    spec = version(TENSORFLOW)["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert spec["properties"]["runPolicy"]["default"] == {}
+    assert spec["properties"]["runPolicy"]["properties"]["suspend"] == {"type": "boolean", "default": False}
+    assert spec["required"] == ["tfReplicaSpecs"]
+
+
+def test_what_we_do_not_describe_is_kept():
+    spec = version(PYTORCH)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    metrics = spec["elasticPolicy"]["properties"]["metrics"]
+    assert metrics["items"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -1,0 +1,27 @@
+"""A job, parsed."""
+
+from __future__ import annotations
+
+import pytest
+
+from make import a_job
+from trainshed.api.job import Member, RestartPolicy
+
+
+def test_a_jobs_members_stand_in_the_order_of_its_roles():
+    job = a_job(worker=2, ps=1)
+    assert job.members == (Member("PS", 0), Member("Worker", 0), Member("Worker", 1))
+    assert job.size == 3
+    assert [str(member) for member in job.members] == ["ps-0", "worker-0", "worker-1"]
+
+
+def test_a_role_that_the_job_lacks_is_none():
+    assert a_job(worker=1).of("PS") is None
+    assert a_job(worker=1).of("Worker").count == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("Always", True), ("OnFailure", True), ("Never", False), ("ExitCode", False)]
+)
+def test_the_kubelet_restarts_in_place_under_two_policies(policy, expected):
+    assert RestartPolicy(policy).in_place is expected

@@ -1,0 +1,21 @@
+"""The facts about a pod."""
+
+from __future__ import annotations
+
+import pytest
+
+from make import a_pod
+from trainshed.api.pod import Container
+
+
+@pytest.mark.parametrize(
+    ("phase", "over"),
+    [("Pending", False), ("Running", False), ("Unknown", False), ("Succeeded", True), ("Failed", True)],
+)
+def test_a_pod_is_over_when_its_containers_have_ended_for_good(phase, over):
+    assert a_pod("worker-0", phase).over is over
+
+
+def test_restarts_of_all_containers_count():
+    containers = (Container("init", init=True, restarts=1), Container("a", restarts=2))
+    assert a_pod("worker-0", containers=containers).restarts == 3

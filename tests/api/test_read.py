@@ -1,0 +1,191 @@
+"""Documents in: defaults filled, problems collected, nothing ever raised."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from make import at
+from rig.jobs import pytorchjob, tfjob
+from trainshed.api import read
+from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scope
+from trainshed.api.site import Site
+from trainshed.api.status import Status
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.pytorch import PYTORCH
+from trainshed.frameworks.tensorflow import TENSORFLOW
+
+WORDS = st.sampled_from(
+    [
+        "metadata",
+        "spec",
+        "status",
+        "runPolicy",
+        "tfReplicaSpecs",
+        "Worker",
+        "template",
+        "containers",
+        "conditions",
+        "retry",
+        "replicaStatuses",
+        "failure",
+        "time",
+        "name",
+        "ports",
+        "type",
+        "annotations",
+        "replacing",
+        "attempts",
+        "replicas",
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def tensorflow(document, site=None):
+    return read.job(document, TENSORFLOW, site or Site())
+
+
+def pytorch(document):
+    return read.job(document, PYTORCH, Site())
+
+
+@given(st.dictionaries(WORDS, JSON), st.sampled_from(FRAMEWORKS))
+def test_nothing_that_can_be_stored_makes_reading_fail(document, framework):
+    read.job(document, framework, Site())
+    read.status(document)
+
+
+def test_defaults_are_v1s():
+    document = tfjob("a", Worker=1)
+    del document["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
+    del document["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"]
+    job = tensorflow(document)
+    (group,) = job.replicas
+    assert (group.count, group.restart_policy, group.port) == (1, RestartPolicy.NEVER, 2222)
+    assert group.ports == (Port("tfjob-port", 2222),)
+    assert job.policy.clean_pods is CleanPodPolicy.NONE
+    assert job.problems == ()
+    document = pytorchjob("a", Worker=1)
+    del document["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"]
+    assert pytorch(document).replicas[0].restart_policy is RestartPolicy.ON_FAILURE
+
+
+def test_what_the_administrator_chose_stands_in_for_what_a_user_left_out():
+    site = Site(clean_pods=CleanPodPolicy.ALL)
+    assert tensorflow(tfjob("a", Worker=1), site).policy.clean_pods is CleanPodPolicy.ALL
+    chosen = tfjob("a", policy={"cleanPodPolicy": "Running"}, Worker=1)
+    assert tensorflow(chosen, site).policy.clean_pods is CleanPodPolicy.RUNNING
+
+
+def test_tensorflows_roles_may_be_written_in_any_case():
+    assert [group.role for group in tensorflow(tfjob("a", WORKER=1, ps=1)).replicas] == ["PS", "Worker"]
+
+
+def test_the_frameworks_port_stands_after_the_users_own_unless_it_is_named():
+    document = tfjob("a", Worker=1)
+    container = document["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["ports"] = [{"name": "customPort", "containerPort": 1234}]
+    assert tensorflow(document).replicas[0].ports == (Port("customPort", 1234), Port("tfjob-port", 2222))
+    container["ports"] = [{"name": "tfjob-port", "containerPort": 3333}]
+    assert tensorflow(document).replicas[0].port == 3333
+
+
+@pytest.mark.parametrize(
+    ("policy", "bounds"),
+    [
+        ({}, (2, 2)),
+        ({"minReplicas": 1}, (1, 1)),
+        ({"maxReplicas": 3}, (3, 3)),
+        ({"minReplicas": 1, "maxReplicas": 3}, (1, 3)),
+    ],
+)
+def test_elastic_bounds_fill_each_other_in(policy, bounds):
+    document = pytorchjob("a", Worker=2)
+    document["spec"]["elasticPolicy"] = policy
+    elastic = pytorch(document).options.elastic
+    assert (elastic.minimum, elastic.maximum) == bounds
+
+
+def test_processes_per_node_are_automatic_unless_either_field_says_otherwise():
+    document = pytorchjob("a", Worker=2)
+    assert pytorch(document).options.nproc_per_node == "auto"
+    document["spec"]["elasticPolicy"] = {"nProcPerNode": 2, "rdzvConf": [{"key": "a", "value": "b"}]}
+    options = pytorch(document).options
+    assert (options.nproc_per_node, options.elastic.nproc_per_node) == (None, 2)
+    assert options.elastic.rdzv_conf == (("a", "b"),)
+    document["spec"] = document["spec"] | {"nprocPerNode": "4", "elasticPolicy": {}}
+    assert pytorch(document).options.nproc_per_node == "4"
+
+
+@pytest.mark.parametrize(
+    ("manager", "elsewhere"),
+    [(None, False), ("kubeflow.org/training-operator", False), ("kueue.x-k8s.io/multikueue", True), ("other", True)],
+)
+def test_who_manages_a_job_is_known_even_if_the_rest_makes_no_sense(manager, elsewhere):
+    policy = {} if manager is None else {"managedBy": manager}
+    assert tensorflow(tfjob("a", policy=policy, Worker=1)).policy.managed_elsewhere is elsewhere
+    nonsense = {"spec": {"runPolicy": policy, "tfReplicaSpecs": 5}}
+    assert tensorflow(nonsense).policy.managed_elsewhere is elsewhere
+
+
+def test_annotations_choose_the_scope_and_what_a_disruption_means():
+    document = tfjob("a", Worker=1)
+    document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Role", "trainshed.dev/on-disruption": "Fail"}
+    job = tensorflow(document)
+    assert (job.scope, job.fail_on_disruption, job.problems) == (Scope.ROLE, True, ())
+    document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Auto"}
+    assert tensorflow(document).scope is None
+    document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "all", "trainshed.dev/on-disruption": "?"}
+    first, second = tensorflow(document).problems
+    assert first.startswith('metadata.annotations[trainshed.dev/restart-scope]: Unsupported value: "all"')
+    assert "Replace" in second
+
+
+def test_a_problem_names_the_field_and_says_what_is_wrong():
+    document = tfjob("a", policy={"cleanPodPolicy": "Foo"}, Worker=-1)
+    problems = tensorflow(document).problems
+    assert any(problem.startswith("spec.runPolicy.cleanPodPolicy: Invalid value") for problem in problems)
+    assert any(problem.startswith("spec.tfReplicaSpecs.Worker.replicas: Invalid value") for problem in problems)
+    assert tensorflow({"metadata": {"name": "a"}}).problems
+
+
+def test_what_the_framework_refuses_is_a_problem():
+    assert "TF_CONFIG" in tensorflow(tfjob("a", Worker=9000)).problems[0]
+
+
+def test_identity_and_leaving_are_read_from_the_metadata():
+    document = tfjob("a", Worker=1)
+    document["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 3,
+        "namespace": "ml",
+        "deletionTimestamp": "x",
+    }
+    job = tensorflow(document)
+    assert (job.uid, job.version, job.generation, job.namespace, job.deleting) == ("u", "7", 3, "ml", True)
+
+
+def test_a_forged_status_is_passed_over():
+    forged = {"conditions": [5, {"type": "Nonsense"}], "startTime": "yesterday", "restarts": "many", "replacing": 3}
+    assert read.status({"status": forged}) == Status()
+    times = {"conditions": [{"type": "Created", "status": "True"}], "startTime": "2026-01-01T12:00:00"}
+    found = read.status({"status": times})
+    assert found.start == at(0)
+    assert found.conditions[0].true
+    assert read.status({"status": {"failure": {"pod": "x"}}}).failure is None
+
+
+def test_reading_changes_nothing_in_the_document():
+    document = tfjob("a", Worker=1)
+    before = copy.deepcopy(document)
+    tensorflow(document)
+    assert document == before

@@ -1,0 +1,37 @@
+"""The rules, without a cluster; tests/apiserver/test_admission.py holds them against the API server's own verdicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from rig.bad_jobs import BAD, GOOD
+from trainshed.api import read
+from trainshed.api.rules import roles, rules
+from trainshed.api.site import Site
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.pytorch import PYTORCH
+from trainshed.frameworks.tensorflow import TENSORFLOW
+
+KINDS = {framework.kind: framework for framework in FRAMEWORKS}
+
+
+@pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_what_cannot_be_is_named(job, words):
+    problems = read.job(job, KINDS[job["kind"]], Site()).problems
+    assert any(words.split("|")[0] in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("job", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
+def test_what_can_be_is_let_through(job):
+    assert read.job(job, KINDS[job["kind"]], Site()).problems == ()
+
+
+def test_every_rule_has_words_of_its_own():
+    for framework in FRAMEWORKS:
+        messages = [rule.message for rule in rules(framework)]
+        assert len(set(messages)) == len(messages)
+
+
+def test_only_tensorflow_takes_roles_in_any_case():
+    assert roles(TENSORFLOW)[0] == "chief"
+    assert roles(PYTORCH) == ("Master", "Worker")

@@ -1,0 +1,60 @@
+"""What is stored about a job, and what of it must be stored first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from make import at
+from trainshed.api.status import Condition, Failure, Kind, Retries, Status, Tally
+
+
+def condition(kind, *, true=True):
+    return Condition(Kind(kind), true, "R", "m", at(0), at(0))
+
+
+FULL = Status(conditions=(condition("Created"), condition("Running")), start=at(0), replacing=("a", "b"))
+
+
+def test_conditions_are_found_by_their_type():
+    assert FULL.condition(Kind.RUNNING).reason == "R"
+    assert FULL.condition(Kind.FAILED) is None
+    assert FULL.true(Kind.CREATED)
+    assert not replace(FULL, conditions=(condition("Running", true=False),)).true(Kind.RUNNING)
+
+
+@pytest.mark.parametrize(("kind", "over"), [("Succeeded", True), ("Failed", True), ("Running", False)])
+def test_a_job_with_a_verdict_is_over(kind, over):
+    assert Status(conditions=(condition(kind),)).over is over
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        replace(FULL, completion=at(1)),
+        replace(FULL, attempts={"Worker": 1}),
+        replace(FULL, retries=Retries(used=1)),
+        replace(FULL, retries=Retries(not_before=at(1))),
+        replace(FULL, replacing=("a", "b", "c")),
+        replace(FULL, failure=Failure("p", "Application", "Error", 1, "", "", at(0))),
+        replace(FULL, conditions=(*FULL.conditions, condition("Suspended"))),
+        replace(FULL, conditions=(*FULL.conditions, condition("Failed"))),
+    ],
+)
+def test_what_pods_cannot_tell_again_is_stored_before_it_is_acted_on(after):
+    assert after.must_precede(FULL)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        FULL,
+        replace(FULL, tallies={"Worker": Tally(active=1)}),
+        replace(FULL, conditions=FULL.conditions[:1]),
+        replace(FULL, replacing=("a",)),
+        replace(FULL, retries=Retries(in_place=3)),
+    ],
+)
+def test_what_pods_can_tell_again_may_wait(after):
+    assert not after.must_precede(FULL)
