@@ -1,4 +1,4 @@
-"""One operator without its loop: a cluster in the hand, a view of it, and a reconciler that looks when it is told to."""
+"""One operator without its loop: a cluster in the hand, a view of it, and a reconciler that looks when told to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTAINER = {"name": "tensorflow", "image": "x"}
 
 
 def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) -> dict:
-    """A TFJob's spec: a_spec(Chief=1, Worker=2)."""
+    """A TFJob's spec, such as that of a_spec(Chief=1, Worker=2)."""
     template = {"spec": {"containers": [CONTAINER]}}
     group = {"restartPolicy": restart, "template": template}
     replicas = {role: {**group, "replicas": count} for role, count in roles.items()}

@@ -1,14 +1,24 @@
-"""`trainshed crds`: the definitions, for kubectl."""
+"""What is printed is what is applied."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import yaml
 from click.testing import CliRunner
 
 from trainshed.cli import cli
 
+CRDS = Path(__file__).parents[2] / "crds"
 
-def test_all_kinds_are_printed():
+
+def test_the_definitions_that_are_printed_are_those_in_the_folder():
     result = CliRunner().invoke(cli, ["crds"])
-    names = [document["metadata"]["name"] for document in yaml.safe_load_all(result.stdout)]
-    assert names == ["tfjobs.kubeflow.org", "pytorchjobs.kubeflow.org"]
+    printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
+    there = [yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")]
+    assert printed == {found["metadata"]["name"]: found for found in there}
+    assert len(printed) == 2
+
+
+def test_the_version_is_told():
+    assert CliRunner().invoke(cli, ["--version"]).stdout.startswith("cli, version ")

@@ -1,4 +1,4 @@
-"""`trainshed render`: what a job will become, without a cluster."""
+"""A file of jobs becomes what the operator would make of it, or a sentence that says why not."""
 
 from __future__ import annotations
 
@@ -6,66 +6,115 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from rig.jobs import pytorchjob, tfjob
 from trainshed.cli import cli
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.yaml"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CONTAINER = {"name": "tensorflow", "image": "x"}
 
 
-def render(*documents, flags=()):
-    """The exit code, the objects, and what was complained of."""
-    text = documents[0] if isinstance(documents[0], str) else yaml.safe_dump_all(documents)
-    result = CliRunner().invoke(cli, ["render", "-f", "-", *flags], input=text)
-    objects = list(yaml.safe_load_all(result.stdout)) if result.exit_code == 0 else []
-    return result.exit_code, objects, result.stderr
+def a_job(name="mnist", *, workers=1, policy=None, **metadata) -> dict:
+    group = {"replicas": workers, "template": {"spec": {"containers": [CONTAINER]}}}
+    spec = {"tfReplicaSpecs": {"Worker": group}, "runPolicy": policy or {}}
+    meta = {"name": name, **metadata} if name else metadata
+    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": meta, "spec": spec}
 
 
-def test_every_object_that_a_job_will_become_is_printed():
-    code, objects, _ = render({"kind": "ConfigMap"}, tfjob("mnist", Chief=1, PS=1), pytorchjob("ddp", Master=1))
-    assert code == 0
-    names = [(item["kind"], item["metadata"]["name"]) for item in objects]
-    assert names == [
-        ("Service", "mnist-chief-0"),
-        ("Service", "mnist-ps-0"),
-        ("Pod", "mnist-chief-0"),
-        ("Pod", "mnist-ps-0"),
-        ("Service", "ddp-master-0"),
-        ("Pod", "ddp-master-0"),
+def render(*documents: object, arguments: tuple[str, ...] = (), env: dict | None = None) -> Result:
+    text = yaml.safe_dump_all(documents)
+    return CliRunner().invoke(cli, ["render", "-f", "-", *arguments], input=text, env=env)
+
+
+def objects(result: Result) -> dict[str, dict]:
+    assert result.exit_code == 0, result.output
+    return {f"{found['kind']} {found['metadata']['name']}": found for found in yaml.safe_load_all(result.stdout)}
+
+
+@pytest.mark.parametrize(
+    "example", sorted(EXAMPLES.glob("*/*.yaml")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_every_example_can_be_rendered(example):
+    result = CliRunner().invoke(cli, ["render", "-f", str(example)])
+    found = objects(result)
+    kinds = {name.split()[0] for name in found}
+    assert {"Pod", "Service"} <= kinds
+    assert all(item["apiVersion"] == "v1" for item in found.values())
+    assert all(item["metadata"]["namespace"] for item in found.values())
+
+
+def test_a_job_is_rendered_to_its_pods_and_services():
+    found = objects(render(a_job(workers=2)))
+    assert sorted(found) == [
+        "Pod mnist-worker-0",
+        "Pod mnist-worker-1",
+        "Service mnist-worker-0",
+        "Service mnist-worker-1",
     ]
-    assert {item["metadata"]["namespace"] for item in objects} == {"default"}
+    (container,) = found["Pod mnist-worker-1"]["spec"]["containers"]
+    (config,) = [variable["value"] for variable in container["env"] if variable["name"] == "TF_CONFIG"]
+    assert '"task":{"type":"worker","index":1}' in config
+    assert found["Pod mnist-worker-0"]["metadata"]["namespace"] == "default"
 
 
-def test_a_namespace_may_be_given_for_jobs_that_name_none():
-    named = tfjob("b", Worker=1)
-    named["metadata"]["namespace"] = "theirs"
-    _, objects, _ = render(tfjob("a", Worker=1), named, flags=["-n", "mine"])
-    assert [item["metadata"]["namespace"] for item in objects] == ["mine", "mine", "theirs", "theirs"]
+def test_a_namespace_is_the_jobs_own_or_as_told():
+    arguments = ("--namespace", "ml")
+    assert objects(render(a_job(), arguments=arguments))["Pod mnist-worker-0"]["metadata"]["namespace"] == "ml"
+    own = objects(render(a_job(namespace="mine"), arguments=arguments))
+    assert own["Pod mnist-worker-0"]["metadata"]["namespace"] == "mine"
 
 
-def test_a_big_job_has_its_config_map():
-    _, objects, _ = render(tfjob("big", Worker=65))
-    assert objects[0]["kind"] == "ConfigMap"
+@pytest.mark.parametrize(
+    ("arguments", "env"), [(("--cluster-domain", "tf.test"), {}), ((), {"CUSTOM_CLUSTER_DOMAIN": "tf.test"})]
+)
+def test_the_domain_of_the_cluster_can_be_told(arguments, env):
+    result = render(a_job(workers=2), arguments=arguments, env=env)
+    assert "mnist-worker-0.default.svc.tf.test:2222" in result.stdout
 
 
-def test_what_cannot_be_is_said_and_fails():
-    code, _, complaint = render(tfjob("00a", Worker=1))
-    assert code == 1
-    assert complaint.startswith("TFJob 00a: metadata.name: Invalid value")
+def test_what_is_no_job_is_passed_over():
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
+    newer = a_job("newer") | {"apiVersion": "kubeflow.org/v2"}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [a_job("inside"), other, 5]}
+    assert sorted(objects(render(other, a_job("one"), None, newer, listed))) == [
+        "Pod inside-worker-0",
+        "Pod one-worker-0",
+        "Service inside-worker-0",
+        "Service one-worker-0",
+    ]
 
 
-@pytest.mark.parametrize(("text", "words"), [("kind: Pod", "holds no job of the kinds"), ("a: [", "is not YAML")])
-def test_a_file_without_jobs_is_an_error(text, words):
-    code, _, complaint = render(text)
-    assert code == 1
-    assert words in complaint
+def test_a_suspended_job_is_rendered_as_what_it_will_become():
+    policy = {"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue"}
+    assert "Pod mnist-worker-0" in objects(render(a_job(policy=policy)))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_can_be_rendered(path):
-    if "kind: List" in path.read_text():
-        pytest.skip("a List is not a job")
-    result = CliRunner().invoke(cli, ["render", "-f", str(path)])
-    assert result.exit_code == 0, result.stderr
-    assert "kind: Pod" in result.stdout
+def test_a_generated_name_has_five_letters_still_to_come():
+    assert "Pod sweep-xxxxx-worker-0" in objects(render(a_job(None, generateName="sweep-")))
+
+
+def test_a_problem_is_told_and_the_other_jobs_are_rendered():
+    result = render(a_job("bad", workers=-1), a_job("good"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("TFJob bad: spec.tfReplicaSpecs.Worker.replicas: Invalid value")
+    assert "good-worker-0" in result.stdout
+    assert "bad" not in result.stdout
+
+
+@pytest.mark.parametrize("metadata", [None, "nonsense", {}, 5])
+@pytest.mark.parametrize("spec", [None, "nonsense", {}, {"tfReplicaSpecs": {"Worker": None}}])
+def test_nonsense_is_told_and_nothing_breaks(metadata, spec):
+    result = render({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec})
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "TFJob (without a name): spec" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("a: [", "is not YAML"), ("", "holds no job of the kinds TFJob, PyTorchJob"), ("5", "holds no job")],
+)
+def test_a_file_without_jobs_is_said_to_be_one(text, says):
+    result = CliRunner().invoke(cli, ["render", "-f", "-"], input=text)
+    assert result.exit_code == 1
+    assert says in result.stderr

@@ -8,6 +8,7 @@ import time
 
 import aiohttp
 import pytest
+
 from hasty import hastily
 from trainshed.loop.doors import LATE, Doors, Pulse
 

@@ -7,6 +7,7 @@ import logging
 
 import kopf
 import pytest
+
 from trainshed.cluster.credentials import Credentials
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.loop import handlers
@@ -42,9 +43,7 @@ async def test_an_event_wakes_the_job_and_is_answered_with_nothing(found, woken)
 
 async def test_kopf_is_set_to_write_nothing_and_to_end_nobody(found):
     settings = kopf.OperatorSettings()
-    (startup,) = [
-        handler for handler in found._activities.get_all_handlers() if "configure" in str(handler.id)
-    ]
+    (startup,) = [handler for handler in found._activities.get_all_handlers() if "configure" in str(handler.id)]
     await startup.fn(settings=settings)
     assert isinstance(settings.persistence.diffbase_storage, handlers.NoDiffs)
     assert isinstance(settings.persistence.progress_storage, handlers.NoProgress)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+
 from trainshed.loop import journal
 
 
@@ -30,10 +31,7 @@ def test_a_line_for_people_begins_with_time_and_level(capsys):
 
 def test_a_line_for_machines_is_json_with_its_traceback_inside(capsys):
     journal.begin("warning", "json")
-    try:
-        raise ZeroDivisionError
-    except ZeroDivisionError:
-        logging.getLogger("any").exception('a "quoted"\nerror')
+    logging.getLogger("any").error('a "quoted"\nerror', exc_info=ZeroDivisionError())
     (line,) = capsys.readouterr().err.splitlines()
     found = json.loads(line)
     assert (found["level"], found["logger"], found["message"]) == ("error", "any", 'a "quoted"\nerror')

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from make import T0, a_job, look, pods_of, running, seen
 from trainshed.api.status import Condition, Kind, Retries, Status
 from trainshed.frameworks.tensorflow import TENSORFLOW

@@ -22,16 +22,20 @@ def test_counts_wait_until_they_have_been_quiet():
     assert patience.until(KEY, STORED, counted(1), at(0)) == at(0) + QUIET
     assert patience.until(KEY, STORED, counted(2), at(0.1)) == at(0.1) + QUIET
     assert patience.until(KEY, STORED, counted(2), at(0.2)) == at(0.1) + QUIET
-    assert patience.until(KEY, STORED, counted(2), at(0.31)) is None
+    assert patience.until(KEY, STORED, counted(2), at(0.41)) is None
 
 
 def test_counts_that_never_rest_are_stored_all_the_same():
     patience = Patience()
     begun = at(0)
-    times = [at(tenth / 10) for tenth in range(20)]
+    times = [at(tenth / 10) for tenth in range(40)]
     due = [patience.until(KEY, STORED, counted(number), now) is None for number, now in enumerate(times, 1)]
     assert times[due.index(True)] == begun + LONGEST
     assert due.count(True) == 1, "and then the wait begins anew"
+
+
+def test_a_job_without_a_running_pod_waits_for_more_to_tell():
+    assert Patience().until(KEY, Status(), Status(tallies={"Worker": Tally()}), at(0)) == at(0) + LONGEST
 
 
 def test_a_verdict_does_not_wait():

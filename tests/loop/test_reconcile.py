@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from office import KEY, Office, a_spec
 from trainshed.cluster import Unavailable
 from trainshed.loop.reconcile import Outcome

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+
 from hasty import clock, hastily
 from make import a_job
 from trainshed.api.actions import Note, Tone

@@ -58,7 +58,9 @@ def hear(store: Store[Thing], server: Server) -> None:
 def test_in_the_end_the_store_holds_what_the_server_holds(data):
     server, store = Server(), a_store()
     store.replaced([], str(server.version))
-    for step in data.draw(st.lists(st.sampled_from(["make", "change", "remove", "hear", "answer", "list"]), max_size=60)):
+    for step in data.draw(
+        st.lists(st.sampled_from(["make", "change", "remove", "hear", "answer", "list"]), max_size=60)
+    ):
         if step == "make":
             server.make()
         elif step in ("change", "remove") and server.things:

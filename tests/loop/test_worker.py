@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from hasty import clock, hastily
 from trainshed.cluster import Denied, Unavailable
 from trainshed.loop.metrics import Metrics

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import click
 import yaml
+from rich.console import Console
+from rich.syntax import Syntax
 
 from trainshed.api import read
 from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService
-from trainshed.api.framework import Framework
-from trainshed.api.job import Document
+from trainshed.api.job import Document, Job
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Status
@@ -21,6 +23,7 @@ from trainshed.frameworks import FRAMEWORKS
 from trainshed.plan import plan
 
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
+API = "kubeflow.org/v1"
 MAKES = (CreateConfigMap, CreateService, CreatePod)
 
 
@@ -36,34 +39,59 @@ class Plain(yaml.SafeDumper):
 @click.command()
 @click.option("-f", "--filename", "file", type=click.File("r"), required=True, help="A file of jobs; - is the input.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="For jobs that do not name one.")
-def render(file: TextIO, namespace: str) -> None:
-    """Print every pod, Service and ConfigMap that the jobs in a file will become."""
-    try:
-        documents = [found for found in yaml.safe_load_all(file) if isinstance(found, dict)]
-    except yaml.YAMLError as error:
-        raise click.ClickException(f"{file.name} is not YAML: {error}") from error
-    jobs = [document for document in documents if document.get("kind") in KINDS]
+@click.option("--cluster-domain", default="", envvar="CUSTOM_CLUSTER_DOMAIN", help="What follows svc in TF_CONFIG.")
+def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
+    """Print every pod, Service and ConfigMap that the jobs in a file will become, suspended or not."""
+    jobs = _jobs(file)
     if not jobs:
         raise click.ClickException(f"{file.name} holds no job of the kinds {', '.join(KINDS)}")
     sound = True
     for document in jobs:
-        objects, problems = _become(document, KINDS[document["kind"]], namespace)
-        for problem in problems:
-            click.echo(f"{document['kind']} {document['metadata'].get('name')}: {problem}", err=True)
-        if objects:
-            yaml.dump_all(objects, sys.stdout, Dumper=Plain, sort_keys=False, explicit_start=True, width=1_000_000)
-        sound = sound and not problems
+        job, objects = _become(document, namespace, Site(cluster_domain=cluster_domain))
+        for problem in job.problems:
+            click.echo(f"{job.kind} {job.name or '(without a name)'}: {problem}", err=True)
+        _print(objects)
+        sound = sound and not job.problems
     sys.exit(0 if sound else 1)
 
 
-def _become(document: Document, framework: Framework, namespace: str) -> tuple[list[Any], tuple[str, ...]]:
-    metadata = {"namespace": namespace, **(document.get("metadata") or {})}
-    job = read.job({**document, "metadata": metadata}, framework, Site())
+def _jobs(file: TextIO) -> list[Document]:
+    try:
+        found = [document for document in yaml.safe_load_all(file) if isinstance(document, dict)]
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"{file.name} is not YAML: {error}") from error
+    documents = [item for document in found for item in _items(document)]
+    return [item for item in documents if item.get("apiVersion") == API and item.get("kind") in KINDS]
+
+
+def _items(document: Document) -> list[Document]:
+    if document.get("kind") != "List":
+        return [document]
+    return [item for item in document.get("items") or () if isinstance(item, dict)]
+
+
+def _print(objects: list[Document]) -> None:
+    if not objects:
+        return
+    text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, explicit_start=True, width=1_000_000)
+    if sys.stdout.isatty():
+        Console().print(Syntax(text.rstrip(), "yaml", theme="ansi_dark", background_color="default", word_wrap=True))
+    else:
+        click.echo(text, nl=False)
+
+
+def _become(document: Document, namespace: str, site: Site) -> tuple[Job, list[Document]]:
+    framework = KINDS[document["kind"]]
+    metadata = document.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    generated = {"name": f"{known['generateName']}xxxxx"} if "generateName" in known else {}
+    job = read.job({**document, "metadata": {"namespace": namespace, **generated, **known}}, framework, site)
     if job.problems:
-        return [], job.problems
-    snapshot = Snapshot(job, framework, Site(), Status(), (), (), datetime.fromtimestamp(0, UTC))
+        return job, []
+    at_large = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
+    snapshot = Snapshot(at_large, framework, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
     made = (action for action in plan(snapshot).actions if isinstance(action, MAKES))
-    return list(_in_namespace((action.body for action in made), job.namespace)), ()
+    return job, list(_in_namespace((action.body for action in made), job.namespace))
 
 
 def _in_namespace(bodies: Iterator[Document], namespace: str) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,35 @@
+"""Settings know what follows from them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trainshed import settings as module
+from trainshed.api.job import CleanPodPolicy
+from trainshed.api.site import Site
+from trainshed.settings import Settings
+
+
+def test_the_site_is_what_shapes_jobs():
+    assert Settings().site == Site()
+    settings = Settings(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
+    assert settings.site == Site("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
+
+
+def test_two_operators_on_a_host_are_two():
+    assert Settings().identity.endswith(f"_{os.getpid()}")
+    assert Settings(lease_identity="me").identity == "me"
+
+
+@pytest.mark.parametrize(
+    ("told", "file", "expected"), [("ml", "own", "ml"), ("", "own\n", "own"), ("", None, "default")]
+)
+def test_the_lease_is_where_it_is_told_or_at_home(told, file, expected, tmp_path: Path, monkeypatch):
+    path = tmp_path / "namespace"
+    if file is not None:
+        path.write_text(file)
+    monkeypatch.setattr(module, "NAMESPACE_FILE", path)
+    assert Settings(lease_namespace=told).lease_home == expected
