@@ -21,4 +21,4 @@ def test_the_definitions_that_are_printed_are_those_in_the_folder():
 
 
 def test_the_version_is_told():
-    assert CliRunner().invoke(cli, ["--version"]).stdout.startswith("cli, version ")
+    assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(", version 0.1.0\n")

@@ -10,7 +10,7 @@ from trainshed.api.status import Status
 from .view import Key
 
 #: A job's counts are stored once they have been quiet for so long, and after so long at the latest.
-QUIET, LONGEST = timedelta(milliseconds=200), timedelta(seconds=1)
+QUIET, LONGEST = timedelta(milliseconds=300), timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Patience:
         if known is None or known.says != says:
             known = _Unstored(known.since if known else now, now, says)
             self._unstored[key] = known
-        due = min(known.changed + QUIET, known.since + LONGEST)
+        # That a job is there is news that can wait for the next: mostly its pods will run in a moment.
+        quiet = QUIET if any(tally.active or tally.done for tally in wanted.tallies.values()) else LONGEST
+        due = min(known.changed + quiet, known.since + LONGEST)
         if due > now:
             return due
         self.forget(key)

@@ -1,0 +1,102 @@
+"""Who we are to the API server."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainshed.cluster import credentials
+from trainshed.cluster.credentials import NoCredentials, find
+
+
+def kubeconfig(folder, user, cluster=None, **top):
+    """A kubeconfig file with this user."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://example.com/", **(cluster or {})}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(config | top))
+    return str(path)
+
+
+def test_a_token_is_sent(tmp_path):
+    found = find(kubeconfig(tmp_path, {"token": "t"}))
+    assert found.server == "https://example.com"
+    assert found.headers() == {"Authorization": "Bearer t"}
+    assert find(kubeconfig(tmp_path, {})).headers() == {}
+
+
+def test_a_token_file_is_read_anew_each_time(tmp_path):
+    (tmp_path / "token").write_text("one\n")
+    found = find(kubeconfig(tmp_path, {"tokenFile": "token"}))
+    assert found.headers() == {"Authorization": "Bearer one"}
+    (tmp_path / "token").write_text("two")
+    assert found.headers() == {"Authorization": "Bearer two"}
+
+
+def test_data_in_the_file_becomes_files_and_paths_are_relative_to_it(tmp_path):
+    data = base64.b64encode(b"PEM").decode()
+    found = find(kubeconfig(tmp_path, {"client-certificate": "a.crt", "client-key-data": data}))
+    assert found.certificate == str(tmp_path / "a.crt")
+    assert Path(found.key).read_bytes() == b"PEM"
+
+
+def test_a_plain_server_needs_no_tls_and_an_unchecked_one_checks_nothing(tmp_path):
+    assert find(kubeconfig(tmp_path, {}, {"server": "http://127.0.0.1:1"})).tls() is None
+    context = find(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": True})).tls()
+    assert not context.check_hostname
+
+
+@pytest.mark.parametrize(
+    ("user", "top", "words"),
+    [
+        ({"exec": {}}, {}, "needs a plugin"),
+        ({}, {"current-context": "other"}, "no context named 'other'"),
+        ({}, {"clusters": []}, "no cluster named 'k'"),
+        ({}, {"users": None}, "no user named 'u'"),
+    ],
+)
+def test_what_cannot_be_used_is_said(tmp_path, user, top, words):
+    with pytest.raises(NoCredentials, match=words):
+        find(kubeconfig(tmp_path, user, **top))
+
+
+def test_a_file_that_is_none_is_said(tmp_path):
+    with pytest.raises(NoCredentials, match="cannot be used as a kubeconfig"):
+        find(str(tmp_path / "missing"))
+    (tmp_path / "text").write_text("just text")
+    with pytest.raises(NoCredentials):
+        find(str(tmp_path / "text"))
+
+
+def test_another_context_may_be_named(tmp_path):
+    contexts = [{"name": "mine", "context": {"cluster": "k", "user": "u"}}]
+    assert find(kubeconfig(tmp_path, {"token": "t"}, contexts=contexts), "mine").token == "t"
+
+
+def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("sa")
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(NoCredentials, match="KUBERNETES_SERVICE_HOST"):
+        find()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = find()
+    assert found.server == "https://[fd00::1]:443"
+    assert found.headers() == {"Authorization": "Bearer sa"}
+
+
+def test_without_anything_it_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(NoCredentials, match="--kubeconfig"):
+        find()
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "t"}))
+    assert find().token == "t"

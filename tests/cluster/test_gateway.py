@@ -1,0 +1,131 @@
+"""Each verb on a real API server, and each of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rig.hand import eventually
+from rig.jobs import tfjob
+from trainshed.api import read
+from trainshed.api.job import Member
+from trainshed.api.site import Site
+from trainshed.cluster import Conflict, Denied, Invalid, Missing, NameTaken
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.plan import build
+
+
+def a_job(hand, name="mnist", workers=1):
+    """A job on the server, and the same read."""
+    hand.create(tfjob(name, Worker=workers))
+    return read.job(hand.job("TFJob", name), TENSORFLOW, Site())
+
+
+def a_pod(job):
+    """The body of its first pod."""
+    return build.pods(TENSORFLOW, job, Site())(Member("Worker", 0), 3).body
+
+
+async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
+    body = a_pod(a_job(hand))
+    first = await gateway.create_pod(hand.namespace, body)
+    again = await gateway.create_pod(hand.namespace, body)
+    assert first.uid == again.uid
+    assert (first.name, first.role, first.index, first.attempt) == ("mnist-worker-0", "worker", 0, 3)
+    assert len(hand.pods()) == 1
+
+
+async def test_services_and_config_maps_too(gateway, hand):
+    job = a_job(hand, workers=65)
+    service = build.service(TENSORFLOW, job, Member("Worker", 0)).body
+    first = await gateway.create_service(hand.namespace, service)
+    assert (await gateway.create_service(hand.namespace, service)).uid == first.uid
+    shared = build.config_map(TENSORFLOW, job, TENSORFLOW.shared(job, Site())).body
+    await gateway.create_config_map(hand.namespace, shared)
+    await gateway.create_config_map(hand.namespace, shared)
+    assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
+    assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
+
+
+async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
+    container = {"name": "c", "image": "x"}
+    hand.make("pods", {"metadata": {"name": "mnist-worker-0"}, "spec": {"containers": [container]}})
+    with pytest.raises(NameTaken, match="mnist-worker-0 exists already and belongs to somebody else"):
+        await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
+
+
+async def test_a_quota_and_a_bad_template_are_told_apart(gateway, hand):
+    body = a_pod(a_job(hand))
+    spoilt = {**body, "spec": {**body["spec"], "restartPolicy": "Sometimes"}}
+    with pytest.raises(Invalid, match="restartPolicy"):
+        await gateway.create_pod(hand.namespace, spoilt)
+    hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/none"
+    eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
+    with pytest.raises(Denied, match="exceeded quota") as denied:
+        await gateway.create_pod(hand.namespace, body)
+    assert denied.value.reason == "QuotaExceeded"
+
+
+async def test_only_the_pod_of_that_uid_is_deleted(gateway, hand):
+    pod = await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
+    assert await gateway.delete_pod(hand.namespace, pod.name, "another-uid", None) is None
+    assert hand.pod(pod.name)
+    hand.bind(pod.name, "stage-0")
+    hand.set_pod_status(pod.name, {"phase": "Running"})
+    remains = await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3)
+    assert remains.deleting
+    assert hand.pod(pod.name)["metadata"]["deletionGracePeriodSeconds"] == 3
+    hand.delete("pods", pod.name, grace=0)
+    assert await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3) is None
+
+
+async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, hand):
+    job = a_job(hand)
+    patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
+    stored = await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    assert stored["status"] == {"restarts": 1}
+    with pytest.raises(Conflict):
+        await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    with pytest.raises(Missing):
+        await gateway.store_status(TENSORFLOW, hand.namespace, "other", patch)
+
+
+async def test_a_job_is_read_uncached_and_deleted_by_uid(gateway, hand):
+    job = a_job(hand)
+    assert (await gateway.read_job(TENSORFLOW, hand.namespace, job.name))["metadata"]["uid"] == job.uid
+    await gateway.delete_job(TENSORFLOW, hand.namespace, job.name, "another-uid")
+    assert await gateway.read_job(TENSORFLOW, hand.namespace, job.name)
+    await gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid)
+    assert await gateway.read_job(TENSORFLOW, hand.namespace, job.name) is None
+
+
+async def test_events_are_made_and_counted_up(gateway, hand):
+    about = {"kind": "TFJob", "name": "mnist", "namespace": hand.namespace}
+    event = {"metadata": {"name": "e1"}, "involvedObject": about, "reason": "R", "message": "m", "count": 1}
+    await gateway.create_event(hand.namespace, event)
+    await gateway.update_event(hand.namespace, "e1", {"count": 2})
+    assert [item["count"] for item in hand.core("events") if item["metadata"]["name"] == "e1"] == [2]
+    with pytest.raises(Missing):
+        await gateway.update_event(hand.namespace, "e2", {"count": 2})
+
+
+async def test_a_lease_is_written_by_one_at_a_time(gateway, hand):
+    assert await gateway.read_lease(hand.namespace, "l") is None
+    lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
+    made = await gateway.write_lease(hand.namespace, "l", lease)
+    with pytest.raises(Conflict):
+        await gateway.write_lease(hand.namespace, "l", lease)
+    renewed = await gateway.write_lease(hand.namespace, "l", {**made, "spec": {"holderIdentity": "b"}})
+    with pytest.raises(Conflict):
+        await gateway.write_lease(hand.namespace, "l", made)
+    assert (await gateway.read_lease(hand.namespace, "l"))["spec"] == renewed["spec"]
+
+
+async def test_many_are_asked_for_at_once(gateway, hand):
+    job = a_job(hand, workers=40)
+    make = build.pods(TENSORFLOW, job, Site())
+    bodies = [make(Member("Worker", index), 0).body for index in range(40)]
+    pods = await asyncio.gather(*(gateway.create_pod(hand.namespace, body) for body in bodies))
+    assert len({pod.uid for pod in pods}) == 40

@@ -1,0 +1,144 @@
+"""An informer on a real API server: it knows all there is, through pages, gaps and outages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import msgspec
+import pytest
+
+from rig import Hand
+from rig.jobs import tfjob
+from rig.planes import ready_control_plane
+from trainshed.cluster.credentials import find
+from trainshed.cluster.informer import DOCUMENTS, PODS, Informer
+from trainshed.cluster.wire import Path, Wire
+
+LABEL = "training.kubeflow.org/job-name"
+
+
+class Listener:
+    """Keeps what it is told, by name."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, object] = {}
+        self.lists = 0
+
+    def replaced(self, items, _version):
+        self.lists += 1
+        self.known = {item.name: item for item in items}
+
+    def changed(self, item):
+        self.known[item.name] = item
+
+    def removed(self, item):
+        self.known.pop(item.name, None)
+
+
+def make_pod(hand: Hand, name: str) -> None:
+    container = {"name": "c", "image": "x"}
+    hand.make("pods", {"metadata": {"name": name, "labels": {LABEL: "j"}}, "spec": {"containers": [container]}})
+
+
+async def until(question, within=20.0):
+    """Return once the answer is yes."""
+    async with asyncio.timeout(within):
+        while not question():
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def listening(wire, hand):
+    """A listener to the pods of a namespace."""
+    listener = Listener()
+    informer = Informer(wire, Path("/api/v1", "pods", hand.namespace), PODS, listener, LABEL)
+    task = asyncio.create_task(informer.run())
+    await asyncio.wait_for(informer.synced.wait(), 20)
+    yield listener, informer
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_what_comes_changes_and_goes_is_heard(wire, hand):
+    make_pod(hand, "before")
+    async with listening(wire, hand) as (listener, informer):
+        assert set(listener.known) == {"before"}
+        make_pod(hand, "after")
+        await until(lambda: "after" in listener.known)
+        hand.bind("after", "stage-0")
+        hand.set_pod_status("after", {"phase": "Running"})
+        await until(lambda: listener.known["after"].phase == "Running")
+        hand.delete("pods", "after", grace=0)
+        await until(lambda: "after" not in listener.known)
+        assert informer.heard > 0
+        assert informer.plural == "pods"
+
+
+async def test_pods_without_our_label_are_never_sent(wire, hand):
+    hand.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    async with listening(wire, hand) as (listener, _):
+        make_pod(hand, "ours")
+        await until(lambda: "ours" in listener.known)
+        assert set(listener.known) == {"ours"}
+
+
+async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
+    monkeypatch.setattr("trainshed.cluster.informer.PAGE", 3)
+    for number in range(8):
+        make_pod(hand, f"p-{number}")
+    async with listening(wire, hand) as (listener, _):
+        assert len(listener.known) == 8
+        assert listener.lists == 1
+
+
+async def test_the_api_server_may_go_and_come_back(tmp_path):
+    with ready_control_plane(tmp_path / "plane") as plane:
+        hand = Hand(plane.kubeconfig, "outage")
+        hand.make_namespace()
+        wire = Wire(find(str(plane.kubeconfig)))
+        async with listening(wire, hand) as (listener, _):
+            make_pod(hand, "a")
+            await until(lambda: "a" in listener.known)
+            await asyncio.to_thread(plane.kill_apiserver)
+            await asyncio.sleep(1)
+            await asyncio.to_thread(plane.start_apiserver)
+            make_pod(hand, "b")
+            hand.delete("pods", "a", grace=0)
+            await until(lambda: set(listener.known) == {"b"}, 40)
+        await wire.close()
+
+
+async def test_a_version_that_is_forgotten_is_answered_by_a_new_list(wire, hand):
+    make_pod(hand, "a")
+    listener = Listener()
+    informer = Informer(wire, Path("/api/v1", "pods", hand.namespace), PODS, listener, LABEL)
+    listener.known["ghost"] = None
+    informer._version = "1"
+    task = asyncio.create_task(informer.run())
+    await until(lambda: listener.lists > 0 or "a" in listener.known)
+    task.cancel()
+    assert "a" in listener.known
+
+
+async def test_jobs_come_as_they_are_written(wire, hand):
+    class Documents(Listener):
+        def replaced(self, items, _version):
+            self.known = {item["metadata"]["name"]: item for item in items}
+
+    hand.create(tfjob("mnist", Worker=1))
+    listener = Documents()
+    path = Path("/apis/kubeflow.org/v1", "tfjobs", hand.namespace)
+    informer = Informer(wire, path, DOCUMENTS, listener)
+    task = asyncio.create_task(informer.run())
+    await asyncio.wait_for(informer.synced.wait(), 20)
+    task.cancel()
+    assert listener.known["mnist"]["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("line", [b"not json", b'{"type": "ADDED"}', b'{"type": "ADDED", "object": {"metadata": 5}}'])
+def test_a_line_that_makes_no_sense_hides_no_other(line):
+    informer = Informer(None, Path("/api/v1", "pods"), PODS, Listener())
+    with pytest.raises(msgspec.DecodeError):
+        informer._take(line)

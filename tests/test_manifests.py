@@ -1,0 +1,68 @@
+"""What is generated is up to date, and asks for no rights that it should not have."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from trainshed import manifests
+
+
+def rules():
+    """Every rule of every role."""
+    return [rule for document in manifests.rights() for rule in document.get("rules", [])]
+
+
+def test_the_generated_files_are_up_to_date():
+    result = CliRunner().invoke(manifests.main, ["--check"])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_stale_file_is_named_and_fails_the_check(tmp_path, monkeypatch):
+    stale = tmp_path / "crds" / "x.yaml"
+    monkeypatch.setattr(manifests, "ROOT", tmp_path)
+    monkeypatch.setattr(manifests, "files", lambda: [(stale, "new")])
+    result = CliRunner().invoke(manifests.main, ["--check"])
+    assert (result.exit_code, result.output) == (1, "crds/x.yaml is stale: make manifests\n")
+    assert CliRunner().invoke(manifests.main, []).exit_code == 0
+    assert stale.read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    "never", ["secrets", "pods/exec", "serviceaccounts", "roles", "clusterroles", "rolebindings", "*"]
+)
+def test_there_are_no_rights_on(never):
+    assert all(never not in rule["resources"] for rule in rules())
+    assert all("*" not in rule["verbs"] and "*" not in rule["apiGroups"] for rule in rules())
+
+
+def test_the_rights_are_these_and_no_others():
+    granted = sorted(f"{resource}: {' '.join(rule['verbs'])}" for rule in rules() for resource in rule["resources"])
+    assert granted == [
+        "configmaps: create get",
+        "events: create patch",
+        "leases: create get update",
+        "pods: create delete get list watch",
+        "pytorchjobs/finalizers: update",
+        "pytorchjobs/status: patch",
+        "pytorchjobs: get list watch delete",
+        "services: create delete get list watch",
+        "tfjobs/finalizers: update",
+        "tfjobs/status: patch",
+        "tfjobs: get list watch delete",
+    ]
+
+
+def test_the_deployment_runs_under_the_restricted_standard():
+    documents = yaml.safe_load_all((manifests.ROOT / "manifests" / "deployment.yaml").read_text())
+    pod = next(document for document in documents if document["kind"] == "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"requests", "limits"} <= set(container["resources"])
