@@ -18,7 +18,7 @@ CONTAINER = {"name": "tensorflow", "image": "x"}
 
 
 def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) -> dict:
-    """A TFJob's spec, such as that of a_spec(Chief=1, Worker=2)."""
+    """The spec of a TFJob with so many replicas of each role."""
     template = {"spec": {"containers": [CONTAINER]}}
     group = {"restartPolicy": restart, "template": template}
     replicas = {role: {**group, "replicas": count} for role, count in roles.items()}

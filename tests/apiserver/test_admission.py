@@ -1,0 +1,106 @@
+"""What the API server itself refuses, in words that a user can act on; the same table as tests/api/test_rules.py."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from bed.binaries import binary
+from bed.control_plane import ControlPlane
+from rig.bad_jobs import BAD, GOOD
+from rig.hand import Hand, Refused
+from rig.jobs import pytorchjob, tfjob
+from trainshed.api import template
+
+
+def kubectl(server: ControlPlane, hand: Hand, *words: str, text: str = "") -> subprocess.CompletedProcess:
+    """kubectl, as a user types it."""
+    command = [str(binary("kube", "kubectl")), "--kubeconfig", str(server.kubeconfig), "-n", hand.namespace, *words]
+    return subprocess.run(command, input=text, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_what_cannot_be_is_refused_and_named(hand: Hand, job: dict, words: str):
+    with pytest.raises(Refused) as refused:
+        hand.create(copy.deepcopy(job))
+    assert refused.value.code == 422
+    assert any(part in str(refused.value) for part in words.split("|")), str(refused.value)
+
+
+@pytest.mark.parametrize("job", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
+def test_what_can_be_is_accepted(hand: Hand, job: dict):
+    hand.create(copy.deepcopy(job))
+
+
+def test_a_name_too_long_is_refused_with_the_length_that_fits(hand: Hand):
+    with pytest.raises(Refused, match="no more than 54 characters fit with these replicas"):
+        hand.create(tfjob("x" * 55, Worker=10))
+    with pytest.raises(Refused, match="no more than 52 characters fit with these replicas"):
+        hand.create(tfjob("x" * 53, Worker=101))
+
+
+def test_who_manages_a_job_never_changes(hand: Hand):
+    hand.create(tfjob("a", Worker=1))
+    hand.create(pytorchjob("b", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1))
+    with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
+        hand.patch_job("TFJob", "a", {"spec": {"runPolicy": {"managedBy": "kubeflow.org/training-operator"}}})
+    with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
+        hand.patch_job("PyTorchJob", "b", {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}})
+    with pytest.raises(Refused, match="field is immutable"):
+        hand.patch_job("PyTorchJob", "b", {"spec": {"runPolicy": {"managedBy": None}}})
+
+
+def test_a_queue_may_come_and_go_but_not_change(hand: Hand):
+    hand.create(tfjob("a", Worker=1))
+
+    def queue(name: str | None) -> None:
+        policy = {"schedulingPolicy": {"queue": name} if name else None}
+        hand.patch_job("TFJob", "a", {"spec": {"runPolicy": policy}})
+
+    queue("first")
+    with pytest.raises(Refused, match=r"spec\.runPolicy\.schedulingPolicy\.queue is immutable"):
+        queue("second")
+    queue(None)
+    queue("second")
+
+
+def test_a_missing_run_policy_is_filled_in_and_nothing_else_is(hand: Hand):
+    job = tfjob("a", Worker=1)
+    del job["spec"]["runPolicy"]
+    assert hand.create(job)["spec"] == {
+        "runPolicy": {"suspend": False},
+        "tfReplicaSpecs": job["spec"]["tfReplicaSpecs"],
+    }
+
+
+def test_a_typo_in_the_template_is_refused_at_apply(server: ControlPlane, hand: Hand):
+    job = tfjob("typo", Worker=1)
+    job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["contaners"] = []
+    result = kubectl(server, hand, "apply", "-f", "-", text=yaml.safe_dump(job))
+    assert result.returncode == 1
+    assert "strict decoding error: unknown field" in result.stderr
+    assert "contaners" in result.stderr
+
+
+def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, hand: Hand):
+    hand.create(tfjob("a", Worker=1))
+    assert kubectl(server, hand, "get", "tfjob").stdout.splitlines()[0].split() == ["NAME", "STATE", "AGE"]
+    wide = kubectl(server, hand, "get", "tfjob", "-o", "wide").stdout.splitlines()[0].split()
+    assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON"]
+
+
+def test_only_a_pytorchjob_can_be_scaled(server: ControlPlane, hand: Hand):
+    hand.create(pytorchjob("a", Worker=2))
+    hand.create(tfjob("b", Worker=2))
+    assert kubectl(server, hand, "scale", "pytorchjob/a", "--replicas=3").returncode == 0
+    assert hand.job("PyTorchJob", "a")["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
+    assert kubectl(server, hand, "scale", "tfjob/b", "--replicas=3").returncode == 1
+
+
+def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane, hand: Hand):
+    live = kubectl(server, hand, "get", "--raw", template.WHERE).stdout
+    assert template.lean(json.loads(live)) == template.schema()

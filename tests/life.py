@@ -1,0 +1,209 @@
+"""A random job's life in a world of its own, and the laws that hold at each of its steps."""
+
+from __future__ import annotations
+
+from random import Random
+
+from make import states
+from trainshed.api import read
+from trainshed.api.pod import Phase
+from trainshed.api.site import Site
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.loop.metrics import Metrics
+from trainshed.loop.reconcile import Reconciler
+from trainshed.loop.recorder import Recorder
+from trainshed.loop.view import Key, View
+from world import KINDS, Crash, World
+
+NAME = "job"
+#: From which state, by its last true condition, which may follow in one store.
+MOVES = {
+    "": {"", "Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"},
+    "Created": {"Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"},
+    "Running": {"Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"},
+    "Restarting": {"Restarting", "Running", "Suspended", "Succeeded", "Failed", "Blocked"},
+    "Blocked": {"Created", "Blocked", "Running", "Restarting", "Suspended", "Succeeded", "Failed"},
+    "Suspended": {"Suspended", "Created", "Failed"},
+    "Succeeded": {"Succeeded"},
+    "Failed": {"Failed"},
+}
+#: States that exclude each other.
+EXCLUSIVE = {"Running", "Restarting", "Suspended", "Succeeded", "Failed"}
+
+
+class Life:
+    """One random job's life, and the operator's."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.world = World()
+        self.kind = random.choice(["TFJob", "PyTorchJob"])
+        self.key = Key("ml", self.kind, NAME)
+        self.countable = 0
+        self.last_state = ""
+        self.verdict: dict | None = None
+        self.world.submit(self.kind, NAME, self.spec(), self.annotations())
+        self.begin()
+
+    def begin(self) -> None:
+        """The operator starts, knowing nothing."""
+        self.world.dead, self.world.dies_in = False, -1
+        self.view = View(FRAMEWORKS, Site(), lambda _key: None)
+        self.world.news()
+        for kind in KINDS:
+            jobs = [job for (of, _), job in self.world.jobs.items() if of == kind]
+            records = [self.view.record(job, KINDS[kind]) for job in jobs]
+            self.view.jobs[kind].replaced(records, str(self.world.version))
+        self.view.pods.store.replaced(list(self.world.pods.values()), str(self.world.version))
+        self.view.services.store.replaced(list(self.world.services.values()), str(self.world.version))
+        self.reconciler = Reconciler(self.world, self.view, Recorder(self.world, lambda: None), Metrics())
+
+    def hear(self) -> None:
+        """The watches tell what has happened."""
+        for what, kind, item in self.world.news():
+            if kind in KINDS:
+                getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
+            else:
+                getattr(getattr(self.view, kind).store, what)(item)
+
+    async def look(self) -> None:
+        """One look, which the operator may not survive."""
+        try:
+            await self.reconciler.look(self.key, self.world.now)
+        except Crash:
+            self.begin()
+
+    def spec(self) -> dict:
+        """A random job."""
+        choose = self.random.choice
+        policy = {"cleanPodPolicy": choose(["None", "Running", "All"])}
+        if choose([True, False]):
+            policy["backoffLimit"] = choose([0, 1, 3])
+        roles = {"TFJob": ["Chief", "PS", "Worker"], "PyTorchJob": ["Master", "Worker"]}[self.kind]
+        wanted = {role: 1 if role in ("Chief", "Master") else choose([1, 2, 3]) for role in roles if choose([1, 1, 0])}
+        if not set(wanted) & {"Chief", "Master", "Worker"}:
+            wanted["Worker"] = 2  # somebody has to decide
+        field = KINDS[self.kind].field
+        container = {"name": KINDS[self.kind].container, "image": "x"}
+        restart = choose(["Never", "OnFailure", "ExitCode", "Always"])
+        groups = {
+            role: {"replicas": count, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
+            for role, count in wanted.items()
+        }
+        return {"runPolicy": policy, field: groups}
+
+    def annotations(self) -> dict:
+        """A random scope."""
+        return {"trainshed.dev/restart-scope": self.random.choice(["Auto", "Auto", "Replica", "Role", "Job"])}
+
+    @property
+    def job(self):
+        """The job as it is stored, read."""
+        document = self.world.jobs[self.kind, NAME]
+        return read.job(document, KINDS[self.kind], Site()), read.status(document)
+
+    async def step(self) -> None:
+        """Something happens."""
+        choose = self.random.choice
+        happening = choose(["look"] * 5 + ["hear"] * 3 + ["pods"] * 6 + ["time"] * 2 + ["user", "crash", "touch"])
+        if happening == "look":
+            if choose([True, True, False]):
+                self.hear()
+            await self.look()
+        elif happening == "hear":
+            self.hear()
+        elif happening == "time":
+            self.world.pass_time(choose([0.3, 1, 5, 30]))
+        elif happening == "crash":
+            self.world.dies_in, self.world.dies_before = choose([1, 2, 3]), choose([True, False])
+        elif happening == "touch":
+            self.world.touch(self.kind, NAME)
+        elif happening == "user":
+            self.use()
+        elif self.world.pods:
+            self.happen_to(choose(sorted(self.world.pods)))
+
+    def use(self) -> None:
+        """The user scales or suspends."""
+        field, random = KINDS[self.kind].field, self.random
+
+        def change(spec: dict) -> None:
+            if random.random() < 0.5:
+                spec["runPolicy"]["suspend"] = not spec["runPolicy"].get("suspend", False)
+            elif "Worker" in spec[field]:
+                spec[field]["Worker"]["replicas"] = random.choice([1, 2, 3, 4])
+
+        self.world.edit(self.kind, NAME, change)
+
+    def happen_to(self, name: str) -> None:
+        """Something happens to a pod."""
+        pod, choose = self.world.pods[name], self.random.choice
+        if pod.deleting:
+            self.world.confirm_deletion(name)
+        elif pod.phase is Phase.PENDING:
+            self.world.set_pod(name, "Running")
+        elif pod.phase is Phase.RUNNING:
+            what = choose(["succeed", "fail", "kill", "evict", "delete", "restart"])
+            if what == "succeed":
+                self.world.set_pod(name, "Succeeded", code=0)
+            elif what in ("fail", "kill"):
+                self.world.set_pod(name, "Failed", code=1 if what == "fail" else 137)
+            elif what == "evict":
+                self.world.set_pod(name, "Failed", reason="Evicted")
+            elif what == "delete":
+                self.world.delete_by_hand(name)
+            else:
+                self.world.set_pod(name, "Running", restarted=1)
+
+    def check(self) -> None:
+        """The laws."""
+        job, status = self.job
+        names = {f"{NAME}-{member}" for member in job.members}
+        live = [pod for pod in self.world.pods.values() if not pod.deleting]
+        assert len({pod.name for pod in live}) == len(live)
+        true = [state for state in states(status) if state in EXCLUSIVE]
+        assert len(true) <= 1, true
+        state = next((state for state in reversed(states(status)) if not state.startswith("-")), "")
+        assert state in MOVES[self.last_state], f"{self.last_state} -> {state}"
+        self.last_state = state
+        limit = job.policy.backoff_limit
+        assert limit is None or status.retries.used <= limit
+        assert len(str(self.world.jobs[self.kind, NAME].get("status", {}))) < 16_384
+        if self.verdict is not None:
+            assert self.world.jobs[self.kind, NAME]["status"]["conditions"] == self.verdict
+        elif status.over:
+            self.verdict = self.world.jobs[self.kind, NAME]["status"]["conditions"]
+            assert status.completion is not None
+        assert names or not live
+
+    async def come_to_rest(self) -> None:
+        """No more faults: pods run and succeed, time passes, until nothing more is asked for."""
+        self.world.dies_in = -1
+        for _ in range(80):
+            before = len(self.world.writes)
+            self.hear()
+            await self.look()
+            for name, pod in list(self.world.pods.items()):
+                if pod.deleting:
+                    self.world.confirm_deletion(name)
+                elif pod.phase is Phase.PENDING:
+                    self.world.set_pod(name, "Running")
+                elif pod.phase is Phase.RUNNING and not self.job[1].over:
+                    self.world.set_pod(name, "Succeeded", code=0)
+            self.check()
+            self.world.pass_time(400)
+            if len(self.world.writes) == before and (self.job[1].over or self.job[0].policy.suspend):
+                return
+        raise AssertionError(f"no rest: {states(self.job[1])} {self.world.writes[-8:]} {sorted(self.world.pods)}")
+
+    def check_the_end(self) -> None:
+        """What is left at rest."""
+        job, status = self.job
+        if status.over:
+            keep = job.policy.clean_pods
+            gone = {"All": set(self.world.pods), "Running": {n for n, p in self.world.pods.items() if not p.over}}
+            assert not gone.get(str(keep), set())
+            return
+        assert job.policy.suspend
+        assert not self.world.pods
+        assert not self.world.services
