@@ -154,6 +154,19 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_leads_again_later(cap
         assert told(caplog, "no answer in time") == 1
 
 
+def test_a_leader_whose_clock_leapt_does_not_act_before_it_has_asked():
+    async def story():
+        replica = Replica(Leases(), "a")
+        await replica.held(5)
+        asyncio.get_running_loop()._now += 60  # a machine that slept
+        assert not replica.elector.holds()
+        await asyncio.sleep(RETRY * 2)
+        assert replica.elector.holds(), "nobody else has come"
+        assert len(replica.losses) == 1
+
+    hastily(story())
+
+
 def test_a_lease_that_somebody_else_took_is_lost_at_the_next_try():
     async def story():
         leases = Leases()

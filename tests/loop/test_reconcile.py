@@ -137,6 +137,7 @@ async def test_an_answer_that_got_lost_says_nothing_about_the_job():
     Weak(office.world, "create_pod", Unavailable("no answer"))
     outcome = await office.look()
     assert outcome.error is not None
+    assert office.snapshot().trouble is None
     await office.look(2, seconds=1)
     assert office.states() == ["Created"]
     assert sorted(office.world.made) == PODS
