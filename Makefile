@@ -38,7 +38,7 @@ demo: deploy ## a cluster, the operator in it, and two jobs that train before yo
 	@PYTHONPATH=tests $(PY) -m demo
 
 .PHONY: test
-test: test-fast test-apiserver test-e2e ## every ring, the fast ones first: pure, world, API server, node
+test: test-fast test-apiserver bench test-e2e ## every ring, the fast ones first: pure, world, API server, budgets, node
 
 ## While working
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from .hand import Hand, Refused
@@ -28,7 +29,9 @@ class Stage:
         self.created: list[str] = []
         self._pause = pause
         self._known: dict[str, str] = {}
+        self._containers: dict[str, str] = {}
         self._over = threading.Event()
+        self._pool = ThreadPoolExecutor(8)
         self._thread = threading.Thread(target=self._play, daemon=True)
 
     def __enter__(self) -> Self:
@@ -38,6 +41,7 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(10)
+        self._pool.shutdown()
 
     def run(self, name: str, *, ready: bool = True) -> None:
         """A pod starts to run."""
@@ -70,14 +74,16 @@ class Stage:
         )
 
     def _container(self, name: str) -> str:
-        pod = self.hand.pod(name)
-        return pod["spec"]["containers"][0]["name"] if pod else ""
+        if name not in self._containers:
+            pod = self.hand.pod(name)
+            self._containers[name] = pod["spec"]["containers"][0]["name"] if pod else ""
+        return self._containers[name]
 
     def _play(self) -> None:
         while not self._over.wait(self._pause):
             try:
-                for pod in self.hand.pods():
-                    self._act(pod)
+                # As many at a time as a few nodes would: one after another they would take longer than a real cluster.
+                list(self._pool.map(self._act, self.hand.pods()))
             except (Refused, OSError):
                 continue  # the pod is gone already, or the API server is: look again
             except Exception as error:
@@ -88,6 +94,7 @@ class Stage:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         if uid not in self._known:
             self._known[uid] = name
+            self._containers[name] = pod["spec"]["containers"][0]["name"]
             self.created.append(name)
         if "deletionTimestamp" in pod["metadata"]:
             self.hand.delete("pods", name, grace=0)
