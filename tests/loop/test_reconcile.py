@@ -6,7 +6,7 @@ import pytest
 
 from office import KEY, Office, a_spec
 from trainshed.cluster import Unavailable
-from trainshed.loop.reconcile import Outcome
+from trainshed.loop.reconcile import Outcome, Reconciler
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
@@ -110,6 +110,21 @@ async def test_a_spec_that_was_changed_meanwhile_is_not_acted_upon():
     assert office.world.made == []
     await office.look(deaf=True)
     assert sorted(office.world.made) == PODS[:2]
+
+
+async def test_a_verdict_that_somebody_else_stored_keeps_us_from_making_its_pods_again():
+    office, other = Office(a_spec(Chief=1, Worker=2, policy={"cleanPodPolicy": "All"})), Office()
+    # A second operator knows the job as it was, and no pods: it has heard nothing of what became of either.
+    other.view.jobs["TFJob"].changed(next(iter(office.view.jobs["TFJob"].items.values())))
+    await office.run_all()
+    late = Reconciler(office.world, other.view, other.recorder, other.metrics)
+    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    office.hear()
+    await office.look(3, seconds=1)
+    for name in list(office.world.pods):
+        office.world.confirm_deletion(name)
+    assert (await late.look(KEY, office.world.now)).look_again == office.world.now
+    assert sorted(office.world.made) == PODS
 
 
 async def test_what_the_server_denies_is_in_the_status_until_it_is_over():

@@ -82,15 +82,14 @@ class Reconciler:
         self._metrics.stored(snapshot, status)
 
     async def _prove(self, snapshot: Snapshot, decision: Plan) -> None:
-        """Before anything is made: is this very job still there, and does it still ask for the same?"""
+        """Before anything is made: is this very job still there, and as we know it, with what others did to it?"""
         job = snapshot.job
         if not any(isinstance(action, (CreatePod, CreateService, CreateConfigMap)) for action in decision.actions):
             return
         document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
             raise Missing(f"{job.kind} {job.namespace}/{job.name}")
-        there = self._view.record(document, snapshot.framework).job
-        if (there.uid, there.generation, there.deleting) != (job.uid, job.generation, job.deleting):
+        if document["metadata"]["resourceVersion"] != job.version:
             raise Conflict("the job is another than we knew")
 
     async def _explain(self, key: Key, snapshot: Snapshot, error: ClusterError | None) -> None:
