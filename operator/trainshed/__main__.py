@@ -55,7 +55,7 @@ async def operate(settings: Settings) -> int:
     await operator.stop()
     stop.set()
     await asyncio.wait((shell,), timeout=GRACE)
-    shell.cancel()
+    await clear()
     log.info("ended")
     return 1 if operator.broken else 0
 
@@ -82,6 +82,14 @@ async def supervise(
             return
         log.warning("kopf ended with %s: %s; starting it again", type(error).__name__, error)
         await asyncio.sleep(PAUSE)
+
+
+async def clear() -> None:
+    """Break off what kopf has left, once it has had its time: it has nothing of ours, and nothing more to say."""
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE)
 
 
 def listen(over: asyncio.Event) -> None:

@@ -35,7 +35,8 @@ def status(status: Status) -> dict[str, Any]:
 def patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     """The merge patch (RFC 7386) for the status of this very job at the version that was read."""
     ready = sum(tally.ready for tally in after.tallies.values())
-    difference = _difference(status(before), status(after)) | {"ready": f"{ready}/{job.size}"}
+    columns = {"ready": f"{ready}/{job.size}", "restarts": after.retries.used}  # shown even if they are zero
+    difference = _difference(status(before), status(after)) | columns
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
 
 
