@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
+from typing import Any
 
 import kopf
 import uvloop
@@ -36,6 +38,7 @@ def run(settings: Settings) -> int:
 
 async def operate(settings: Settings) -> int:
     """The operator, and kopf around it."""
+    asyncio.get_running_loop().set_exception_handler(complain)
     frameworks = tuple(framework for framework in FRAMEWORKS if not settings.kinds or framework.kind in settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
@@ -89,7 +92,14 @@ async def clear() -> None:
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in left:
         task.cancel()
-    await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE)
+
+
+def complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody waits for is kopf's, as it falls: our own parts are watched over, and our looks end in the worker."""
+    error = context.get("exception")
+    log.error("%s: %r", context["message"], error, exc_info=error if log.isEnabledFor(logging.DEBUG) else None)
 
 
 def listen(over: asyncio.Event) -> None:
