@@ -7,6 +7,8 @@ import contextlib
 import gc
 import logging
 import signal
+import traceback
+from functools import partial
 from typing import Any
 
 import kopf
@@ -38,7 +40,6 @@ def run(settings: Settings) -> int:
 
 async def operate(settings: Settings) -> int:
     """The operator, and kopf around it."""
-    asyncio.get_running_loop().set_exception_handler(complain)
     frameworks = tuple(framework for framework in FRAMEWORKS if not settings.kinds or framework.kind in settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
@@ -70,21 +71,29 @@ async def supervise(
     over, stop = flags
     where = {"namespaces": [settings.namespace]} if settings.namespace else {"clusterwide": True}
     while not stop.is_set():
-        ready = asyncio.Event()
-        known = asyncio.create_task(ready.wait())
+        ready, stuck = asyncio.Event(), asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(partial(complain, stuck))
+        known, fallen = asyncio.create_task(ready.wait()), asyncio.create_task(stuck.wait())
         shell = asyncio.create_task(
             kopf.operator(registry=found, standalone=True, ready_flag=ready, stop_flag=stop, **where)
         )
-        await asyncio.wait((shell, known), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((shell, known, fallen), return_when=asyncio.FIRST_COMPLETED)
         listen(over)  # kopf has taken the signals for itself
-        await asyncio.wait((shell,))
-        known.cancel()
-        error = shell.exception()
-        if error is None:
+        await asyncio.wait((shell, fallen), return_when=asyncio.FIRST_COMPLETED)
+        for task in (shell, known, fallen):
+            task.cancel()
+        await asyncio.wait((shell,), timeout=GRACE)
+        if shell.done() and not shell.cancelled() and shell.exception() is None:
             over.set()
             return
-        log.warning("kopf ended with %s: %s; starting it again", type(error).__name__, error)
+        log.warning("kopf has fallen over: %s; starting it again", reason(shell))
         await asyncio.sleep(PAUSE)
+
+
+def reason(shell: asyncio.Task[None]) -> str:
+    """Why kopf ended, if it did: now and then a part of it falls and the rest hangs."""
+    error = shell.exception() if shell.done() and not shell.cancelled() else None
+    return f"{type(error).__name__}: {error}" if error else "it hangs"
 
 
 async def clear() -> None:
@@ -96,10 +105,15 @@ async def clear() -> None:
         await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE)
 
 
-def complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody waits for is kopf's, as it falls: our own parts are watched over, and our looks end in the worker."""
+def complain(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell of an error that nobody waits for; one of kopf's makes it hang rather than end, and is told in a line."""
     error = context.get("exception")
-    log.error("%s: %r", context["message"], error, exc_info=error if log.isEnabledFor(logging.DEBUG) else None)
+    frames = traceback.extract_tb(error.__traceback__) if error else ()
+    if any("kopf" in frame.filename for frame in frames):
+        log.warning("a part of kopf has fallen over: %r", error)
+        stuck.set()
+    else:
+        loop.default_exception_handler(context)
 
 
 def listen(over: asyncio.Event) -> None:
