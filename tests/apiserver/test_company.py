@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,23 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield plane
 
 
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[..., Operator]]:
+    """Starts operators, each with a folder of its own, and leaves none behind."""
+    begun: list[Operator] = []
+
+    def begin(kubeconfig: Path, name: str, *flags: str) -> Operator:
+        folder = tmp_path / name
+        folder.mkdir()
+        begun.append(Operator(kubeconfig, folder, *flags))
+        return begun[-1].start()
+
+    yield begin
+    for operator in begun:
+        if operator.alive:
+            operator.kill()
+
+
 def a_hand(plane: ControlPlane, namespace: str) -> Hand:
     hand = Hand(plane.kubeconfig, namespace)
     hand.make_namespace()
@@ -38,7 +55,7 @@ def runs(hand: Hand, name: str, within: float = 20) -> None:
     eventually(lambda: hand.state("TFJob", name) == "Running", within)
 
 
-def test_kopf_may_fall_over_as_often_as_it_likes(plane: ControlPlane, tmp_path: Path):
+def test_kopf_may_fall_over_as_often_as_it_likes(plane: ControlPlane, tmp_path: Path, begin):
     hand = a_hand(plane, "shell")
     with Proxy(hand) as proxy, Stage(hand):
         forward = proxy.forward
@@ -49,7 +66,7 @@ def test_kopf_may_fall_over_as_often_as_it_likes(plane: ControlPlane, tmp_path: 
             return forward(verb, path, body, headers)
 
         proxy.forward = unkind
-        operator = Operator(proxy.kubeconfig(tmp_path), tmp_path, "--no-leader-elect", "--namespace=shell").start()
+        operator = begin(proxy.kubeconfig(tmp_path), "shell", "--no-leader-elect", "--namespace=shell")
         for number in range(25):
             runs(hand, f"job-{number}")
             time.sleep(0.5)
@@ -62,9 +79,7 @@ def test_kopf_may_fall_over_as_often_as_it_likes(plane: ControlPlane, tmp_path: 
         assert operator.complaints() == []
 
 
-def test_the_second_operator_takes_over_when_the_first_one_dies_and_at_once_when_it_ends(
-    plane: ControlPlane, tmp_path: Path
-):
+def test_the_second_operator_takes_over_when_the_first_one_dies_and_at_once_when_it_ends(plane: ControlPlane, begin):
     hand = a_hand(plane, "lead")
 
     def holder() -> str | None:
@@ -74,10 +89,8 @@ def test_the_second_operator_takes_over_when_the_first_one_dies_and_at_once_when
             return None
 
     def start(name: str) -> Operator:
-        folder = tmp_path / name
-        folder.mkdir()
         flags = ("--namespace=lead", "--lease-namespace=lead", f"--lease-identity={name}")
-        return Operator(plane.kubeconfig, folder, *flags).start()
+        return begin(plane.kubeconfig, name, *flags)
 
     with Stage(hand):
         first = start("first")
