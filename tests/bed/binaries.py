@@ -84,9 +84,15 @@ def _build(group: str, name: str, path: Path) -> None:
             log,
             hint="make cluster again: finished parts are kept; is the Go module proxy reachable?",
             cwd=HERE / "tools" / group,
-            env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod"},
+            env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"},
         )
         fresh.rename(path)
+
+
+def servers() -> set[str]:
+    """The names of the programs that go on running, which those that people type do not."""
+    names = {name for group in GROUPS.values() for name in group.packages}
+    return names - {"kubectl", "ctr", "kind"}
 
 
 def everything() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from .places import written
 from .steps import run
 
 DAYS = "365"
@@ -26,7 +27,7 @@ class Authority:
     def make(self) -> None:
         """Make the authority and the key that signs service accounts, unless they are there."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self.certificate.exists():
+        if (self.folder / "sa.pub").exists():  # the last thing that is made
             return
         self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "ca.key")
         subject = ("-subj", "/CN=trainshed-bed", "-days", DAYS)
@@ -49,7 +50,6 @@ class Authority:
 
     def kubeconfig(self, name: str, server: str) -> Path:
         """A kubeconfig for a user that was signed."""
-        path = self.folder / f"{name}.kubeconfig"
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -60,9 +60,7 @@ class Authority:
             ],
             "users": [{"name": name, "user": self._user(name)}],
         }
-        path.write_text(yaml.safe_dump(config))
-        path.chmod(0o600)
-        return path
+        return written(self.folder / f"{name}.kubeconfig", yaml.safe_dump(config))
 
     def _user(self, name: str) -> dict[str, str]:
         return {

@@ -11,8 +11,8 @@ from pathlib import Path
 from . import binaries, images, network, node
 from .binaries import binary
 from .control_plane import MASTERS, ControlPlane
-from .places import cache, state
-from .processes import Process
+from .places import cache, state, written
+from .processes import Process, strays
 from .steps import StepFailed, output, run, step
 
 #: Debian's packages that the bed is made with, by a program of each.
@@ -62,8 +62,8 @@ class NodePlane(ControlPlane):
         config = self.kubeconfig_for("system:kube-scheduler")
         command = [binary("kube", "kube-scheduler"), f"--kubeconfig={config}", "--leader-elect=false"]
         self._scheduler.start([*command, "--secure-port=0"])
-        corefile = self.folder / "Corefile"
-        corefile.write_text(COREFILE.format(host=network.HOST, kubeconfig=self.kubeconfig))
+        settings = COREFILE.format(host=network.HOST, kubeconfig=self.kubeconfig)
+        corefile = written(self.folder / "Corefile", settings)
         self._dns.start([binary("coredns", "coredns"), "-conf", corefile])
 
     def stop(self) -> None:
@@ -112,7 +112,9 @@ class Cluster:
 
     def left(self) -> list[str]:
         """What `down` has left, which should be nothing."""
-        return network.left() + node.left(self.node.home)
+        running = strays(binaries.servers(), state())
+        found = [f"{name} (process {pid})" for pid, name in running.items()]
+        return found + network.left() + node.left(self.node.home)
 
     def running(self) -> bool:
         """Whether the API server answers and the node is ready."""

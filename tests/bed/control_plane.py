@@ -12,6 +12,7 @@ from typing import Self
 
 from .binaries import binary
 from .certificates import Authority
+from .places import written
 from .processes import Process
 
 MASTERS = ("system:masters",)
@@ -64,7 +65,7 @@ class ControlPlane:
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
         """A kubeconfig for a user in groups."""
-        name = user.replace(":", "-")
+        name = "-".join((user, *groups)).replace(":", "-")
         self.authority.sign(name, user, groups)
         return self.authority.kubeconfig(name, self.url)
 
@@ -141,8 +142,7 @@ class ControlPlane:
         return flags + (self._audit_flags() if self.audit else [])
 
     def _audit_flags(self) -> list[str]:
-        policy = self.folder / "audit.yaml"
-        policy.write_text(AUDIT)
+        policy = written(self.folder / "audit.yaml", AUDIT)
         return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-mode=blocking"]
 
     def _make_certificates(self) -> None:

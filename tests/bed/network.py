@@ -14,9 +14,10 @@ PODS, SERVICES, BENCH = "198.18.16.0/24", "198.19.0.0/20", "198.18.0.0/15"
 
 
 def up() -> None:
-    """Lay the bridge and the node's namespace, unless they are there."""
-    if NODE in _output("ip", "netns"):
+    """Lay the bridge and the node's namespace, unless they are there; what was left half done is begun anew."""
+    if _output("ip", "-n", NODE, "route", "show", "default"):  # the last thing that is laid
         return
+    down()
     _ip("link", "add", BRIDGE, "type", "bridge")
     _ip("addr", "add", f"{HOST}/24", "dev", BRIDGE)
     _ip("link", "set", BRIDGE, "up")
@@ -25,6 +26,7 @@ def up() -> None:
     _ip("netns", "add", NODE)
     _ip("link", "add", "bed-veth1", "type", "veth", "peer", "name", "eth0", "netns", NODE)
     _ip("link", "set", "bed-veth1", "master", BRIDGE, "up")
+    run(["ip", "netns", "exec", NODE, "sysctl", "-qw", "net.ipv4.ip_forward=1"], state() / "network.log")
     for words in (
         ("addr", "add", f"{NODE_ADDRESS}/24", "dev", "eth0"),
         ("link", "set", "eth0", "up"),
@@ -32,7 +34,6 @@ def up() -> None:
         ("route", "add", "default", "via", HOST),
     ):
         _ip("-n", NODE, *words)
-    run(["ip", "netns", "exec", NODE, "sysctl", "-qw", "net.ipv4.ip_forward=1"], state() / "network.log")
 
 
 def down() -> None:
@@ -48,9 +49,10 @@ def down() -> None:
 
 def left() -> list[str]:
     """What is still there."""
-    found = [BRIDGE] if BRIDGE in _output("ip", "-br", "link") else []
+    links, routes = _output("ip", "-br", "link"), _output("ip", "route")
+    found = [f"interface {name}" for name in (BRIDGE, "bed-veth1") if name in links]
     found += [f"network namespace {NODE}"] if NODE in _output("ip", "netns") else []
-    return found + ([f"route to {BENCH}"] if f"unreachable {BENCH}" in _output("ip", "route") else [])
+    return found + [f"route to {net}" for net in (BENCH, PODS) if net in routes]
 
 
 def inside(*command: object) -> list[str]:

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import yaml
 
-from . import network
-from .binaries import binary, folder
+from . import cgroups, network
+from .binaries import binary, folder, servers
 from .control_plane import ControlPlane
-from .places import state
-from .processes import Process
+from .places import state, written
+from .processes import Process, strays
 from .steps import run, step
 
 NAME = "node1"
-CGROUP = "bed-node1"
-CGROUPS = Path("/sys/fs/cgroup")
 PAUSE = "localhost/pause:1"
 
 CONTAINERD = """version = 3
@@ -68,9 +66,9 @@ class Node:
         """Start the container runtime."""
         for part in ("cni", "ipam", "run"):
             (self.home / part).mkdir(parents=True, exist_ok=True)
-        config = self.home / "containerd.toml"
-        config.write_text(CONTAINERD.format(home=self.home, socket=self.socket, pause=PAUSE))
-        (self.home / "cni" / "10-bed.conflist").write_text(CNI.format(pods=network.PODS, home=self.home))
+        settings = CONTAINERD.format(home=self.home, socket=self.socket, pause=PAUSE)
+        config = written(self.home / "containerd.toml", settings)
+        written(self.home / "cni" / "10-bed.conflist", CNI.format(pods=network.PODS, home=self.home))
         path = {"PATH": f"{folder('containerd')}:/usr/sbin:/usr/bin:/sbin:/bin"}
         program = binary("containerd", "containerd")
         binary("containerd", "containerd-shim-runc-v2")
@@ -79,7 +77,7 @@ class Node:
 
     def start(self) -> None:
         """Start kubelet and kube-proxy, and wait until the node is ready."""
-        _make_cgroups()
+        cgroups.make()
         user = f"system:node:{NAME}"
         self.plane.authority.sign("kubelet", user, ("system:nodes",), (NAME, network.NODE_ADDRESS))
         kubeconfig = self.plane.kubeconfig_for(user, ("system:nodes",))
@@ -113,11 +111,11 @@ class Node:
             for task in self.ctr("tasks", "ls", "-q").stdout.split():
                 self.ctr("tasks", "delete", "-f", task)
         self._containerd.stop()
-        for pid in _shims(self.home):
+        for pid in strays(servers(), self.home):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        cgroups.remove()
         _unmount(self.home)
-        _remove_cgroups()
 
     def forget(self) -> None:
         """Remove what the node has kept, images too."""
@@ -129,9 +127,7 @@ class Node:
         return subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, stdin=stdin)
 
     def _write(self, name: str, content: object) -> Path:
-        path = self.home / name
-        path.write_text(yaml.safe_dump(content))
-        return path
+        return written(self.home / name, yaml.safe_dump(content))
 
     def _ready(self) -> bool:
         path = "{.status.conditions[?(@.type=='Ready')].status}"
@@ -142,8 +138,7 @@ class Node:
 
     def _kubelet_config(self) -> dict[str, object]:
         keys = self.plane.authority.folder
-        resolv = self.home / "resolv.conf"
-        resolv.write_text(f"nameserver {network.HOST}\n")
+        resolv = written(self.home / "resolv.conf", f"nameserver {network.HOST}\n")
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -157,7 +152,7 @@ class Node:
             "tlsPrivateKeyFile": str(keys / "kubelet.key"),
             "containerRuntimeEndpoint": f"unix://{self.socket}",
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{CGROUP}",
+            "cgroupRoot": f"/{cgroups.GROUP}",
             "failCgroupV1": False,
             "failSwapOn": False,
             "clusterDNS": [network.HOST],
@@ -181,26 +176,9 @@ class Node:
 
 def left(home: Path) -> list[str]:
     """What is still there of a node."""
-    found = [f"process {pid}" for pid in _shims(home)] + [f"mount {mount}" for mount in _mounts(home)]
-    return found + [f"cgroup {path}" for path in CGROUPS.glob(f"*/{CGROUP}")]
-
-
-def _make_cgroups() -> None:
-    for controller in CGROUPS.iterdir():
-        group = controller / CGROUP
-        if not controller.is_dir() or controller.is_symlink():
-            continue
-        group.mkdir(exist_ok=True)
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            if (group / name).exists() and not (group / name).read_text().strip():
-                (group / name).write_text((controller / name).read_text())
-
-
-def _remove_cgroups() -> None:
-    for group in CGROUPS.glob(f"*/{CGROUP}"):
-        for path in sorted(group.glob("**/"), key=lambda path: len(path.parts), reverse=True):
-            with contextlib.suppress(OSError):
-                path.rmdir()
+    mounts, groups = _mounts(home), cgroups.left()
+    found = [f"{len(mounts)} mounts below {home}"] if mounts else []
+    return found + ([f"control group {cgroups.GROUP} in {len(groups)} hierarchies"] if groups else [])
 
 
 def _mounts(home: Path) -> list[str]:
@@ -211,13 +189,3 @@ def _mounts(home: Path) -> list[str]:
 def _unmount(home: Path) -> None:
     for mount in sorted(_mounts(home), key=len, reverse=True):
         run(["umount", "-l", mount], state() / "network.log")
-
-
-def _shims(home: Path) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = path.read_bytes().decode(errors="replace").split("\0")
-            if words[0].endswith("containerd-shim-runc-v2") and str(home) in " ".join(words):
-                found.append(int(path.parent.name))
-    return found

@@ -19,6 +19,16 @@ def state() -> Path:
     return _folder("TRAINSHED_STATE", ".local/state/trainshed")
 
 
+def written(path: Path, text: str) -> Path:
+    """The file with this text, replaced in one go and only if it says something else: others read and watch it."""
+    if not path.exists() or path.read_text() != text:
+        fresh = path.with_name(f"{path.name}.new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(text)
+        fresh.rename(path)
+    return path
+
+
 def _folder(variable: str, usual: str) -> Path:
     path = Path(os.environ.get(variable) or Path.home() / usual)
     path.mkdir(parents=True, exist_ok=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,20 +66,34 @@ class Process:
             pid = self.pid
             if not pid:
                 break
-            os.kill(pid, with_what)
-            _wait(lambda: not self.pid, seconds)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, with_what)
+            wait_for(lambda: not self.pid, seconds)
         self._file.unlink(missing_ok=True)
 
     def wait(self, ready: Callable[[], bool], seconds: float, hint: str = "") -> None:
         """Return once it is ready; raises StepFailed if it ends before, or takes too long."""
-        if _wait(lambda: ready() or not self.pid, seconds) and self.pid:
+        if wait_for(lambda: ready() or not self.pid, seconds) and self.pid:
             return
         what = "was not ready in time" if self.pid else "has ended"
         tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL:])
         raise StepFailed(f"{self.name} {what}.\nLog: {self.log}\n{tail}" + (f"\nTry: {hint}" if hint else ""))
 
 
-def _wait(question: Callable[[], bool], seconds: float) -> bool:
+def strays(programs: Collection[str], folder: Path) -> dict[int, str]:
+    """Which of these programs run on something in `folder`, whoever started them: process ids and names."""
+    found: dict[int, str] = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            program, *words = path.read_bytes().decode(errors="replace").split("\0")
+            name = Path(program).name
+            if name in programs and any(f"{folder}/" in word for word in words):
+                found[int(path.parent.name)] = name
+    return found
+
+
+def wait_for(question: Callable[[], bool], seconds: float) -> bool:
+    """Ask until the answer is yes; whether it came in time."""
     end = time.monotonic() + seconds
     while not question():
         if time.monotonic() > end:

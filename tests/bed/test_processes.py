@@ -1,0 +1,105 @@
+"""No process of the bed is lost sight of: not without its pid file, not with its parent killed, not in a container."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bed import cgroups
+from bed.processes import Process, strays, wait_for
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+NAME = Path(sys.executable).name
+PARENT = """
+import os, sys
+from pathlib import Path
+from bed.processes import Process
+process = Process("child", Path(sys.argv[1]))
+process.start([sys.executable, "-c", "import time; time.sleep(60)"], tied=True)
+print(process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    started = Process("sleeper", tmp_path)
+    started.start([*SLEEP, f"{tmp_path}/data"])
+    yield started
+    started.stop(signal.SIGKILL)
+
+
+def test_it_is_started_once(process: Process) -> None:
+    first = process.pid
+    process.start(SLEEP)
+    assert process.pid == first != 0
+
+
+def test_it_is_gone_when_stop_returns(process: Process) -> None:
+    pid = process.pid
+    process.stop()
+    assert process.pid == 0
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_pid_that_has_come_again_is_not_ours(process: Process, tmp_path: Path) -> None:
+    other = Process("other", tmp_path)
+    (tmp_path / "other.pid").write_text(f"{process.pid} 1")
+    assert other.pid == 0
+    other.stop()
+    assert process.pid
+
+
+def test_it_is_found_without_its_pid_file(process: Process, tmp_path: Path) -> None:
+    pid = process.pid
+    assert strays({NAME}, tmp_path) == {pid: NAME}
+    assert strays({"etcd"}, tmp_path) == {}
+    assert strays({NAME}, tmp_path / "elsewhere") == {}
+
+
+def test_a_tied_one_dies_with_its_parent(tmp_path: Path) -> None:
+    tests = str(Path(__file__).parents[1])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": tests},
+    )
+    assert parent.stdout
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+    assert wait_for(lambda: not _runs(child), 10)
+
+
+def test_what_runs_in_a_control_group_goes_with_it(process: Process) -> None:
+    group = f"bed-test-{uuid.uuid4().hex[:6]}"
+    try:
+        cgroups.make(group)
+    except OSError:
+        pytest.skip("control groups are not ours to make here")
+    try:
+        below = cgroups.left(group)[0] / "pod"
+        below.mkdir()
+        pid = process.pid
+        (below / "cgroup.procs").write_text(str(pid))
+        assert cgroups.processes(group) == {pid}
+    finally:
+        cgroups.remove(group)
+    assert cgroups.left(group) == []
+    assert process.pid == 0
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
