@@ -24,7 +24,7 @@ PAGE = 500
 #: either, and only the server's ending the watch tells a quiet one from a dead one.
 WATCH = 60
 #: Seconds between tries after an error, doubled each time.
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 8.0
 
 log = logging.getLogger(__name__)
 
