@@ -62,8 +62,10 @@ def status() -> None:
     if cluster.running():
         print(f"The cluster is up. kubectl --kubeconfig {cluster.kubeconfig} get nodes")
         return
-    left = cluster.left()
-    print(f"The cluster is not up{f', but this is left: {chr(44).join(left)}' if left else ''}.")
+    print("The cluster is not up.")
+    if left := cluster.left():
+        print(f"Not running: {', '.join(cluster.missing()) or 'nothing, but the node is not ready'}.")
+        print(f"There is: {', '.join(left)}.\nTry: make cluster to mend it, or make cluster-down to clear it away.")
     sys.exit(1)
 
 

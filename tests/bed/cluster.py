@@ -12,7 +12,7 @@ from . import binaries, images, network, node
 from .binaries import binary
 from .control_plane import MASTERS, ControlPlane
 from .places import cache, state, written
-from .processes import Process, strays
+from .processes import Process, strays, sweep
 from .steps import StepFailed, output, run, step
 
 #: Debian's packages that the bed is made with, by a program of each.
@@ -46,6 +46,7 @@ class NodePlane(ControlPlane):
     def __init__(self) -> None:
         super().__init__(state() / "control-plane", controllers=True, address=network.HOST, tied=False)
         self._scheduler, self._dns = Process("kube-scheduler", self.folder), Process("coredns", self.folder)
+        self.processes += (self._scheduler, self._dns)
         keys = self.authority.folder
         self.extra_flags = (
             f"--kubelet-client-certificate={keys / 'kubelet-client.crt'}",
@@ -65,12 +66,6 @@ class NodePlane(ControlPlane):
         settings = COREFILE.format(host=network.HOST, kubeconfig=self.kubeconfig)
         corefile = written(self.folder / "Corefile", settings)
         self._dns.start([binary("coredns", "coredns"), "-conf", corefile])
-
-    def stop(self) -> None:
-        """Stop everything."""
-        self._dns.stop(patience=3)
-        self._scheduler.stop(patience=3)
-        super().stop()
 
     def controller_flags(self) -> tuple[str, ...]:
         """Nodes come and go quickly here."""
@@ -106,6 +101,7 @@ class Cluster:
         """Take everything down; what was built and downloaded stays in the cache."""
         self.node.stop()
         self.plane.stop()
+        sweep(binaries.servers(), state())
         network.down()
         self.node.forget()
         shutil.rmtree(self.plane.folder, ignore_errors=True)
@@ -116,8 +112,14 @@ class Cluster:
         found = [f"{name} (process {pid})" for pid, name in running.items()]
         return found + network.left() + node.left(self.node.home)
 
+    def missing(self) -> list[str]:
+        """The processes that should run and do not."""
+        return [process.name for process in (*self.plane.processes, *self.node.processes) if not process.pid]
+
     def running(self) -> bool:
-        """Whether the API server answers and the node is ready."""
+        """Whether every process runs, the API server answers and the node is ready."""
+        if self.missing():
+            return False
         command = [binary("kube", "kubectl"), "--kubeconfig", self.kubeconfig, "get", "node", node.NAME]
         found = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True)
         return " Ready" in found.stdout

@@ -44,6 +44,7 @@ class ControlPlane:
         self.audit_log = folder / "audit.log"
         self._etcd, self._apiserver = Process("etcd", folder), Process("kube-apiserver", folder)
         self._manager = Process("kube-controller-manager", folder)
+        self.processes = (self._etcd, self._apiserver, self._manager)
         self.extra_flags: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
@@ -80,7 +81,7 @@ class ControlPlane:
 
     def stop(self) -> None:
         """Stop everything."""
-        for process in (self._manager, self._apiserver, self._etcd):
+        for process in reversed(self.processes):
             process.stop(patience=5)
 
     def start_etcd(self) -> None:

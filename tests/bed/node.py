@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from . import cgroups, network
 from .binaries import binary, folder, servers
 from .control_plane import ControlPlane
 from .places import state, written
-from .processes import Process, strays
+from .processes import Process, sweep
 from .steps import run, step
 
 NAME = "node1"
@@ -34,6 +31,7 @@ oom_score = 0
 [plugins."io.containerd.cri.v1.runtime"]
   disable_apparmor = true
   restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["/usr/lib/cni"]
     conf_dir = "{home}/cni"
@@ -61,6 +59,7 @@ class Node:
         self.socket = self.home / "containerd.sock"
         self._containerd, self._kubelet = Process("containerd", self.home), Process("kubelet", self.home)
         self._proxy = Process("kube-proxy", self.home)
+        self.processes = (self._containerd, self._kubelet, self._proxy)
 
     def start_containerd(self) -> None:
         """Start the container runtime."""
@@ -111,9 +110,7 @@ class Node:
             for task in self.ctr("tasks", "ls", "-q").stdout.split():
                 self.ctr("tasks", "delete", "-f", task)
         self._containerd.stop()
-        for pid in strays(servers(), self.home):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        sweep(servers(), self.home)
         cgroups.remove()
         _unmount(self.home)
 

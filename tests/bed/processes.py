@@ -92,6 +92,14 @@ def strays(programs: Collection[str], folder: Path) -> dict[int, str]:
     return found
 
 
+def sweep(programs: Collection[str], folder: Path) -> None:
+    """End by force what strays() finds; it is gone when this returns."""
+    for pid in strays(programs, folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not strays(programs, folder), 10)
+
+
 def wait_for(question: Callable[[], bool], seconds: float) -> bool:
     """Ask until the answer is yes; whether it came in time."""
     end = time.monotonic() + seconds
