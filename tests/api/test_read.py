@@ -184,6 +184,11 @@ def test_a_forged_status_is_passed_over():
     assert read.status({"status": {"failure": {"pod": "x"}}}).failure is None
 
 
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-13-01T00:00:00Z", ""])
+def test_a_time_that_is_none_is_passed_over(time):
+    assert read.status({"status": {"startTime": time}}).start is None
+
+
 def test_reading_changes_nothing_in_the_document():
     document = tfjob("a", Worker=1)
     before = copy.deepcopy(document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,11 @@ def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():
         "replicaStatuses": {"Worker": {"active": 2}, "PS": {}},
         "startTime": "2026-01-01T12:00:00Z",
     }
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "2026-01-01T12:00:00Z", "9999-12-31T23:59:59Z"])
+def test_every_time_is_written_as_the_api_server_wants_it(time):
+    assert write.status(read.status({"status": {"startTime": time}})) == {"startTime": time}
 
 
 def test_the_patch_says_how_many_are_ready_of_how_many():

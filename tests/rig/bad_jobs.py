@@ -29,6 +29,16 @@ def _containers(job: dict, value: object) -> dict:
     return _edited(job, "spec", "tfReplicaSpecs", "Worker", "template", "spec", "containers", value=value)
 
 
+def _without_image(job: dict) -> dict:
+    del job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
+    return job
+
+
+def _nothing_in_it(job: dict) -> dict:
+    job["spec"]["runPolicy"] = None
+    return job
+
+
 def _policy(**fields: object) -> dict:
     return tfjob("a", policy=fields, Worker=1)
 
@@ -50,6 +60,9 @@ BAD: list[tuple[str, dict, str]] = [
     ("unknown manager", _policy(managedBy="other"), "managedBy"),
     ("unknown clean pod policy", _policy(cleanPodPolicy="Foo"), "cleanPodPolicy"),
     ("negative deadline", _policy(activeDeadlineSeconds=-1), "activeDeadlineSeconds"),
+    ("text for a truth", _policy(suspend="yes"), "suspend"),
+    ("a figure as text", _policy(ttlSecondsAfterFinished="5"), "ttlSecondsAfterFinished"),
+    ("a truth for a number", tfjob("a", Worker=True), "replicas"),
     ("negative back-off limit", _policy(backoffLimit=-1), "backoffLimit"),
     ("text for a number", _policy(ttlSecondsAfterFinished="soon"), "ttlSecondsAfterFinished"),
     ("unknown restart policy", tfjob("a", restart="Foo", Worker=1), "restartPolicy"),
@@ -68,6 +81,7 @@ BAD: list[tuple[str, dict, str]] = [
     ("chief and master in lower case", tfjob("a", chief=1, master=1), "must not have more than 1 Chief or Master role"),
     ("no containers", _containers(tfjob("a", Worker=1), []), "Required value: must be specified"),
     ("no image", _container(tfjob("a", Worker=1), "Worker", image=""), "image: Required value"),
+    ("image missing", _without_image(tfjob("a", Worker=1)), "image: Required value"),
     ("no container of that name (TF)", _container(tfjob("a", Worker=1), "Worker", name="x"), f"{NAMED} tensorflow"),
     ("no container of that name (PT)", _container(_pytorch(), "Worker", name="x"), f"{NAMED} pytorch"),
     ("two masters", pytorchjob("a", Master=2, Worker=1), "[Master].replicas: Forbidden: must be 1"),
@@ -99,5 +113,7 @@ GOOD: list[tuple[str, dict]] = [
     ("a master and workers", pytorchjob("ddp", Master=1, Worker=3)),
     ("workers only", pytorchjob("workers", Worker=2)),
     ("an elastic job", _pytorch(elasticPolicy={"minReplicas": 1, "maxReplicas": 3, "rdzvBackend": "c10d"})),
+    ("a run policy with nothing in it", _nothing_in_it(tfjob("a", Worker=1))),
+    ("suspend with nothing after it", _policy(suspend=None)),
     ("every limit at zero", _policy(activeDeadlineSeconds=0, backoffLimit=0, ttlSecondsAfterFinished=0)),
 ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 #: Of a longer text only so much is kept; what does not fit is forgotten. Keeps a status small whatever its job's size.
 LIMIT = 2048
-#: An index has so many digits at the most.
-LONGEST = 9
+#: No job has a higher index; a forged one fills neither memory nor time.
+HIGHEST = 99_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +20,15 @@ class Indexes:
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Indexes:
         """The set of these indexes."""
-        ranges: list[tuple[int, int]] = []
-        for index in sorted(set(indexes)):
-            if ranges and ranges[-1][1] == index - 1:
-                ranges[-1] = (ranges[-1][0], index)
-            else:
-                ranges.append((index, index))
-        return cls(tuple(ranges))
+        return cls(_joined((index, index) for index in indexes))
 
     @classmethod
     def parse(cls, text: str) -> Indexes:
         """The set that `str` printed; a part that is no range is left out."""
-        indexes: set[int] = set()
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            end = last if dash else first
-            if _is_index(first) and _is_index(end):
-                indexes.update(range(int(first), min(int(end), int(first) + 100_000) + 1))
-        return cls.of(indexes)
+        return cls(_joined(found for part in text.split(",") if (found := _range(part))))
 
     def __or__(self, other: Indexes) -> Indexes:
-        return Indexes.of((*self, *other))
+        return Indexes(_joined((*self.ranges, *other.ranges)))
 
     def __contains__(self, index: int) -> bool:
         return any(first <= index <= last for first, last in self.ranges)
@@ -62,5 +50,19 @@ class Indexes:
         return text
 
 
-def _is_index(text: str) -> bool:
-    return text.isdecimal() and len(text) <= LONGEST
+def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def _range(text: str) -> tuple[int, int] | None:
+    first, dash, last = text.partition("-")
+    end = last if dash else first
+    if not (first.isdecimal() and end.isdecimal()) or len(text) > LIMIT:
+        return None
+    return (int(first), min(int(end), HIGHEST)) if int(first) <= min(int(end), HIGHEST) else None

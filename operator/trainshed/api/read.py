@@ -232,9 +232,9 @@ def _failure(found: Mapping[str, Any]) -> Failure | None:
 def _time(value: object) -> datetime | None:
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
+        return found and (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _integer(value: object) -> int:

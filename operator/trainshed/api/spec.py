@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 #: So many replicas a role may have at the most, and a whole job.
@@ -16,9 +16,12 @@ PortNumber = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "
 
 
 class Model(BaseModel):
-    """A part of a spec: camelCase outside, snake_case inside; what we do not know is passed over."""
+    """A part of a spec: camelCase outside, snake_case inside; what we do not know is passed over.
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+    Strict, as the API server is: neither the text "3" nor `true` is a number.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, strict=True)
 
 
 class SchedulingPolicy(Model):
@@ -39,8 +42,12 @@ class RunPolicy(Model):
     active_deadline_seconds: Seconds | None = None
     backoff_limit: Count | None = None
     scheduling_policy: SchedulingPolicy | None = None
-    suspend: bool = False
+    suspend: Annotated[bool, BeforeValidator(lambda value: False if value is None else value)] = False
     managed_by: Literal["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
+
+
+#: The API server puts the default where a key stands with nothing after it, and so do we.
+Policy = Annotated[RunPolicy, BeforeValidator(lambda value: {} if value is None else value)]
 
 
 class ReplicaSpec(Model):
@@ -54,7 +61,7 @@ class ReplicaSpec(Model):
 class TFJobSpec(Model):
     """The spec of a TFJob."""
 
-    run_policy: RunPolicy = RunPolicy()
+    run_policy: Policy = RunPolicy()
     success_policy: Literal["", "AllWorkers"] | None = None
     enable_dynamic_worker: bool | None = None
     tf_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=5)]
@@ -86,7 +93,7 @@ class ElasticPolicy(Model):
 class PyTorchJobSpec(Model):
     """The spec of a PyTorchJob."""
 
-    run_policy: RunPolicy = RunPolicy()
+    run_policy: Policy = RunPolicy()
     elastic_policy: ElasticPolicy | None = None
     nproc_per_node: Annotated[str, Field(max_length=16)] | None = None
     pytorch_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]

@@ -88,7 +88,7 @@ def _failure(failure: Failure | None) -> dict[str, Any]:
 
 
 def _time(time: datetime | None) -> str | None:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
 
 
 def _lean(found: dict[str, Any]) -> dict[str, Any]:
