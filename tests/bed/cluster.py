@@ -105,6 +105,8 @@ class Cluster:
         network.down()
         self.node.forget()
         shutil.rmtree(self.plane.folder, ignore_errors=True)
+        for archive in state().glob("*.tar"):  # an image of gigabytes, if loading it was interrupted
+            archive.unlink()
 
     def left(self) -> list[str]:
         """What `down` has left, which should be nothing."""
