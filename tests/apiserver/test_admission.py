@@ -43,6 +43,12 @@ def test_a_name_too_long_is_refused_with_the_length_that_fits(hand: Hand):
         hand.create(tfjob("x" * 53, Worker=101))
 
 
+def test_a_job_without_replicas_hears_of_that_and_not_of_its_name(hand: Hand):
+    with pytest.raises(Refused, match="should have at least 1 properties") as refused:
+        hand.create(tfjob("a"))
+    assert "metadata.name" not in str(refused.value)
+
+
 def test_who_manages_a_job_never_changes(hand: Hand):
     hand.create(tfjob("a", Worker=1))
     hand.create(pytorchjob("b", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1))

@@ -71,7 +71,7 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
             lambda claim: _is_dns_label(claim.name),
         ),
         Rule(
-            f"size(self.metadata.name) <= {fits}",
+            f"size({field}) == 0 || size(self.metadata.name) <= {fits}",
             "metadata.name: Invalid value: too long: the names of its replicas would exceed 63 characters",
             lambda claim: len(claim.name) <= fitting(claim),
             f"[{fits}].map(longest, {_numerals(framework)}[longest - {_least(framework)}])[0]",
