@@ -104,6 +104,7 @@ async def test_the_api_server_may_go_and_come_back(tmp_path):
             await asyncio.to_thread(plane.kill_apiserver)
             await asyncio.sleep(1)
             await asyncio.to_thread(plane.start_apiserver)
+            hand = Hand(plane.kubeconfig, "outage")  # the old one's connections lead to a server that is gone
             make_pod(hand, "b")
             hand.delete("pods", "a", grace=0)
             await until(lambda: set(listener.known) == {"b"}, 40)
