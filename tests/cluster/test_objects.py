@@ -79,6 +79,10 @@ def test_forged_labels_and_unheard_of_phases_do_no_harm():
     assert (pod.index, pod.attempt, pod.phase) == (-1, 0, Phase.UNKNOWN)
 
 
+def test_a_number_too_long_to_read_does_no_harm():
+    assert decoded({"metadata": {"annotations": {"trainshed.dev/attempt": "9" * 5000}}}).attempt == 0
+
+
 def test_a_service_is_known_by_its_labels_and_owner():
     document = {"metadata": POD["metadata"], "spec": {"clusterIP": "None"}}
     service = objects.service(msgspec.json.Decoder(objects.ServiceObject).decode(json.dumps(document).encode()))

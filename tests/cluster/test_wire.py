@@ -119,6 +119,13 @@ async def test_no_answer_at_all_is_an_unknown_outcome():
     await wire.close()
 
 
+async def test_a_token_file_that_is_away_is_an_unknown_outcome(tmp_path):
+    wire = Wire(Credentials("http://127.0.0.1:1", token_file=str(tmp_path / "away")))
+    with pytest.raises(cluster.Unavailable):
+        await wire.call("GET", PODS)
+    await wire.close()
+
+
 async def test_a_watch_gives_whole_lines_however_they_were_cut():
     async def handler(request):
         response = web.StreamResponse()

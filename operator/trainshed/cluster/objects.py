@@ -10,6 +10,8 @@ import msgspec
 from trainshed.api.pod import Container, Phase, Pod, Service
 
 PHASES = {str(phase): phase for phase in Phase}
+#: A number in a label or annotation has so many digits at the most; Python refuses to read very long ones.
+DIGITS = 9
 ATTEMPT = "trainshed.dev/attempt"
 JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
@@ -185,4 +187,4 @@ def _container(found: ContainerStatus, *, init: bool) -> Container:
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isdecimal() else otherwise
+    return int(text) if text and text.isdecimal() and len(text) <= DIGITS else otherwise

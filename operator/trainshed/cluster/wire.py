@@ -65,10 +65,10 @@ class Wire:
 
     async def call(self, verb: str, path: Path, body: object = None, query: Mapping[str, str] | None = None) -> bytes:
         """One request, once; the answer's body. Raises what `trainshed.cluster` draws, and `AlreadyExists`."""
-        headers = self._headers(verb)
         data = None if body is None else orjson.dumps(body)
         status = 0
         try:
+            headers = self._headers(verb)
             url = self._credentials.server + str(path)
             async with self._session.request(verb, url, params=query, data=data, headers=headers) as answer:
                 status, content = answer.status, await answer.read()
