@@ -11,6 +11,7 @@ import pytest
 from rig import Hand
 from rig.jobs import tfjob
 from rig.planes import ready_control_plane
+from trainshed.cluster import Expired
 from trainshed.cluster.credentials import find
 from trainshed.cluster.informer import DOCUMENTS, PODS, Informer
 from trainshed.cluster.wire import Path, Wire
@@ -53,9 +54,16 @@ async def listening(wire, hand):
     """A listener to the pods of a namespace."""
     listener = Listener()
     informer = Informer(wire, Path("/api/v1", "pods", hand.namespace), PODS, listener, LABEL)
+    async with running(informer):
+        await asyncio.wait_for(informer.synced.wait(), 20)
+        yield listener, informer
+
+
+@contextlib.asynccontextmanager
+async def running(informer):
+    """An informer at work, ended with the block."""
     task = asyncio.create_task(informer.run())
-    await asyncio.wait_for(informer.synced.wait(), 20)
-    yield listener, informer
+    yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -111,16 +119,27 @@ async def test_the_api_server_may_go_and_come_back(tmp_path):
         await wire.close()
 
 
-async def test_a_version_that_is_forgotten_is_answered_by_a_new_list(wire, hand):
+@pytest.mark.parametrize("how", ["in the stream", "as the answer"])
+async def test_a_version_that_is_forgotten_is_answered_by_a_new_list(wire, hand, monkeypatch, how):
+    watch, forgetful = wire.watch, [True]
+
+    async def forgets(path, query):
+        if forgetful and forgetful.pop():
+            if how == "as the answer":
+                raise Expired("too old")
+            yield b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}'
+        async for line in watch(path, query):
+            yield line
+
+    monkeypatch.setattr(wire, "watch", forgets)
     make_pod(hand, "a")
-    listener = Listener()
-    informer = Informer(wire, Path("/api/v1", "pods", hand.namespace), PODS, listener, LABEL)
-    listener.known["ghost"] = None
-    informer._version = "1"
-    task = asyncio.create_task(informer.run())
-    await until(lambda: listener.lists > 0 or "a" in listener.known)
-    task.cancel()
-    assert "a" in listener.known
+    async with listening(wire, hand) as (listener, _):
+        listener.known["ghost"] = None
+        await until(lambda: listener.lists == 2)
+        assert set(listener.known) == {"a"}
+        make_pod(hand, "b")
+        await until(lambda: set(listener.known) == {"a", "b"})
+        assert listener.lists == 2
 
 
 async def test_jobs_come_as_they_are_written(wire, hand):
@@ -132,9 +151,8 @@ async def test_jobs_come_as_they_are_written(wire, hand):
     listener = Documents()
     path = Path("/apis/kubeflow.org/v1", "tfjobs", hand.namespace)
     informer = Informer(wire, path, DOCUMENTS, listener)
-    task = asyncio.create_task(informer.run())
-    await asyncio.wait_for(informer.synced.wait(), 20)
-    task.cancel()
+    async with running(informer):
+        await asyncio.wait_for(informer.synced.wait(), 20)
     assert listener.known["mnist"]["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 1
 
 

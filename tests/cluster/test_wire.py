@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import pathlib
+import ssl
 
 import pytest
 from aiohttp import web
 
+from bed.certificates import Authority
 from trainshed import cluster
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.wire import AlreadyExists, Path, Wire
@@ -150,6 +153,42 @@ async def test_a_line_without_end_is_not_believed(monkeypatch):
         with pytest.raises(cluster.Unavailable, match="too long"):
             async for _ in wire.watch(PODS, {}):
                 pass
+
+
+async def test_a_watch_that_is_let_go_is_gone_at_once_though_the_server_says_no_goodbye(tmp_path):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("server", "server", hosts=("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+
+    async def deaf(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+        writer.transport.pause_reading()
+        await let_go.wait()
+        writer.transport.abort()
+
+    let_go = asyncio.Event()
+    server = await asyncio.start_server(deaf, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    wire = Wire(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
+    before = open_sockets()
+    watch = wire.watch(PODS, {})
+    assert await anext(watch) == b"{}"
+    assert open_sockets() == before + 2, "an end for each side"
+    await watch.aclose()
+    await wire.close()
+    assert open_sockets() == before + 1
+    let_go.set()
+    server.close()
+    await asyncio.sleep(0.1)
+    assert open_sockets() < before, "the server's, too"
+
+
+def open_sockets() -> int:
+    """How many this process has."""
+    return sum(path.is_socket() for path in pathlib.Path("/proc/self/fd").iterdir())
 
 
 async def test_a_watch_that_is_refused_is_an_error():

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -146,13 +147,14 @@ class Informer(Generic[T]):
     async def _watch(self) -> None:
         seconds = str(random.randint(WATCH, WATCH + WATCH // 4))  # noqa: S311 - so that watches do not end in step
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **self._selector}
-        async for line in self._wire.watch(self._path, query | {"resourceVersion": self._version}):
-            self._hear()
-            try:
-                if line:
-                    self._take(line)
-            except msgspec.DecodeError as error:  # one object that makes no sense must not hide the others
-                log.error("watch %s: passed over an event: %s", self.plural, error)  # noqa: TRY400 - no traceback
+        async with aclosing(self._wire.watch(self._path, query | {"resourceVersion": self._version})) as lines:
+            async for line in lines:
+                self._hear()
+                try:
+                    if line:
+                        self._take(line)
+                except msgspec.DecodeError as error:  # one object that makes no sense must not hide the others
+                    log.error("watch %s: passed over an event: %s", self.plural, error)  # noqa: TRY400 - no traceback
         self._hear()
 
     def _take(self, line: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +16,7 @@ from .credentials import Credentials
 
 #: Seconds: a request as a whole, making a connection, and a watch without a byte (bookmarks come every minute or so).
 REQUEST, CONNECT, SILENCE = 30.0, 5.0, 90.0
+GOODBYE = 0.25
 #: The longest line of a watch, in bytes: no object is bigger than etcd's 1.5 MiB, and JSON may inflate it.
 LONGEST_LINE = 8 * 1024 * 1024
 #: Answers after which the same request may do better, as a new token is read or the server recovers.
@@ -60,8 +61,9 @@ class Wire:
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, json_serialize=_text)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections; those that were broken off get a moment for the server's goodbye by TLS."""
         await self._session.close()
+        await asyncio.sleep(GOODBYE)
 
     async def call(self, verb: str, path: Path, body: object = None, query: Mapping[str, str] | None = None) -> bytes:
         """One request, once; the answer's body. Raises what `trainshed.cluster` draws, and `AlreadyExists`."""
@@ -80,7 +82,7 @@ class Wire:
         finally:
             self._tell(verb, path.plural, status)
 
-    async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+    async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, until the server ends it. Raises as `call` does."""
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT, sock_read=SILENCE)
         url = self._credentials.server + str(path)
@@ -90,14 +92,23 @@ class Wire:
                 self._tell("WATCH", path.plural, answer.status)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(answer.status, await answer.read(), answer.headers.get("Retry-After", ""))
-                async for line in _lines(answer.content):
-                    yield line
+                try:
+                    async for line in _lines(answer.content):
+                        yield line
+                finally:
+                    _drop(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"watching {path.plural}: {type(error).__name__}: {error}") from error
 
     def _headers(self, verb: str) -> dict[str, str]:
         kind = MERGE_PATCH if verb == "PATCH" else "application/json"
         return {"Content-Type": kind, "Accept": "application/json", **self._credentials.headers()}
+
+
+def _drop(answer: aiohttp.ClientResponse) -> None:
+    # A polite goodbye by TLS waits for the other side's, up to half a minute, and outlives the pool that began it.
+    if answer.connection and answer.connection.transport:
+        answer.connection.transport.abort()
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
