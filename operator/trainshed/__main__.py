@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import traceback
+import warnings
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,8 @@ def run(settings: Settings) -> int:
     journal.begin(settings.log_level, settings.log_format)
     # The caches hold many small objects that stay; looking for garbage among them so often costs more than it frees.
     gc.set_threshold(100_000, 50, 50)
+    # A kopf that falls drops what it was about to begin; that is told in a line of the log already.
+    warnings.filterwarnings("ignore", "coroutine 'worker' was never awaited", RuntimeWarning)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(operate(settings))
 
