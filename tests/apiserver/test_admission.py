@@ -110,3 +110,14 @@ def test_only_a_pytorchjob_can_be_scaled(server: ControlPlane, hand: Hand):
 def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane, hand: Hand):
     live = kubectl(server, hand, "get", "--raw", template.WHERE).stdout
     assert template.lean(json.loads(live)) == template.schema()
+
+
+def test_what_no_status_of_ours_holds_is_left_out_of_it(server: ControlPlane, hand: Hand):
+    hand.create(tfjob("a", Worker=1))
+    forged = {"madeUp": 1, "restarts": 2, "replicaStatuses": {"Worker": {"active": 1, "strange": 5}}}
+    patch = json.dumps({"status": forged})
+    words = ("patch", "tfjob/a", "--subresource=status", "--type=merge", "-p", patch)
+    result = kubectl(server, hand, *words)
+    assert result.returncode == 0, result.stderr
+    stored = hand.job("TFJob", "a")["status"]
+    assert stored == {"restarts": 2, "replicaStatuses": {"Worker": {"active": 1}}}

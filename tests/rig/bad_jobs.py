@@ -49,6 +49,7 @@ def _pytorch(**spec: object) -> dict:
     return job
 
 
+SETTING = {"key": "a", "value": "b"}
 NAMED = "must have at least one container with name"
 #: A title, the job, and the words.
 BAD: list[tuple[str, dict, str]] = [
@@ -68,6 +69,16 @@ BAD: list[tuple[str, dict, str]] = [
     ("unknown restart policy", tfjob("a", restart="Foo", Worker=1), "restartPolicy"),
     ("unknown success policy", _edited(tfjob("a", Worker=1), "spec", "successPolicy", value="Foo"), "successPolicy"),
     ("unknown rendezvous", _pytorch(elasticPolicy={"rdzvBackend": "foo"}), "rdzvBackend"),
+    ("a deadline beyond reason", _policy(activeDeadlineSeconds=10**10 + 1), "activeDeadlineSeconds"),
+    ("a limit beyond 32 bits", _policy(backoffLimit=2**31), "backoffLimit"),
+    ("a queue's name too long", _policy(schedulingPolicy={"queue": "q" * 254}), "schedulingPolicy.queue"),
+    ("part of a processor", _policy(schedulingPolicy={"minResources": {"cpu": 0.5}}), "minResources.cpu"),
+    ("port zero", _pytorch(elasticPolicy={"rdzvPort": 0}), "rdzvPort"),
+    ("a port too high", _pytorch(elasticPolicy={"rdzvPort": 65536}), "rdzvPort"),
+    ("fewer than no workers", _pytorch(elasticPolicy={"minReplicas": -1}), "minReplicas"),
+    ("processes per node too long", _pytorch(nprocPerNode="1" * 17), "nprocPerNode"),
+    ("too many settings", _pytorch(elasticPolicy={"rdzvConf": [SETTING] * 65}), "rdzvConf"),
+    ("a setting without value", _pytorch(elasticPolicy={"rdzvConf": [{"key": "a"}]}), "rdzvConf[0].value"),
     ("no replicas at all", tfjob("a"), "tfReplicaSpecs"),
     ("replica specs missing", _edited(tfjob("a", Worker=1), "spec", "tfReplicaSpecs", value=None), "tfReplicaSpecs"),
     ("negative replicas", tfjob("a", Worker=-1), "replicas"),
@@ -115,5 +126,9 @@ GOOD: list[tuple[str, dict]] = [
     ("an elastic job", _pytorch(elasticPolicy={"minReplicas": 1, "maxReplicas": 3, "rdzvBackend": "c10d"})),
     ("a run policy with nothing in it", _nothing_in_it(tfjob("a", Worker=1))),
     ("suspend with nothing after it", _policy(suspend=None)),
+    ("a deadline at its bound", _policy(activeDeadlineSeconds=10**10)),
+    ("a queue's longest name", _policy(schedulingPolicy={"queue": "q" * 253})),
+    ("the highest port and all settings", _pytorch(elasticPolicy={"rdzvPort": 65535, "rdzvConf": [SETTING] * 64})),
+    ("the longest processes per node", _pytorch(nprocPerNode="1" * 16)),
     ("every limit at zero", _policy(activeDeadlineSeconds=0, backoffLimit=0, ttlSecondsAfterFinished=0)),
 ]
