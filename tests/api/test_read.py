@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from make import at
 from rig.jobs import pytorchjob, tfjob
 from trainshed.api import read
 from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scope
 from trainshed.api.site import Site
-from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -99,33 +97,6 @@ def test_the_frameworks_port_stands_after_the_users_own_unless_it_is_named():
 
 
 @pytest.mark.parametrize(
-    ("policy", "bounds"),
-    [
-        ({}, (2, 2)),
-        ({"minReplicas": 1}, (1, 1)),
-        ({"maxReplicas": 3}, (3, 3)),
-        ({"minReplicas": 1, "maxReplicas": 3}, (1, 3)),
-    ],
-)
-def test_elastic_bounds_fill_each_other_in(policy, bounds):
-    document = pytorchjob("a", Worker=2)
-    document["spec"]["elasticPolicy"] = policy
-    elastic = pytorch(document).options.elastic
-    assert (elastic.minimum, elastic.maximum) == bounds
-
-
-def test_processes_per_node_are_automatic_unless_either_field_says_otherwise():
-    document = pytorchjob("a", Worker=2)
-    assert pytorch(document).options.nproc_per_node == "auto"
-    document["spec"]["elasticPolicy"] = {"nProcPerNode": 2, "rdzvConf": [{"key": "a", "value": "b"}]}
-    options = pytorch(document).options
-    assert (options.nproc_per_node, options.elastic.nproc_per_node) == (None, 2)
-    assert options.elastic.rdzv_conf == (("a", "b"),)
-    document["spec"] = document["spec"] | {"nprocPerNode": "4", "elasticPolicy": {}}
-    assert pytorch(document).options.nproc_per_node == "4"
-
-
-@pytest.mark.parametrize(
     ("manager", "elsewhere"),
     [(None, False), ("kubeflow.org/training-operator", False), ("kueue.x-k8s.io/multikueue", True), ("other", True)],
 )
@@ -172,21 +143,6 @@ def test_identity_and_leaving_are_read_from_the_metadata():
     }
     job = tensorflow(document)
     assert (job.uid, job.version, job.generation, job.namespace, job.deleting) == ("u", "7", 3, "ml", True)
-
-
-def test_a_forged_status_is_passed_over():
-    forged = {"conditions": [5, {"type": "Nonsense"}], "startTime": "yesterday", "restarts": "many", "replacing": 3}
-    assert read.status({"status": forged}) == Status()
-    times = {"conditions": [{"type": "Created", "status": "True"}], "startTime": "2026-01-01T12:00:00"}
-    found = read.status({"status": times})
-    assert found.start == at(0)
-    assert found.conditions[0].true
-    assert read.status({"status": {"failure": {"pod": "x"}}}).failure is None
-
-
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-13-01T00:00:00Z", ""])
-def test_a_time_that_is_none_is_passed_over(time):
-    assert read.status({"status": {"startTime": time}}).start is None
 
 
 def test_reading_changes_nothing_in_the_document():

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import template
+from .claim import Rule
 from .framework import Framework
-from .rules import LONGEST_NAME, Rule, rules
+from .rules import LONGEST_NAME, rules
 from .spec import SPECS
 
 TEXT = {"type": "string"}

@@ -5,46 +5,25 @@ Where v1's webhook has the rule, the message is v1's path and detail.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
+from .claim import Claim, Rule, containers, count
 from .framework import Framework
-from .spec import MOST_REPLICAS, JobSpec, PyTorchJobSpec, ReplicaSpec
+from .kind_rules import kind_rules
+from .spec import MOST_REPLICAS
 
 #: A Service's name, and so a member's, has so many characters at the most (RFC 1035).
 LONGEST_NAME = 63
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a job asks for, as its rules look at it: `roles` as written, `name` from its metadata."""
-
-    framework: Framework
-    name: str
-    roles: dict[str, ReplicaSpec]
-    spec: JobSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """`cel` must hold on the whole object, `kept` on a claim; `message_cel` words the message with figures."""
-
-    cel: str
-    message: str
-    kept: Callable[[Claim], bool]
-    message_cel: str = ""
-
-
 @cache
 def rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of a kind."""
-    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}[framework.kind](f"self.spec.{framework.field}")
     return (
         *_names(framework),
         *_roles(framework),
         *_containers(framework),
-        *own,
+        *kind_rules(framework),
     )
 
 
@@ -55,7 +34,7 @@ def roles(framework: Framework) -> tuple[str, ...]:
 
 def fitting(claim: Claim) -> int:
     """The longest name that a job may have so that its members' names are legal."""
-    suffixes = (len(role) + len(str(max(_count(group), 1) - 1)) for role, group in claim.roles.items())
+    suffixes = (len(role) + len(str(max(count(group), 1) - 1)) for role, group in claim.roles.items())
     return LONGEST_NAME - 2 - max(suffixes, default=0)
 
 
@@ -93,7 +72,7 @@ def _roles(framework: Framework) -> tuple[Rule, ...]:
         Rule(
             f"{field}.map(r, has({field}[r].replicas) ? {field}[r].replicas : 1).sum() <= {MOST_REPLICAS}",
             f"{path}: Invalid value: must be no more than {MOST_REPLICAS} replicas in sum",
-            lambda claim: sum(_count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
+            lambda claim: sum(count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
         ),
     )
 
@@ -107,64 +86,21 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
         Rule(
             f"{field}.all(r, {has} && size({listed}) > 0)",
             f"{path}: Required value: must be specified",
-            lambda claim: all(_containers_of(group) for group in claim.roles.values()),
+            lambda claim: all(containers(group) for group in claim.roles.values()),
         ),
         Rule(
             f"{field}.all(r, !({has}) || {listed}.all(c, has(c.image) && size(c.image) > 0))",
             f"{path}[*].image: Required value: must be required",
             lambda claim: all(
-                container.get("image") for group in claim.roles.values() for container in _containers_of(group)
+                container.get("image") for group in claim.roles.values() for container in containers(group)
             ),
         ),
         Rule(
             f"{field}.all(r, {has} && {listed}.exists(c, c.name == '{named}'))",
             f"{path}: Required value: must have at least one container with name {named}",
             lambda claim: all(
-                any(container.get("name") == named for container in _containers_of(group))
-                for group in claim.roles.values()
+                any(container.get("name") == named for container in containers(group)) for group in claim.roles.values()
             ),
-        ),
-    )
-
-
-def _tensorflow(field: str) -> tuple[Rule, ...]:
-    return (
-        Rule(
-            f"{field}.all(r, {field}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
-            "spec.tfReplicaSpecs: Duplicate value: a replica type must not appear twice in different cases",
-            lambda claim: len({role.lower() for role in claim.roles}) == len(claim.roles),
-        ),
-        Rule(
-            f"!({field}.exists(r, r.lowerAscii() == 'chief') && {field}.exists(r, r.lowerAscii() == 'master'))",
-            "spec.tfReplicaSpecs: Forbidden: must not have more than 1 Chief or Master role",
-            lambda claim: not {"chief", "master"} <= {role.lower() for role in claim.roles},
-        ),
-    )
-
-
-def _pytorch(field: str) -> tuple[Rule, ...]:
-    elastic = "has(self.spec.elasticPolicy)"
-    nproc = "has(self.spec.nprocPerNode)"
-    return (
-        Rule(
-            f"!('Master' in {field}) || (has({field}['Master'].replicas) && {field}['Master'].replicas == 1)",
-            "spec.pytorchReplicaSpecs[Master].replicas: Forbidden: must be 1",
-            lambda claim: "Master" not in claim.roles or claim.roles["Master"].replicas == 1,
-        ),
-        Rule(
-            f"!('Worker' in {field}) || !has({field}['Worker'].replicas) || {field}['Worker'].replicas >= 1",
-            "spec.pytorchReplicaSpecs[Worker].replicas: Forbidden: must be at least 1",
-            lambda claim: "Worker" not in claim.roles or _count(claim.roles["Worker"]) >= 1,
-        ),
-        Rule(
-            f"!{elastic} || 'Worker' in {field}",
-            "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
-            lambda claim: not _elastic(claim) or "Worker" in claim.roles,
-        ),
-        Rule(
-            f"!({nproc} && {elastic} && has(self.spec.elasticPolicy.nProcPerNode))",
-            "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
-            lambda claim: not _nproc_twice(claim),
         ),
     )
 
@@ -191,24 +127,3 @@ def _is_dns_label(name: str) -> bool:
 
 def _spelled(framework: Framework, role: str) -> str:
     return role.lower() if framework.any_case else role
-
-
-def _count(group: ReplicaSpec) -> int:
-    return 1 if group.replicas is None else group.replicas
-
-
-def _containers_of(group: ReplicaSpec) -> list[dict[str, object]]:
-    spec = (group.template or {}).get("spec")
-    found = spec.get("containers") if isinstance(spec, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def _elastic(claim: Claim) -> bool:
-    return isinstance(claim.spec, PyTorchJobSpec) and claim.spec.elastic_policy is not None
-
-
-def _nproc_twice(claim: Claim) -> bool:
-    spec = claim.spec
-    if not isinstance(spec, PyTorchJobSpec) or spec.elastic_policy is None:
-        return False
-    return spec.nproc_per_node is not None and spec.elastic_policy.n_proc_per_node is not None

@@ -1,0 +1,41 @@
+"""What a job asks for, and a rule it must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .framework import Framework
+from .spec import JobSpec, ReplicaSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a job asks for, as its rules look at it: `roles` as written, `name` from its metadata."""
+
+    framework: Framework
+    name: str
+    roles: dict[str, ReplicaSpec]
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`cel` must hold on the whole object, `kept` on a claim; `message_cel` words the message with figures."""
+
+    cel: str
+    message: str
+    kept: Callable[[Claim], bool]
+    message_cel: str = ""
+
+
+def count(group: ReplicaSpec) -> int:
+    """How many replicas of a role; one unless the user says otherwise."""
+    return 1 if group.replicas is None else group.replicas
+
+
+def containers(group: ReplicaSpec) -> list[dict[str, object]]:
+    """The containers of a role's template, as far as they look like containers."""
+    spec = (group.template or {}).get("spec")
+    found = spec.get("containers") if isinstance(spec, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -1,0 +1,73 @@
+"""The rules that only jobs of one kind must keep."""
+
+from __future__ import annotations
+
+from .claim import Claim, Rule, count
+from .framework import Framework
+from .spec import PyTorchJobSpec
+
+
+def kind_rules(framework: Framework) -> tuple[Rule, ...]:
+    """The rules of this kind, which may have none of its own."""
+    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}.get(framework.kind)
+    return own(framework) if own else ()
+
+
+def _tensorflow(framework: Framework) -> tuple[Rule, ...]:
+    field = f"self.spec.{framework.field}"
+    return (
+        Rule(
+            f"{field}.all(r, {field}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
+            "spec.tfReplicaSpecs: Duplicate value: a replica type must not appear twice in different cases",
+            lambda claim: len({role.lower() for role in claim.roles}) == len(claim.roles),
+        ),
+        Rule(
+            f"!({field}.exists(r, r.lowerAscii() == 'chief') && {field}.exists(r, r.lowerAscii() == 'master'))",
+            "spec.tfReplicaSpecs: Forbidden: must not have more than 1 Chief or Master role",
+            lambda claim: not {"chief", "master"} <= {role.lower() for role in claim.roles},
+        ),
+    )
+
+
+def _pytorch(framework: Framework) -> tuple[Rule, ...]:
+    field = f"self.spec.{framework.field}"
+    elastic = "has(self.spec.elasticPolicy)"
+    nproc = "has(self.spec.nprocPerNode)"
+    return (
+        _one_master(framework),
+        Rule(
+            f"!('Worker' in {field}) || !has({field}['Worker'].replicas) || {field}['Worker'].replicas >= 1",
+            "spec.pytorchReplicaSpecs[Worker].replicas: Forbidden: must be at least 1",
+            lambda claim: "Worker" not in claim.roles or count(claim.roles["Worker"]) >= 1,
+        ),
+        Rule(
+            f"!{elastic} || 'Worker' in {field}",
+            "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
+            lambda claim: not _elastic(claim) or "Worker" in claim.roles,
+        ),
+        Rule(
+            f"!({nproc} && {elastic} && has(self.spec.elasticPolicy.nProcPerNode))",
+            "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
+            lambda claim: not _nproc_twice(claim),
+        ),
+    )
+
+
+def _one_master(framework: Framework) -> Rule:
+    field = f"self.spec.{framework.field}"
+    return Rule(
+        f"!('Master' in {field}) || (has({field}['Master'].replicas) && {field}['Master'].replicas == 1)",
+        f"spec.{framework.field}[Master].replicas: Forbidden: must be 1",
+        lambda claim: "Master" not in claim.roles or claim.roles["Master"].replicas == 1,
+    )
+
+
+def _elastic(claim: Claim) -> bool:
+    return isinstance(claim.spec, PyTorchJobSpec) and claim.spec.elastic_policy is not None
+
+
+def _nproc_twice(claim: Claim) -> bool:
+    spec = claim.spec
+    if not isinstance(spec, PyTorchJobSpec) or spec.elastic_policy is None:
+        return False
+    return spec.nproc_per_node is not None and spec.elastic_policy.n_proc_per_node is not None
