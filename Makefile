@@ -11,6 +11,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 BIN := .venv/bin
 BED := PYTHONPATH=tests $(PY) -m bed
+CONFORMANCE := PYTHONPATH=tests $(PY) -m conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
 FAST := -m "not apiserver and not e2e and not bench"
 COVERED := $(PY) -m pytest -q $(FAST) --cov --cov-report=term
@@ -72,6 +73,7 @@ check: venv ## what must hold before a commit: lint, types, floors, structure, g
 	$(BIN)/lint-imports --no-logo
 	$(PY) -m pytest -q tests/test_structure.py
 	$(PY) -m trainshed.manifests --check
+	$(CONFORMANCE) --check
 	$(PY) examples/embed.py --check
 	$(COVERED)
 	$(call took,check)
@@ -116,6 +118,11 @@ test-fast: venv ## pure and world: seconds, no cluster
 test-apiserver: venv venv-sdk ## the whole operator against a real API server; the pods' lives are played
 	@$(PY) -m pytest -m apiserver
 	$(call took,API server ring)
+
+.PHONY: conformance
+conformance: venv venv-sdk ## each row of training-operator v1's behaviour against a real API server, as a table
+	@$(CONFORMANCE)
+	$(call took,conformance)
 
 .PHONY: test-e2e
 test-e2e: venv venv-sdk deploy ## every example, on a real node with real containers

@@ -9,11 +9,17 @@ import pytest
 HERE = Path(__file__).parent
 
 #: Folders whose tests need more than Python. All others are fast: pure, or on world.py.
-RINGS = {"apiserver": "apiserver", "cluster": "apiserver", "e2e": "e2e", "bench": "bench"}
+RINGS = {"apiserver": "apiserver", "cluster": "apiserver", "conformance": "apiserver", "e2e": "e2e", "bench": "bench"}
+#: And files that need something else than their folder.
+EXCEPTIONS = {"conformance/test_complete.py": "", "conformance/test_end_to_end.py": "e2e"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the ring of its folder; a test may be marked by hand as well."""
     for item in items:
-        if HERE in item.path.parents and (ring := RINGS.get(item.path.relative_to(HERE).parts[0])):
+        if HERE in item.path.parents and (ring := _ring(item.path.relative_to(HERE))):
             item.add_marker(ring)
+
+
+def _ring(path: Path) -> str:
+    return EXCEPTIONS.get(path.as_posix(), RINGS.get(path.parts[0], ""))

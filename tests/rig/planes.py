@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from bed.binaries import binary
 from bed.control_plane import ControlPlane
 
@@ -22,7 +24,8 @@ def ready_control_plane(folder: Path) -> Iterator[ControlPlane]:
         command = [binary("kube", "kubectl"), "--kubeconfig", plane.kubeconfig, "apply", "-f", CRDS]
         subprocess.run([str(word) for word in command], check=True, capture_output=True)
         hand = Hand(plane.kubeconfig, "default")
-        eventually(lambda: _served(hand, "TFJob") and _served(hand, "PyTorchJob"))
+        kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]
+        eventually(lambda: all(_served(hand, kind) for kind in kinds))
         yield plane
 
 

@@ -1,0 +1,47 @@
+"""Fixtures of the rings on an API server; a conftest.py imports those that its folder wants."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from bed.control_plane import ControlPlane
+
+from .hand import Hand
+from .operator import Operator
+from .planes import ready_control_plane
+from .stage import Stage
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One control plane for all tests that do no harm to it."""
+    with ready_control_plane(tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def shared_operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """One operator for all tests that do no harm to it; at the end its log holds no traceback."""
+    operator = Operator(server.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect").start()
+    yield operator
+    assert operator.alive, operator.log.read_text()[-3000:]
+    assert operator.stop() == 0
+    assert operator.complaints() == []
+
+
+@pytest.fixture
+def hand(server: ControlPlane) -> Hand:
+    """A user's hand in a namespace of its own."""
+    hand = Hand(server.kubeconfig, f"t-{uuid.uuid4().hex[:8]}")
+    hand.make_namespace()
+    return hand
+
+
+@pytest.fixture
+def stage(hand: Hand) -> Iterator[Stage]:
+    """The namespace's pods run as soon as they are made."""
+    with Stage(hand) as stage:
+        yield stage
