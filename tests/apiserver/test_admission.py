@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 
 import pytest
 import yaml
 
-from bed.binaries import binary
 from bed.control_plane import ControlPlane
 from rig.bad_jobs import BAD, GOOD
 from rig.hand import Hand, Refused
 from rig.jobs import pytorchjob, tfjob
+from rig.kubectl import kubectl
 from trainshed.api import template
-
-
-def kubectl(server: ControlPlane, hand: Hand, *words: str, text: str = "") -> subprocess.CompletedProcess:
-    """kubectl, as a user types it."""
-    command = [str(binary("kube", "kubectl")), "--kubeconfig", str(server.kubeconfig), "-n", hand.namespace, *words]
-    return subprocess.run(command, input=text, check=False, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])

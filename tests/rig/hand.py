@@ -127,6 +127,10 @@ class Hand:
         found.sort(key=lambda event: event["firstTimestamp"] or event["metadata"]["creationTimestamp"])
         return [(event["type"], event["reason"], event["message"]) for event in found]
 
+    def path(self, kind: str, name: str, subresource: str = "") -> str:
+        """Where a job is, or its `status`, or its `scale`."""
+        return "/".join(part for part in (self._jobs(kind), name, subresource) if part)
+
     def _jobs(self, kind: str) -> str:
         return f"{GROUP}/namespaces/{self.namespace}/{kind.lower()}s"
 

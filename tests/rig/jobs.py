@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a test must know of a kind: where its replicas stand, and the name of their container."""
+    """What a test must know of a kind: where its replicas stand, their container, the roles of the smallest job."""
 
     field: str
     container: str
+    least: tuple[str, ...]
 
 
 KINDS = {
-    "TFJob": Kind("tfReplicaSpecs", "tensorflow"),
-    "PyTorchJob": Kind("pytorchReplicaSpecs", "pytorch"),
-    "MPIJob": Kind("mpiReplicaSpecs", "mpi"),
-    "XGBoostJob": Kind("xgbReplicaSpecs", "xgboost"),
-    "PaddleJob": Kind("paddleReplicaSpecs", "paddle"),
-    "JAXJob": Kind("jaxReplicaSpecs", "jax"),
+    "TFJob": Kind("tfReplicaSpecs", "tensorflow", ("Worker",)),
+    "PyTorchJob": Kind("pytorchReplicaSpecs", "pytorch", ("Master",)),
+    "MPIJob": Kind("mpiReplicaSpecs", "mpi", ("Launcher", "Worker")),
+    "XGBoostJob": Kind("xgbReplicaSpecs", "xgboost", ("Master",)),
+    "PaddleJob": Kind("paddleReplicaSpecs", "paddle", ("Worker",)),
+    "JAXJob": Kind("jaxReplicaSpecs", "jax", ("Worker",)),
 }
 
 
@@ -35,6 +36,11 @@ def job(
     known = KINDS[kind]
     spec = {"runPolicy": policy or {}, known.field: {role: _replicas(known, n, restart) for role, n in roles.items()}}
     return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def smallest(kind: str, name: str, *, policy: dict | None = None) -> dict:
+    """The smallest job of a kind that can be: one replica of each role that must be there."""
+    return job(kind, name, policy=policy, **dict.fromkeys(KINDS[kind].least, 1))
 
 
 def replicas(job: dict, role: str) -> dict:

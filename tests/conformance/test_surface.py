@@ -1,0 +1,204 @@
+"""What a client sees of the API: kinds, columns, subresources; what is stored, what is refused (TO-001 to 014)."""
+
+from __future__ import annotations
+
+import pytest
+
+from bed.control_plane import ControlPlane
+from rig import Hand, Refused, Stage
+from rig.hand import GROUP, MERGE, eventually
+from rig.jobs import KINDS, job, pod_spec, replicas, smallest
+from rig.kubectl import kubectl
+from rig.pods import names
+
+from .row import differs, same
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+#: The operator leaves such a job alone, so that a test may play its controller.
+ELSEWHERE = {"managedBy": "kueue.x-k8s.io/multikueue"}
+SCALABLE = ("PyTorchJob", "PaddleJob", "JAXJob")
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@same("TO-001", "kubeflow.org/v1 serves exactly the six kinds, namespaced, without short names and categories")
+def test_the_group_serves_six_kinds(hand: Hand):
+    served = {found["kind"]: found for found in hand.call("GET", GROUP)["resources"] if "/" not in found["name"]}
+    assert set(served) == set(KINDS)
+    for kind, found in served.items():
+        assert (found["name"], found["singularName"]) == (f"{kind.lower()}s", kind.lower())
+        assert found["namespaced"]
+        assert "shortNames" not in found
+        assert "categories" not in found
+
+
+@same("TO-002", "kubectl get prints NAME STATE AGE; for MPIJob NAME AGE STATE")
+@every_kind
+def test_kubectl_prints_v1s_columns(server: ControlPlane, hand: Hand, kind: str):
+    hand.create(smallest(kind, "a"))
+    head = kubectl(server, hand, "get", kind.lower()).stdout.splitlines()[0].split()
+    assert head == (["NAME", "AGE", "STATE"] if kind == "MPIJob" else ["NAME", "STATE", "AGE"])
+
+
+@same("TO-003", "STATE is the type of the last condition, whatever its status")
+@every_kind
+def test_the_state_is_the_last_conditions_type(server: ControlPlane, hand: Hand, kind: str):
+    hand.create(smallest(kind, "a", policy=ELSEWHERE))
+    conditions = [{"type": "Created", "status": "True"}, {"type": "Suspended", "status": "False"}]
+    hand.call("PATCH", hand.path(kind, "a", "status"), {"status": {"conditions": conditions}}, MERGE)
+    head, line = (text.split() for text in kubectl(server, hand, "get", kind.lower(), "a").stdout.splitlines())
+    assert dict(zip(head, line, strict=True))["STATE"] == "Suspended"
+
+
+@same("TO-004", "scale says how many replicas are wanted, how many run, and which labels they have")
+@pytest.mark.parametrize("kind", SCALABLE)
+def test_scale_counts_the_workers(hand: Hand, kind: str):
+    with Stage(hand, script=lambda name: "Running" if name == "x-worker-0" else ""):
+        hand.create(job(kind, "x", Worker=2))
+        scale = eventually(lambda: _scale(hand, kind, "x") if _scale(hand, kind, "x")["status"]["replicas"] else None)
+    assert scale["spec"]["replicas"] == 2
+    assert scale["status"] == {
+        "replicas": 1,
+        "selector": f"training.kubeflow.org/job-name=x,training.kubeflow.org/operator-name={kind.lower()}-controller"
+        ",training.kubeflow.org/replica-type=worker",
+    }
+
+
+@same("TO-005", "putting scale changes Worker.replicas, and the new worker appears")
+@pytest.mark.parametrize("kind", SCALABLE)
+def test_scale_can_be_put(hand: Hand, stage: Stage, kind: str):
+    hand.create(job(kind, "x", Worker=2))
+    eventually(lambda: len(hand.pods()) == 2)
+    scale = _scale(hand, kind, "x")
+    scale["spec"]["replicas"] = 3
+    hand.call("PUT", hand.path(kind, "x", "scale"), scale)
+    assert replicas(hand.job(kind, "x"), "Worker")["replicas"] == 3
+    eventually(lambda: names(hand.pods()) == ["x-worker-0", "x-worker-1", "x-worker-2"])
+
+
+@same("TO-006", "TFJob, XGBoostJob and MPIJob have no scale")
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(SCALABLE)))
+def test_others_have_no_scale(hand: Hand, kind: str):
+    hand.create(smallest(kind, "a"))
+    with pytest.raises(Refused) as refused:
+        _scale(hand, kind, "a")
+    assert refused.value.code == 404
+
+
+@same("TO-007", "a job without its replica specs is refused as lacking a required value")
+@every_kind
+def test_replica_specs_are_required(hand: Hand, kind: str):
+    wanted = smallest(kind, "a")
+    del wanted["spec"][KINDS[kind].field]
+    with pytest.raises(Refused, match=rf"spec\.{KINDS[kind].field}: Required value"):
+        hand.create(wanted)
+
+
+@differs("TO-008", "D8", "runPolicy {} is stored with suspend false; a missing one is stored the same way")
+@every_kind
+def test_a_run_policy_is_filled_in(hand: Hand, kind: str):
+    without = smallest(kind, "without")
+    del without["spec"]["runPolicy"]
+    assert hand.create(smallest(kind, "with"))["spec"]["runPolicy"] == {"suspend": False}
+    assert hand.create(without)["spec"]["runPolicy"] == {"suspend": False}
+
+
+@same("TO-009", "a queue never changes to another")
+@every_kind
+def test_a_queue_never_changes(hand: Hand, kind: str):
+    hand.create(smallest(kind, "a", policy=_queue("initial-queue")))
+    with pytest.raises(Refused, match=r"spec\.runPolicy\.schedulingPolicy\.queue is immutable"):
+        hand.patch_job(kind, "a", {"spec": {"runPolicy": _queue("test")}})
+    assert hand.job(kind, "a")["spec"]["runPolicy"]["schedulingPolicy"]["queue"] == "initial-queue"
+
+
+@same("TO-010", "a queue may be added and removed")
+@every_kind
+def test_a_queue_may_come_and_go(hand: Hand, kind: str):
+    hand.create(smallest(kind, "a"))
+    added = hand.patch_job(kind, "a", {"spec": {"runPolicy": _queue("q")}})
+    assert added["spec"]["runPolicy"]["schedulingPolicy"] == {"queue": "q"}
+    removed = hand.patch_job(kind, "a", {"spec": {"runPolicy": _queue(None)}})
+    assert removed["spec"]["runPolicy"]["schedulingPolicy"] == {}
+
+
+@differs("TO-011", "D10", "cleanPodPolicy, restartPolicy, successPolicy, rdzvBackend outside their enums are refused")
+@every_kind
+def test_policies_are_enumerations(hand: Hand, kind: str):
+    unclean = smallest(kind, "a", policy={"cleanPodPolicy": "Foo"})
+    unknown = smallest(kind, "a")
+    replicas(unknown, KINDS[kind].least[0])["restartPolicy"] = "Foo"
+    for wanted, field in ((unclean, "cleanPodPolicy"), (unknown, "restartPolicy"), *_own_enumerations(kind)):
+        with pytest.raises(Refused, match=rf'{field}: Unsupported value: "[Ff]oo"'):
+            hand.create(wanted)
+
+
+def _own_enumerations(kind: str) -> list[tuple[dict, str]]:
+    extra = {
+        "TFJob": ("successPolicy", {"successPolicy": "Foo"}),
+        "PyTorchJob": ("rdzvBackend", {"elasticPolicy": {"rdzvBackend": "foo"}}),
+        "MPIJob": ("cleanPodPolicy", {"cleanPodPolicy": "Foo"}),
+    }
+    if kind not in extra:
+        return []
+    field, fields = extra[kind]
+    wanted = smallest(kind, "a")
+    wanted["spec"].update(fields)
+    return [(wanted, field)]
+
+
+@same("TO-012", "an unknown field of the spec is dropped")
+@every_kind
+def test_unknown_fields_are_dropped(hand: Hand, kind: str):
+    wanted = smallest(kind, "a")
+    wanted["spec"]["foo"] = "bar"
+    stored = hand.create(wanted)["spec"]
+    assert "foo" not in stored
+    assert stored == hand.job(kind, "a")["spec"]
+
+
+@same("TO-013", "defaults are never written into the job: what was left out stays out")
+@pytest.mark.parametrize(
+    ("kind", "roles"),
+    [
+        ("TFJob", {"Worker": None}),
+        ("PyTorchJob", {"Worker": None}),
+        ("MPIJob", {"Launcher": None, "Worker": None}),
+        ("XGBoostJob", {"Master": 1, "Worker": None}),
+        ("PaddleJob", {"Worker": None}),
+        ("JAXJob", {"Worker": None}),
+    ],
+)
+def test_defaults_are_never_stored(hand: Hand, stage: Stage, kind: str, roles: dict):
+    written = job(kind, "a", restart=None, **roles)
+    hand.create(written)
+    eventually(lambda: hand.state(kind, "a") == "Running")
+    stored = hand.job(kind, "a")
+    assert stored["spec"]["runPolicy"] == {"suspend": False}
+    for role in roles:
+        assert set(replicas(stored, role)) == set(replicas(written, role))
+        assert pod_spec(stored, role)["containers"] == pod_spec(written, role)["containers"]
+
+
+@same("TO-014", "the spec is written without its status, the status without its spec")
+@every_kind
+def test_spec_and_status_are_written_apart(hand: Hand, kind: str):
+    stored = hand.create(smallest(kind, "a", policy=ELSEWHERE))
+    stored["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    stored["spec"]["runPolicy"]["backoffLimit"] = 7
+    put = hand.call("PUT", hand.path(kind, "a"), stored)
+    assert "status" not in put
+    assert put["spec"]["runPolicy"]["backoffLimit"] == 7
+    put["status"] = {"conditions": [{"type": "Created", "status": "True"}]}
+    put["spec"]["runPolicy"]["backoffLimit"] = 8
+    after = hand.call("PUT", hand.path(kind, "a", "status"), put)
+    assert [condition["type"] for condition in after["status"]["conditions"]] == ["Created"]
+    assert after["spec"]["runPolicy"]["backoffLimit"] == 7
+
+
+def _queue(name: str | None) -> dict:
+    return {"schedulingPolicy": {"queue": name}}
+
+
+def _scale(hand: Hand, kind: str, name: str) -> dict:
+    return hand.call("GET", hand.path(kind, name, "scale"))
