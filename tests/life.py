@@ -56,6 +56,9 @@ class Life:
             self.view.jobs[kind].replaced(records, str(self.world.version))
         self.view.pods.store.replaced(list(self.world.pods.values()), str(self.world.version))
         self.view.services.store.replaced(list(self.world.services.values()), str(self.world.version))
+        for resource, children in self.view.dependents.items():
+            there = [found for (kind, _), found in self.world.dependents.items() if kind is resource]
+            children.store.replaced(there, str(self.world.version))
         self.reconciler = Reconciler(self.world, self.view, Recorder(self.world, lambda: None), Metrics())
 
     def hear(self) -> None:
@@ -64,7 +67,8 @@ class Life:
             if kind in KINDS:
                 getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
             else:
-                getattr(getattr(self.view, kind).store, what)(item)
+                store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
+                getattr(store.store, what)(item)
 
     async def look(self) -> None:
         """One look, which the operator may not survive."""

@@ -45,7 +45,8 @@ class Office:
             if kind in KINDS:
                 getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
             else:
-                getattr(getattr(self.view, kind).store, what)(item)
+                store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
+                getattr(store.store, what)(item)
 
     async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Outcome:
         """Look so often, with so many seconds before each, and hear what came of it; the last outcome."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from make import T0
+from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.pod import Container, Phase, Pod, Service
 from trainshed.cluster import Conflict, Denied, Missing, NameTaken
@@ -29,7 +30,7 @@ class World:
         self.jobs: dict[tuple[str, str], dict] = {}
         self.pods: dict[str, Pod] = {}
         self.services: dict[str, Service] = {}
-        self.config_maps: set[str] = set()
+        self.dependents: dict[tuple[Resource, str], Dependent] = {}
         self.writes: list[str] = []
         self.made: list[str] = []
         self.strangers: set[str] = set()
@@ -138,9 +139,32 @@ class World:
                 self._news.append(("changed", "services", self.services[meta["name"]]))
         return self.services[meta["name"]]
 
-    async def create_config_map(self, _namespace: str, body: dict) -> None:
-        with _Write(self, f"create config map {body['metadata']['name']}"):
-            self.config_maps.add(body["metadata"]["name"])
+    async def create_dependent(self, resource: Resource, _namespace: str, body: dict) -> Dependent:
+        name, owner = body["metadata"]["name"], body["metadata"]["ownerReferences"][0]["uid"]
+        with _Write(self, f"create {resource.plural} {name}"):
+            if (resource, name) not in self.dependents:
+                version = str(self._tick())
+                found = Dependent(resource, name, f"{name}-{version}", version, owner, "ml", "", copy.deepcopy(body))
+                self._put_dependent(found)
+        return self.dependents[resource, name]
+
+    async def update_dependent(self, resource: Resource, _namespace: str, name: str, patch: dict) -> Dependent:
+        with _Write(self, f"update {resource.plural} {name}"):
+            found = self.dependents.get((resource, name))
+            if found is None or found.uid != patch["metadata"]["uid"]:
+                raise Missing(name)
+            if found.version != patch["metadata"]["resourceVersion"]:
+                raise Conflict(name)
+            self._put_dependent(self._renewed(found, document=merged(found.document, patch)))
+        return self.dependents[resource, name]
+
+    async def delete_dependent(self, resource: Resource, _namespace: str, name: str, uid: str) -> Dependent | None:
+        with _Write(self, f"delete {resource.plural} {name}"):
+            found = self.dependents.get((resource, name))
+            if found is not None and found.uid == uid:
+                del self.dependents[resource, name]
+                self._news.append(("removed", resource, self._renewed(found)))
+        return None
 
     async def delete_pod(self, _namespace: str, name: str, uid: str, _grace: int | None) -> Pod | None:
         with _Write(self, f"delete pod {name}"):
@@ -175,6 +199,10 @@ class World:
             "role": labels[f"{LABEL}replica-type"],
             "index": int(labels[f"{LABEL}replica-index"]),
         }
+
+    def _put_dependent(self, found: Dependent) -> None:
+        self.dependents[found.resource, found.name] = found
+        self._news.append(("changed", found.resource, found))
 
     def _begin_to_go(self, pod: Pod) -> None:
         if pod.phase is Phase.RUNNING:

@@ -20,17 +20,30 @@ NAMESPACE, ACCOUNT = "trainshed-system", "trainshed"
 KINDS = [framework.plural for framework in FRAMEWORKS]
 NOTE = "# Written by `make manifests`; change what it is made from instead.\n"
 
+#: Rights: API group, resources, verbs.
+Rules = tuple[tuple[str, list[str], list[str]], ...]
+DEPENDENTS = ["create", "get", "list", "watch", "patch"]
 #: What the operator may do in every namespace. No secrets, no exec, no rights to give rights.
-RULES: tuple[tuple[str, list[str], list[str]], ...] = (
+RULES: Rules = (
     ("kubeflow.org", KINDS, ["get", "list", "watch", "delete"]),  # delete: ttlSecondsAfterFinished
     ("kubeflow.org", [f"{kind}/status" for kind in KINDS], ["patch"]),
     ("kubeflow.org", [f"{kind}/finalizers" for kind in KINDS], ["update"]),  # for OwnerReferencesPermissionEnforcement
     ("", ["pods", "services"], ["create", "delete", "get", "list", "watch"]),
-    ("", ["configmaps"], ["create", "get"]),
+    ("", ["configmaps"], DEPENDENTS),  # the addresses of a big TFJob's members, the hosts of an MPIJob
+    ("autoscaling", ["horizontalpodautoscalers"], [*DEPENDENTS, "delete"]),
+    ("scheduling.volcano.sh", ["podgroups"], [*DEPENDENTS, "delete"]),
+    ("scheduling.x-k8s.io", ["podgroups"], [*DEPENDENTS, "delete"]),
     ("", ["events"], ["create", "patch"]),
 )
+#: For MPIJobs alone: their launchers start processes in their workers by `kubectl exec`, and nobody can give a right
+#: that he does not have. Who runs no MPIJobs leaves this role out, and MPIJob out of --enable-scheme.
+MPI_RULES: Rules = (
+    ("", ["serviceaccounts"], DEPENDENTS),
+    ("rbac.authorization.k8s.io", ["roles", "rolebindings"], DEPENDENTS),
+    ("", ["pods/exec"], ["create"]),
+)
 #: And in its own: the Lease of the leader.
-LEASE_RULES = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
+LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 
 
 class _Plain(yaml.SafeDumper):
@@ -53,19 +66,26 @@ def files() -> Iterator[tuple[Path, str]]:
     for framework in FRAMEWORKS:
         yield ROOT / "crds" / f"kubeflow.org_{framework.plural}.yaml", text(definition(framework))
     yield ROOT / "manifests" / "rbac.yaml", text(*rights())
+    yield ROOT / "manifests" / "rbac-mpi.yaml", text(*mpi_rights())
 
 
 def rights() -> Iterator[dict[str, Any]]:
     """The roles of the operator, and who has them."""
+    yield from _role("ClusterRole", RULES, {"name": ACCOUNT})
+    yield from _role("Role", LEASE_RULES, {"name": ACCOUNT, "namespace": NAMESPACE})
+
+
+def mpi_rights() -> Iterator[dict[str, Any]]:
+    """What MPIJobs need on top of that."""
+    yield from _role("ClusterRole", MPI_RULES, {"name": f"{ACCOUNT}-mpi"})
+
+
+def _role(kind: str, rules: Rules, metadata: dict[str, str]) -> Iterator[dict[str, Any]]:
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-    for kind, rules, metadata in (
-        ("ClusterRole", RULES, {"name": ACCOUNT}),
-        ("Role", LEASE_RULES, {"name": ACCOUNT, "namespace": NAMESPACE}),
-    ):
-        head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata}
-        yield {**head, "rules": [_rule(*rule) for rule in rules]}
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT}
-        yield {**head, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata}
+    yield {**head, "rules": [_rule(*rule) for rule in rules]}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": metadata["name"]}
+    yield {**head, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, list[str]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from rig.hand import eventually
 from rig.jobs import tfjob
 from trainshed.api import read
+from trainshed.api.dependent import CONFIG_MAPS
 from trainshed.api.job import Member
 from trainshed.api.site import Site
 from trainshed.cluster import Conflict, Denied, Invalid, Missing, NameTaken
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.plan import build
+from trainshed.plan import build, dependents
 
 
 def a_job(hand, name="mnist", workers=1):
@@ -36,16 +38,31 @@ async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
     assert len(hand.pods()) == 1
 
 
-async def test_services_and_config_maps_too(gateway, hand):
-    job = a_job(hand, workers=65)
+async def test_services_too(gateway, hand):
+    job = a_job(hand)
     service = build.service(TENSORFLOW, job, Member("Worker", 0)).body
     first = await gateway.create_service(hand.namespace, service)
     assert (await gateway.create_service(hand.namespace, service)).uid == first.uid
-    shared = build.config_map(TENSORFLOW, job, TENSORFLOW.shared(job, Site())).body
-    await gateway.create_config_map(hand.namespace, shared)
-    await gateway.create_config_map(hand.namespace, shared)
     assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
     assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
+
+
+async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
+    (wish,) = TENSORFLOW.dependents(a_job(hand, workers=65), Site(), ())
+    wish = replace(wish, content={"data": wish.content["data"]})
+    body = dependents.body(TENSORFLOW, a_job(hand, workers=65), wish)
+    first = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
+    assert (await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)).uid == first.uid
+    assert (first.name, first.job, first.document["data"]) == (wish.name, "mnist", wish.content["data"])
+    patch = {"metadata": {"uid": first.uid, "resourceVersion": first.version}, "data": {"other": "1"}}
+    mended = await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
+    assert mended.document["data"] == wish.content["data"] | {"other": "1"}
+    with pytest.raises(Conflict):
+        await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
+    assert await gateway.delete_dependent(CONFIG_MAPS, hand.namespace, wish.name, first.uid) is None
+    assert await gateway.delete_dependent(CONFIG_MAPS, hand.namespace, wish.name, first.uid) is None
+    with pytest.raises(Missing):
+        await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
 
 
 async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):

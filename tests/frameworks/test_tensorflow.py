@@ -79,14 +79,14 @@ def test_a_dynamic_worker_without_servers_is_told_of_none():
 
 def test_a_big_job_shares_one_text_which_expands_to_the_same():
     job = a_job(worker=LITERAL_UP_TO + 1)
-    shared = TENSORFLOW.shared(job, Site())
+    (shared,) = TENSORFLOW.dependents(job, Site(), ())
     reference, whole = TENSORFLOW.environment(job, Site())(Member("Worker", 3))
     assert reference.source == {"configMapKeyRef": {"name": shared.name, "key": CLUSTER}}
-    expanded = json.loads(whole.value.replace(f"$({CLUSTER})", shared.data[CLUSTER]))
+    expanded = json.loads(whole.value.replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
     assert expanded["task"] == {"type": "worker", "index": 3}
     assert len(expanded["cluster"]["worker"]) == LITERAL_UP_TO + 1
-    assert TENSORFLOW.shared(a_job(worker=LITERAL_UP_TO), Site()) is None
-    bigger = TENSORFLOW.shared(a_job(worker=LITERAL_UP_TO + 2), Site())
+    assert TENSORFLOW.dependents(a_job(worker=LITERAL_UP_TO), Site(), ()) == ()
+    (bigger,) = TENSORFLOW.dependents(a_job(worker=LITERAL_UP_TO + 2), Site(), ())
     assert bigger.name != shared.name
     assert shared.name.startswith("mnist-cluster-")
 

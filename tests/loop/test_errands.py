@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from office import KEY, Office, a_spec
-from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
+from trainshed.api.actions import CreateDependent, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
+from trainshed.api.dependent import CONFIG_MAPS
 from trainshed.cluster import Denied
 from trainshed.loop.errands import Errands
 from trainshed.plan import plan
+
+
+def a_config_map(name: str) -> dict:
+    """As it is sent."""
+    return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}]}, "data": {"a": "1"}}
 
 
 class Scene(Office):
@@ -37,16 +43,16 @@ async def test_what_was_made_is_known_and_told():
 
 async def test_what_pods_read_is_made_before_them_and_without_it_they_are_not():
     scene = Scene()
-    shared = CreateConfigMap("mnist-env", {"metadata": {"name": "mnist-env"}})
+    shared = CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
     assert await scene.run(*scene.planned(), shared) is None
-    assert scene.world.writes[0] == "create config map mnist-env"
+    assert scene.world.writes[0] == "create configmaps mnist-env"
 
     other = Scene()
 
     async def denied(*_):
         raise Denied("not here")
 
-    other.world.create_config_map = denied
+    other.world.create_dependent = denied
     assert str(await other.run(*other.planned(), shared)) == "not here"
     assert other.world.made == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, look, made, replace
-from trainshed.api.actions import CreateConfigMap, CreatePod
+from trainshed.api.actions import CreateDependent, CreatePod
 from trainshed.api.framework import Variable
 from trainshed.api.job import Member, Port, Scope
 from trainshed.api.site import Site
@@ -147,9 +147,9 @@ def test_a_service_gives_a_member_its_name_before_it_is_ready():
 def test_a_big_jobs_pods_read_the_cluster_from_one_config_map_that_is_made_first():
     decision = look(a_job(worker=65), services=())
     first, *others = decision.actions
-    assert isinstance(first, CreateConfigMap)
+    assert isinstance(first, CreateDependent)
     assert first.body["immutable"] is True
-    assert not any(isinstance(action, CreateConfigMap) for action in others)
+    assert not any(isinstance(action, CreateDependent) for action in others)
     env = next(action for action in others if isinstance(action, CreatePod)).body["spec"]["containers"][0]["env"]
     assert env[0]["valueFrom"] == {"configMapKeyRef": {"name": first.name, "key": "TRAINSHED_CLUSTER"}}
     assert env[1]["value"].startswith('{"cluster":$(TRAINSHED_CLUSTER),"task"')

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from .dependent import Resource
 from .job import Document
 from .status import Status
 
@@ -27,11 +28,31 @@ class CreateService:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateConfigMap:
-    """Make this ConfigMap, which never changes; that it is there already, and ours, is success."""
+class CreateDependent:
+    """Make this; that it is there already is success if it is ours, or with `shared` whoever's it is."""
 
+    resource: Resource
     name: str
     body: Document
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateDependent:
+    """Merge `patch` into this; its `metadata.uid` and `.resourceVersion` are preconditions."""
+
+    resource: Resource
+    name: str
+    patch: Document
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteDependent:
+    """Delete the dependent with this uid, and no other of that name."""
+
+    resource: Resource
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +79,16 @@ class DeleteJob:
     uid: str
 
 
-Action = CreatePod | CreateService | CreateConfigMap | DeletePod | DeleteService | DeleteJob
+Action = (
+    CreatePod
+    | CreateService
+    | CreateDependent
+    | UpdateDependent
+    | DeletePod
+    | DeleteService
+    | DeleteDependent
+    | DeleteJob
+)
 
 
 class Tone(StrEnum):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from .dependent import Resource, Wish
 from .job import Document, Job, Member, RestartPolicy, Scope
 from .site import Site
 
@@ -22,12 +24,14 @@ class Enough(StrEnum):
 class Goal:
     """Whose success is the job's, and whose running is its running.
 
-    `qualified` says whether v1 names the job with its namespace when it speaks of it.
+    `qualified` says whether v1 names the job with its namespace when it speaks of it. A success counts only if all of
+    the role that `serves` have lived to see it.
     """
 
     role: str
     enough: Enough
     qualified: bool
+    serves: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +47,15 @@ class Variable:
     yields: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Data that all pods of a job read from one ConfigMap, which never changes: its name carries a digest of it."""
-
-    name: str
-    data: Document
+def literals(*, yields: bool = False, **values: str) -> tuple[Variable, ...]:
+    """Variables of these names and values, in this order; with `yields` they stand back behind the user's own."""
+    return tuple(Variable(name, value, yields=yields) for name, value in values.items())
 
 
 #: The variables of one member; made once for a job, asked once for a pod.
 Environment = Callable[[Member], tuple[Variable, ...]]
+#: Adds to the spec of a member's pod what no environment variable can do.
+Dresser = Callable[[Member, dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,11 @@ class Framework:
     """One kind of training job; the functions are pure.
 
     `roles` stand in the order in which they are made; `any_case` says that users may write them in any case.
-    `everywhere` gives the environment to every container rather than the framework's own. `selectors` puts selectors
-    into the status. `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when
+    `everywhere` gives the environment to every container rather than the framework's own. `services` says that members
+    find each other by name, `port` 0 that nobody listens. Of roles that are `none_by_default` there are none unless the
+    user says how many. `owns` are the kinds of its `dependents`, which are told the names of the running pods. `gate`
+    is the role whose members have to be ready before this one is made. `selectors` puts selectors into the status.
+    `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when
     replicas fail it.
     """
 
@@ -78,12 +84,17 @@ class Framework:
     leads: Callable[[Job, Member], bool]
     scope: Callable[[Job], Scope]
     environment: Callable[[Job, Site], Environment]
-    shared: Callable[[Job, Site], Shared | None]
-    waits: Callable[[Job, Member, Site], tuple[Document, ...]]
-    refuses: Callable[[Job, Site], tuple[str, ...]]
-    expendable: Callable[[Job], tuple[str, ...]]
+    waits: Callable[[Job, Member, Site], tuple[Document, ...]] = lambda _job, _member, _site: ()
+    refuses: Callable[[Job, Site], tuple[str, ...]] = lambda _job, _site: ()
+    expendable: Callable[[Job], tuple[str, ...]] = lambda _job: ()
     any_case: bool = False
     everywhere: bool = True
+    services: bool = True
+    none_by_default: tuple[str, ...] = ()
+    owns: tuple[Resource, ...] = ()
+    dependents: Callable[[Job, Site, tuple[str, ...]], tuple[Wish, ...]] = lambda _job, _site, _running: ()
+    gate: Callable[[Job, Member], str] = lambda _job, _member: ""
+    dress: Callable[[Job, Site], Dresser] = lambda _job, _site: lambda _member, _spec: None
     selectors: bool = False
     farewell: str = "SuccessfulDeleteJob"
     epitaph: str = "{kind} {name} is failed because {count} {role} replica(s) failed."

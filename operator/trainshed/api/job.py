@@ -41,6 +41,10 @@ class Scope(StrEnum):
     JOB = "Job"
 
 
+#: Roles that have one member, which bears no number.
+ALONE = ("Launcher",)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
     """One seat in a job: the replica of `role` (canonical case) at `index`, counted from 0."""
@@ -49,7 +53,7 @@ class Member:
     index: int
 
     def __str__(self) -> str:
-        return f"{self.role.lower()}-{self.index}"
+        return self.role.lower() if self.role in ALONE else f"{self.role.lower()}-{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,11 @@ class Job:
     def of(self, role: str) -> Replicas | None:
         """The replicas of `role`, or None if the job has no such role."""
         return next((group for group in self.replicas if group.role == role), None)
+
+    def port(self, role: str, otherwise: int) -> int:
+        """The port at which members of `role` are found, or `otherwise` if the job has no such role."""
+        group = self.of(role)
+        return group.port if group else otherwise
 
     @property
     def members(self) -> tuple[Member, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from .dependent import Dependent
 from .framework import Framework
 from .job import Job
 from .pod import Pod, Service
@@ -22,7 +23,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A job, its status as last stored, and the pods and services that are its own by the uid of their owner."""
+    """A job, its status as last stored, and the objects that are its own by the uid of their owner."""
 
     job: Job
     framework: Framework
@@ -32,3 +33,4 @@ class Snapshot:
     services: tuple[Service, ...]
     now: datetime
     trouble: Trouble | None = None
+    dependents: tuple[Dependent, ...] = ()

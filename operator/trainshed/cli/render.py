@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from trainshed.api import read
-from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService
+from trainshed.api.actions import CreateDependent, CreatePod, CreateService
 from trainshed.api.job import Document, Job
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot
@@ -24,7 +24,7 @@ from trainshed.plan import plan
 
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 API = "kubeflow.org/v1"
-MAKES = (CreateConfigMap, CreateService, CreatePod)
+MAKES = (CreateDependent, CreateService, CreatePod)
 
 
 class Plain(yaml.SafeDumper):
@@ -41,7 +41,7 @@ class Plain(yaml.SafeDumper):
 @click.option("-n", "--namespace", default="default", show_default=True, help="For jobs that do not name one.")
 @click.option("--cluster-domain", default="", envvar="CUSTOM_CLUSTER_DOMAIN", help="What follows svc in TF_CONFIG.")
 def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
-    """Print every pod, Service and ConfigMap that the jobs in a file will become, suspended or not."""
+    """Print every pod, Service and other object that the jobs in a file will become, suspended or not."""
     jobs = _jobs(file)
     if not jobs:
         raise click.ClickException(f"{file.name} holds no job of the kinds {', '.join(KINDS)}")
@@ -89,7 +89,8 @@ def _become(document: Document, namespace: str, site: Site) -> tuple[Job, list[D
     if job.problems:
         return job, []
     at_large = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
-    snapshot = Snapshot(at_large, framework, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
+    together = replace(framework, gate=lambda _job, _member: "")
+    snapshot = Snapshot(at_large, together, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
     made = (action for action in plan(snapshot).actions if isinstance(action, MAKES))
     return job, list(_in_namespace((action.body for action in made), job.namespace))
 

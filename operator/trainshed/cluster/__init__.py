@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
@@ -111,8 +112,19 @@ class Cluster(Protocol):
         """Create a Service, with the answers of `create_pod`."""
         ...
 
-    async def create_config_map(self, namespace: str, body: Document) -> None:
-        """Create a ConfigMap, with the answers of `create_pod`."""
+    async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
+        """Create a dependent, with the answers of `create_pod`."""
+        ...
+
+    async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
+        """Merge `patch` into a dependent; its `metadata.uid` and `.resourceVersion` are preconditions.
+
+        Returns it as stored. Raises `Conflict`, and `Missing` when it is gone.
+        """
+        ...
+
+    async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
+        """Delete the dependent with this uid; returns what remains while it terminates, None once it is gone."""
         ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None) -> Pod | None:

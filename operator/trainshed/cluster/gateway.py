@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
+from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
 from . import Conflict, Missing, NameTaken, Throttled, Unavailable
 from .lanes import Lane, Pace
-from .objects import Meta, PodObject, ServiceObject, pod, service
+from .objects import PodObject, ServiceObject, Stub, dependent, pod, service
 from .wire import FIELD_MANAGER, AlreadyExists, Path, Wire
 
 T = TypeVar("T")
@@ -25,12 +26,6 @@ CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
 #: So often a request is sent whose outcome is unknown, with so many seconds between, doubled each time.
 TRIES, PAUSE = 3, 0.2
 KUBEFLOW, CORE, LEASES = "/apis/kubeflow.org/v1", "/api/v1", "/apis/coordination.k8s.io/v1"
-
-
-class Stub(msgspec.Struct, gc=False):
-    """Any object, of which only the metadata matter."""
-
-    metadata: Meta
 
 
 class Gateway:
@@ -65,9 +60,16 @@ class Gateway:
         """Create a Service; a stranger's of that name raises `NameTaken`."""
         return service(self._decoded(self._service, await self._create(Path(CORE, "services", namespace), body)))
 
-    async def create_config_map(self, namespace: str, body: Document) -> None:
-        """Create a ConfigMap; a stranger's of that name raises `NameTaken`."""
-        await self._create(Path(CORE, "configmaps", namespace), body)
+    async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
+        """Create a dependent; a stranger's of that name raises `NameTaken`."""
+        content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
+        return self._dependent(resource, content)
+
+    async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
+        """Merge `patch` into a dependent; raises `Conflict`, and `Missing` when it is gone."""
+        path = Path(resource.prefix, resource.plural, namespace, name)
+        content = await self._creates.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER))
+        return self._dependent(resource, content)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None) -> Pod | None:
         """Delete the pod with this uid; returns what remains while it terminates."""
@@ -79,6 +81,12 @@ class Gateway:
         """Delete the Service with this uid; returns what remains while it terminates."""
         left = await self._delete(Path(CORE, "services", namespace, name), uid, None)
         remains = service(self._decoded(self._service, left)) if left else None
+        return remains if remains and remains.uid == uid and remains.deleting else None
+
+    async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
+        """Delete the dependent with this uid; returns what remains while it terminates."""
+        left = await self._delete(Path(resource.prefix, resource.plural, namespace, name), uid, None)
+        remains = self._dependent(resource, left) if left else None
         return remains if remains and remains.uid == uid and remains.deleting else None
 
     async def create_event(self, namespace: str, body: Document) -> None:
@@ -142,6 +150,10 @@ class Gateway:
             return await _persistently(lambda: self._deletes.run(once))
         except (Missing, Conflict):
             return None  # it is gone, or its name is another object's by now
+
+    def _dependent(self, resource: Resource, content: bytes) -> Dependent:
+        meta = self._decoded(self._stub, content).metadata
+        return dependent(resource, meta, _document(content))
 
     @staticmethod
     def _decoded(decoder: msgspec.json.Decoder[T], content: bytes) -> T:

@@ -12,11 +12,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
 from . import ClusterError, Expired, Unavailable
-from .objects import Meta, PodObject, ServiceObject, pod, service
+from .objects import Meta, PodObject, ServiceObject, dependent, pod, service
 from .wire import Path, Wire
 
 T = TypeVar("T")
@@ -89,6 +90,14 @@ class Bookmark(msgspec.Struct):
 
 PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
 SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
+
+
+def dependents(resource: Resource) -> Kind[Dependent]:
+    """How to take out dependents of a kind."""
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    return Kind(decoder, lambda found: dependent(resource, msgspec.convert(found["metadata"], Meta), found))
+
+
 DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
 
 
@@ -172,4 +181,4 @@ class Informer(Generic[T]):
         self.heard = asyncio.get_running_loop().time()
 
 
-__all__ = ["DOCUMENTS", "PODS", "SERVICES", "Audience", "Informer"]
+__all__ = ["DOCUMENTS", "PODS", "SERVICES", "Audience", "Informer", "dependents"]

@@ -7,6 +7,8 @@ from typing import TypedDict
 
 import msgspec
 
+from trainshed.api.dependent import Dependent, Resource
+from trainshed.api.job import Document
 from trainshed.api.pod import Container, Phase, Pod, Service
 
 PHASES = {str(phase): phase for phase in Phase}
@@ -114,6 +116,12 @@ class ServiceObject(msgspec.Struct, gc=False):
     metadata: Meta
 
 
+class Stub(msgspec.Struct, gc=False):
+    """Any object, of which only the metadata matter."""
+
+    metadata: Meta
+
+
 def pod(found: PodObject) -> Pod:
     """A pod in our words."""
     status = found.status or PodStatus()
@@ -139,6 +147,21 @@ def pod(found: PodObject) -> Pod:
 def service(found: ServiceObject) -> Service:
     """A Service in our words."""
     return Service(**_identity(found.metadata))
+
+
+def dependent(resource: Resource, meta: Meta, document: Document) -> Dependent:
+    """A dependent in our words."""
+    return Dependent(
+        resource=resource,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner=meta.controller,
+        namespace=meta.namespace,
+        job=(meta.labels or {}).get(JOB_NAME, ""),
+        document=document,
+        deleting=meta.deletion_timestamp is not None,
+    )
 
 
 class Identity(TypedDict):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from trainshed.api.dependent import AUTOSCALERS
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
+from trainshed.api.init_template import containers
 from trainshed.api.job import Document, Elastic, Job, Member, RestartPolicy, Scope
 from trainshed.api.site import Site
 
@@ -96,7 +98,10 @@ def waits(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
     """v1's init container on workers, where the administrator asks for it."""
     if not (site.init_image and job.of("Master") and member.role == "Worker"):
         return ()
-    script = WAIT.format(tries=site.init_tries, host=f"{job.name}-master-0")
+    host = f"{job.name}-master-0"
+    if site.init_template:
+        return containers(site.init_template, (host, site.init_image, str(site.init_tries)))
+    script = WAIT.format(tries=site.init_tries, host=host)
     return (
         {
             "name": "init-pytorch",
@@ -125,10 +130,8 @@ PYTORCH = Framework(
     leads=leads,
     scope=scope,
     environment=environment,
-    shared=lambda _job, _site: None,
+    owns=(AUTOSCALERS,),
     waits=waits,
-    refuses=lambda _job, _site: (),
-    expendable=lambda _job: (),
     selectors=True,
     farewell="SuccessfulDeletePod",
 )

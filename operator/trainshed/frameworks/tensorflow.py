@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from trainshed.api.framework import Enough, Environment, Framework, Goal, Shared, Variable
+from trainshed.api.dependent import CONFIG_MAPS, Wish
+from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
 from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
 from trainshed.api.site import Site
 
@@ -55,13 +56,19 @@ def environment(job: Job, site: Site) -> Environment:
     return lambda member: (Variable(CLUSTER, source=source), Variable("TF_CONFIG", config(f"$({CLUSTER})", member)))
 
 
-def shared(job: Job, site: Site) -> Shared | None:
+def shared(job: Job, site: Site) -> Wish | None:
     """The cluster's addresses, for a job too big to write them out in every pod."""
     if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
         return None
     text = compact(cluster(job, site))
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return Shared(f"{job.name}-cluster-{digest}", {CLUSTER: text})
+    return Wish(CONFIG_MAPS, f"{job.name}-cluster-{digest}", {"data": {CLUSTER: text}, "immutable": True})
+
+
+def dependents(job: Job, site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
+    """What all pods of a big job read. It never changes: other content has another name."""
+    common = shared(job, site)
+    return (common,) if common else ()
 
 
 def refuses(job: Job, site: Site) -> tuple[str, ...]:
@@ -144,8 +151,8 @@ TENSORFLOW = Framework(
     leads=leads,
     scope=scope,
     environment=environment,
-    shared=shared,
-    waits=lambda _job, _member, _site: (),
+    owns=(CONFIG_MAPS,),
+    dependents=dependents,
     refuses=refuses,
     expendable=expendable,
     any_case=True,

@@ -8,17 +8,19 @@ from functools import partial
 
 from trainshed.api.actions import (
     Action,
-    CreateConfigMap,
+    CreateDependent,
     CreatePod,
     CreateService,
+    DeleteDependent,
     DeleteJob,
     DeletePod,
     DeleteService,
     Note,
     Tone,
+    UpdateDependent,
 )
 from trainshed.api.snapshot import Snapshot
-from trainshed.cluster import Cluster, ClusterError
+from trainshed.cluster import Cluster, ClusterError, Missing, NameTaken
 from trainshed.cluster.lanes import carefully
 
 from .metrics import Metrics
@@ -32,6 +34,7 @@ TOLD: dict[type, tuple[str, str, str, str]] = {
     DeletePod: ("SuccessfulDeletePod", "Deleted pod: ", "FailedDeletePod", "Error deleting: "),
     DeleteService: ("SuccessfulDeleteService", "Deleted service: ", "FailedDeleteService", "Error deleting: "),
 }
+FIRST = (CreateDependent, UpdateDependent)
 CREATES = (CreatePod, CreateService)
 
 
@@ -47,9 +50,9 @@ class Errands:
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ClusterError | None:
         """Do what can be done; the first error, if there was one. What the pods read is made before the pods."""
         wanted = tuple(actions)
-        first = self._tasks(snapshot, (action for action in wanted if isinstance(action, CreateConfigMap)))
+        first = self._tasks(snapshot, (action for action in wanted if isinstance(action, FIRST)))
         makes = self._tasks(snapshot, (action for action in wanted if isinstance(action, CREATES)))
-        others = (action for action in wanted if not isinstance(action, (CreateConfigMap, *CREATES)))
+        others = (action for action in wanted if not isinstance(action, (*FIRST, *CREATES)))
         errors = await carefully(first)
         if not errors:
             made, gone = await asyncio.gather(carefully(makes), carefully(self._tasks(snapshot, others)))
@@ -67,7 +70,7 @@ class Errands:
             if badly:
                 self._recorder.tell(snapshot.job, Note(Tone.WARNING, badly, f"{failed}{error}"))
             raise
-        if well and not isinstance(action, (DeleteJob, CreateConfigMap)):
+        if well and not isinstance(action, DeleteJob):
             self._recorder.tell(snapshot.job, Note(Tone.NORMAL, well, f"{done}{action.name}"))
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
@@ -77,8 +80,8 @@ class Errands:
                 pods.answered(await self._cluster.create_pod(namespace, body))
             case CreateService(body=body):
                 services.answered(await self._cluster.create_service(namespace, body))
-            case CreateConfigMap(body=body):
-                await self._cluster.create_config_map(namespace, body)
+            case CreateDependent() | UpdateDependent() | DeleteDependent():
+                await self._do_to_dependent(namespace, action)
             case DeletePod(name=name, uid=uid, grace=grace):
                 pod = await self._cluster.delete_pod(namespace, name, uid, grace)
                 pods.answered(pod) if pod else pods.forgotten(uid)
@@ -89,3 +92,23 @@ class Errands:
                 await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid)
                 self._view.jobs[snapshot.job.kind].forgotten(uid)
                 self._metrics.deleted(namespace, snapshot.framework)
+
+    async def _do_to_dependent(
+        self, namespace: str, action: CreateDependent | UpdateDependent | DeleteDependent
+    ) -> None:
+        resource, store = action.resource, self._view.dependents[action.resource].store
+        match action:
+            case CreateDependent(body=body, shared=shared):
+                try:
+                    store.answered(await self._cluster.create_dependent(resource, namespace, body))
+                except NameTaken:
+                    if not shared:
+                        raise
+            case UpdateDependent(name=name, patch=patch):
+                try:
+                    store.answered(await self._cluster.update_dependent(resource, namespace, name, patch))
+                except Missing:
+                    store.forgotten(patch["metadata"]["uid"])
+            case DeleteDependent(name=name, uid=uid):
+                left = await self._cluster.delete_dependent(resource, namespace, name, uid)
+                store.answered(left) if left else store.forgotten(uid)

@@ -14,7 +14,7 @@ from trainshed.api.job import Document
 from trainshed.api.status import Status
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.gateway import CORE, KUBEFLOW, Gateway
-from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer
+from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer, dependents
 from trainshed.cluster.lanes import Pace
 from trainshed.cluster.wire import Path, Wire
 from trainshed.settings import Settings
@@ -158,7 +158,11 @@ class Operator:
         namespace = self._settings.namespace
         pods = Informer(self._wire, Path(CORE, "pods", namespace), PODS, self._view.pods.store, OURS)
         services = Informer(self._wire, Path(CORE, "services", namespace), SERVICES, self._view.services.store, OURS)
-        return pods, services
+        others = (
+            Informer(self._wire, Path(found.prefix, found.plural, namespace), dependents(found), children.store, OURS)
+            for found, children in self._view.dependents.items()
+        )
+        return pods, services, *others
 
     def _meters(self) -> bytes:
         self._metrics.waiting.set(len(self._queue))

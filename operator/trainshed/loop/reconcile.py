@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainshed.api import write
-from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService, Plan
+from trainshed.api.actions import CreateDependent, CreatePod, CreateService, Plan
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Status
 from trainshed.cluster import Cluster, ClusterError, Conflict, Denied, Invalid, Missing, NameTaken
@@ -84,7 +84,7 @@ class Reconciler:
     async def _prove(self, snapshot: Snapshot, decision: Plan) -> None:
         """Before anything is made: is this very job still there, and as we know it, with what others did to it?"""
         job = snapshot.job
-        if not any(isinstance(action, (CreatePod, CreateService, CreateConfigMap)) for action in decision.actions):
+        if not any(isinstance(action, (CreatePod, CreateService, CreateDependent)) for action in decision.actions):
             return
         document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:

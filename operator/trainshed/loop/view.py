@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from trainshed.api import read
+from trainshed.api import gang, read
+from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document, Job
 from trainshed.api.pod import Pod, Service
@@ -88,6 +89,12 @@ class Children(Generic[C]):
             self._wake(after)
 
 
+def owned(frameworks: Iterable[Framework], site: Site) -> tuple[Resource, ...]:
+    """The kinds of dependents that jobs of these frameworks may own."""
+    groups = gang.resources(site.gang_scheduler)
+    return tuple(dict.fromkeys([resource for framework in frameworks for resource in framework.owns] + [*groups]))
+
+
 class View:
     """Everything that a look may look at. `wake` is told of each job that may have something new."""
 
@@ -101,6 +108,9 @@ class View:
         self.jobs: dict[str, Store[Record]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child)
         self.services: Children[Service] = Children(self._heard_of_child)
+        self.dependents: dict[Resource, Children[Dependent]] = {
+            resource: Children(self._heard_of_child) for resource in owned(frameworks, site)
+        }
 
     def record(self, document: Document, framework: Framework) -> Record:
         """A job's document, read; its spec only if it may be another than the one we know: that takes the longest."""
@@ -132,6 +142,7 @@ class View:
             services=self.services.of(record.uid),
             now=now,
             trouble=self._troubles.get(key),
+            dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
         )
 
     def stored(self, key: Key, document: Document) -> None:
@@ -171,7 +182,7 @@ class View:
             self._troubles.pop(key, None)
         self._wake(key)
 
-    def _heard_of_child(self, child: Pod | Service) -> None:
+    def _heard_of_child(self, child: Pod | Service | Dependent) -> None:
         key = self._keys.get(child.owner)
         if key:
             self._wake(key)

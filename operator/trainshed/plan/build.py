@@ -1,12 +1,12 @@
-"""The pod, the Service and the shared ConfigMap of a job: v1's to the letter, less what a template must not decide."""
+"""The pod and the Service of a member: v1's to the letter, less what a template must not decide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainshed.api.actions import CreateConfigMap, CreatePod, CreateService
-from trainshed.api.framework import Framework, Shared, Variable
+from trainshed.api.actions import CreatePod, CreateService
+from trainshed.api.framework import Framework, Variable
 from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy
 from trainshed.api.site import Site
 
@@ -18,13 +18,14 @@ PodMaker = Callable[[Member, int], CreatePod]
 
 def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
     """The maker of this job's pods; what they have in common is worked out once."""
-    variables = framework.environment(job, site)
+    variables, dress = framework.environment(job, site), framework.dress(job, site)
     groups = {group.role: group for group in job.replicas}
 
     def make(member: Member, attempt: int) -> CreatePod:
         group = groups[member.role]
         name = names.child(job, member)
         spec = _spec(framework, group, variables(member), framework.waits(job, member, site))
+        dress(member, spec)
         metadata = {
             "name": name,
             "labels": _pod_labels(framework, job, group, member),
@@ -49,14 +50,6 @@ def service(framework: Framework, job: Job, member: Member) -> CreateService:
     }
     metadata = {"name": name, "labels": labels, "ownerReferences": [owner(job)]}
     return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
-
-
-def config_map(framework: Framework, job: Job, shared: Shared) -> CreateConfigMap:
-    """What all pods of a big job read. It never changes: other content has another name."""
-    labels = {names.OPERATOR_NAME: framework.operator_name, names.JOB_NAME: job.name}
-    metadata = {"name": shared.name, "labels": labels, "ownerReferences": [owner(job)]}
-    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    return CreateConfigMap(shared.name, {**head, "data": shared.data, "immutable": True})
 
 
 def owner(job: Job) -> Document:
@@ -99,7 +92,7 @@ def _spec(
     spec["containers"] = [
         _container(container, variables if framework.everywhere or container is own else ()) for container in containers
     ]
-    if own is not None:
+    if own is not None and framework.port:
         _open_port(framework, group, spec["containers"][containers.index(own)])
     if waits:
         spec["initContainers"] = [*(spec.get("initContainers") or []), *waits]

@@ -1,8 +1,8 @@
-"""Which pods, Services and ConfigMaps are to come and to go, for a status that is decided."""
+"""Which pods and Services are to come and to go, for a status that is decided."""
 
 from __future__ import annotations
 
-from trainshed.api.actions import Action, CreateConfigMap, CreatePod, CreateService, DeletePod, DeleteService
+from trainshed.api.actions import Action, CreateService, DeletePod, DeleteService
 from trainshed.api.job import CleanPodPolicy, Member, Scope
 from trainshed.api.pod import Pod
 
@@ -32,12 +32,14 @@ def fill(facts: Facts) -> tuple[Action, ...]:
         return services(facts)
     make = build.pods(facts.framework, facts.job, facts.snapshot.site)
     attempts = facts.status.attempts
-    pods = tuple(make(member, attempts.get(member.role, 0)) for member in facts.missing)
-    return (*_shared(facts, pods), *services(facts), *pods)
+    pods = (make(member, attempts.get(member.role, 0)) for member in facts.missing if member not in facts.gated)
+    return (*services(facts), *pods)
 
 
 def services(facts: Facts) -> tuple[CreateService, ...]:
     """The Services that are missing."""
+    if not facts.framework.services:
+        return ()
     there = {service.name for service in facts.snapshot.services}
     absent = (member for name, member in facts.seats.items() if name not in there)
     return tuple(build.service(facts.framework, facts.job, member) for member in absent)
@@ -67,11 +69,6 @@ def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService
         for service in facts.snapshot.services
         if service.name not in stay and not service.deleting
     )
-
-
-def _shared(facts: Facts, pods: tuple[CreatePod, ...]) -> tuple[CreateConfigMap, ...]:
-    shared = facts.framework.shared(facts.job, facts.snapshot.site) if pods else None
-    return (build.config_map(facts.framework, facts.job, shared),) if shared else ()
 
 
 def _grace(facts: Facts, pod: Pod) -> int | None:

@@ -136,6 +136,24 @@ class Facts:
         )
 
     @cached_property
+    def gated(self) -> frozenset[Member]:
+        """The missing ones whose time comes when all of the role they depend on are ready.
+
+        A gang scheduler places members only together; with one nobody waits for anybody.
+        """
+        if self.snapshot.site.gang_scheduler:
+            return frozenset()
+        gates = {member: self.framework.gate(self.job, member) for member in self.missing}
+        open_gates = {role for role in set(gates.values()) if self._all_ready(role)}
+        return frozenset(member for member, role in gates.items() if role not in open_gates)
+
+    @cached_property
+    def running_pods(self) -> tuple[str, ...]:
+        """The names of the pods that run and count."""
+        found = (pod for pod in self.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
+        return tuple(sorted(pod.name for pod in found))
+
+    @cached_property
     def waiting(self) -> bool:
         """Whether it is too early for the next try."""
         not_before = self.status.retries.not_before
@@ -179,6 +197,11 @@ class Facts:
     def group(self, member: Member) -> Replicas:
         """The role of a member."""
         return next(group for group in self.job.replicas if group.role == member.role)
+
+    def _all_ready(self, role: str) -> bool:
+        group = self.job.of(role)
+        ready = sum(1 for member, pod in self.current.items() if member.role == role and pod.ready and not pod.deleting)
+        return group is None or ready >= group.count
 
     def _given_up(self, pod: Pod) -> bool:
         role = self.seats[pod.name].role

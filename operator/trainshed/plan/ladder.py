@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from trainshed.api.actions import DeleteJob, Note, Plan, Tone
 from trainshed.api.status import Kind, Status, Tally
 
-from . import children, conditions, restarts, says
+from . import children, conditions, dependents, restarts, says
 from .conditions import Word
 from .facts import Facts
 from .restarts import Incident
@@ -32,7 +32,7 @@ def clean_up(facts: Facts) -> Plan | None:
     """Once there is a verdict the pods go as asked, and the job itself when its time is up."""
     if not facts.status.over:
         return None
-    actions = children.tidy(facts)
+    actions = (*children.tidy(facts), *dependents.dismiss(facts))
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
         return Plan(facts.status, actions=actions)
@@ -59,7 +59,7 @@ def suspend(facts: Facts) -> Plan | None:
         return None
     status = _born(facts, facts.seen)
     if status.true(Kind.SUSPENDED):
-        return Plan(status, actions=children.empty(facts))
+        return Plan(status, actions=(*children.empty(facts), *dependents.dismiss(facts)))
     word = says.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.renew(status, facts.roles).attempts)
@@ -67,7 +67,7 @@ def suspend(facts: Facts) -> Plan | None:
         status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
     status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
     status = conditions.put(status, word, facts.now)
-    return Plan(status, (_note(word),), children.empty(facts))
+    return Plan(status, (_note(word),), (*children.empty(facts), *dependents.dismiss(facts)))
 
 
 def resume(facts: Facts) -> Plan | None:
@@ -127,7 +127,7 @@ def converge(facts: Facts) -> Plan | None:
     if facts.running:
         status = conditions.put(status, says.running(facts), facts.now)
     after = facts.after(status)
-    actions = (*children.sweep(after), *children.fill(after))
+    actions = (*dependents.align(after), *children.sweep(after), *children.fill(after))
     notes = (*says.overwritten(facts), *says.pods(facts))
     return Plan(status, notes, actions, look_again=_earliest(_deadline(after), _next_try(after)))
 
@@ -181,7 +181,7 @@ def _blocked(facts: Facts, status: Status) -> Status:
     trouble = facts.snapshot.trouble
     if trouble:
         return conditions.put(status, says.blocked(trouble), facts.now)
-    wanting = facts.missing or children.services(facts)
+    wanting = facts.gated != frozenset(facts.missing) or children.services(facts)
     return status if wanting else conditions.without(status, Kind.BLOCKED)
 
 

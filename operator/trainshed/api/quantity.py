@@ -1,0 +1,42 @@
+"""Amounts of a resource as Kubernetes writes them: `500m`, `2Gi`, `1e3`, and their sums in its canonical form.
+
+The rules are those of Kubernetes' reference on Quantity: a sign, digits, and a binary, decimal or exponent suffix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+
+BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+SMALL = {suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), 1)}
+LARGE = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
+FACTORS = {**BINARY, **SMALL, "": Decimal(1), **LARGE}
+NUMBER = r"([+-]?\d{1,30}(?:\.\d{0,30})?|[+-]?\.\d{1,30})"
+FORM = re.compile(NUMBER + r"(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[munkMGTPE])?)", re.ASCII)
+
+
+def parse(text: object) -> Decimal | None:
+    """The amount, or None if this is none."""
+    found = FORM.fullmatch(str(text)) if isinstance(text, (str, int, float)) and not isinstance(text, bool) else None
+    if found is None:
+        return None
+    number, exponent, suffix = found.groups()
+    return Decimal(number + (exponent or "")) * FACTORS[suffix or ""]
+
+
+def total(texts: Iterable[object]) -> str:
+    """The sum of what are amounts among these, written in the family of the first one's suffix."""
+    known = [(str(text), amount) for text in texts if (amount := parse(text)) is not None]
+    first = known[0][0] if known else ""
+    return write(sum((amount for _, amount in known), Decimal(0)), binary=first.endswith("i"))
+
+
+def write(amount: Decimal, *, binary: bool = False) -> str:
+    """An amount with the largest suffix that leaves it a whole number."""
+    family = BINARY if binary and amount % 1024 == 0 else LARGE
+    for suffix, factor in (*reversed(family.items()), ("", Decimal(1)), *SMALL.items()):
+        if amount and amount % factor == 0:
+            return f"{amount / factor:f}".partition(".")[0] + suffix
+    return "0"

@@ -1,0 +1,104 @@
+"""What a job owns besides pods and Services, as it is to be: made before the pods, mended where it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trainshed.api import quantity
+from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
+from trainshed.api.dependent import Dependent, Wish
+from trainshed.api.framework import Framework
+from trainshed.api.job import Job
+
+from . import build, names
+from .facts import Facts
+
+#: An annotation: a digest of what we wrote last, so that what is no longer wished for is noticed, too.
+DIGEST = "trainshed.dev/digest"
+
+
+def wishes(facts: Facts) -> tuple[Wish, ...]:
+    """All that the job is to own while it has pods."""
+    return facts.framework.dependents(facts.job, facts.snapshot.site, facts.running_pods)
+
+
+def align(facts: Facts) -> tuple[Action, ...]:
+    """Make what is missing, mend what was changed, and delete what is passing and no longer wished for."""
+    there = {(dependent.resource, dependent.name): dependent for dependent in facts.snapshot.dependents}
+    wanted = wishes(facts)
+    wished = {(wish.resource, wish.name) for wish in wanted}
+    made = (_make_or_mend(facts, wish, there.get((wish.resource, wish.name))) for wish in wanted)
+    stray = (dependent for key, dependent in there.items() if key not in wished and dependent.resource.passing)
+    return (*(action for action in made if action), *_delete(stray))
+
+
+def dismiss(facts: Facts) -> tuple[Action, ...]:
+    """Delete what is passing: the job has no pods any more, or is about to have none."""
+    return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.passing)
+
+
+def _make_or_mend(facts: Facts, wish: Wish, found: Dependent | None) -> Action | None:
+    if found is None:
+        if wish.shared and not facts.missing:
+            return None  # somebody else's, as far as we can see; whether it is there is asked when pods are made
+        return CreateDependent(wish.resource, wish.name, body(facts.framework, facts.job, wish), wish.shared)
+    if found.deleting or not _differs(facts, wish, found):
+        return None
+    return UpdateDependent(wish.resource, wish.name, _patch(facts, wish, found))
+
+
+def body(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
+    """A dependent as it is sent to the API server when it is made."""
+    metadata = _metadata(framework, job, wish) | {"name": wish.name, "ownerReferences": [build.owner(job)]}
+    head = {"apiVersion": wish.resource.api_version, "kind": wish.resource.kind}
+    return {**head, "metadata": metadata, **wish.content}
+
+
+def _metadata(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
+    labels = dict(wish.labels) | {names.OPERATOR_NAME: framework.operator_name, names.JOB_NAME: job.name}
+    return {"labels": labels, "annotations": dict(wish.annotations) | {DIGEST: _digest(wish)}}
+
+
+def _digest(wish: Wish) -> str:
+    told = json.dumps((wish.content, wish.labels, wish.annotations), sort_keys=True, default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _differs(facts: Facts, wish: Wish, found: Dependent) -> bool:
+    wanted = {"metadata": _metadata(facts.framework, facts.job, wish), **wish.content}
+    return not covers(found.document, wanted)
+
+
+def covers(actual: object, wanted: object) -> bool:
+    """Whether an object has all that is wanted of it, however the server has spelled amounts or added defaults."""
+    if isinstance(wanted, Mapping):
+        return isinstance(actual, Mapping) and all(covers(actual.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, (list, tuple)):
+        same_length = isinstance(actual, list) and len(actual) == len(wanted)
+        return same_length and all(map(covers, actual, wanted))  # type: ignore[call-overload]
+    amount = quantity.parse(wanted)
+    return actual == wanted or (amount is not None and amount == quantity.parse(actual))
+
+
+def _patch(facts: Facts, wish: Wish, found: Dependent) -> dict[str, Any]:
+    content = {key: _merged(found.document.get(key), value) for key, value in wish.content.items()}
+    identity = {"uid": found.uid, "resourceVersion": found.version}
+    return {"metadata": _metadata(facts.framework, facts.job, wish) | identity, **content}
+
+
+def _merged(actual: object, wanted: object) -> object:
+    """As a merge patch: what is there and not wanted is taken out by null."""
+    if not (isinstance(actual, Mapping) and isinstance(wanted, Mapping)):
+        return wanted
+    return dict.fromkeys(actual.keys() - wanted.keys()) | dict(wanted)
+
+
+def _delete(dependents: Iterable[Dependent]) -> tuple[DeleteDependent, ...]:
+    return tuple(
+        DeleteDependent(dependent.resource, dependent.name, dependent.uid)
+        for dependent in dependents
+        if not dependent.deleting
+    )
