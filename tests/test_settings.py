@@ -19,6 +19,16 @@ def test_the_site_is_what_shapes_jobs():
     assert settings.site == Site("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
 
 
+def test_the_site_knows_who_schedules_and_who_delivers():
+    site = Settings(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").site
+    assert (site.gang_scheduler, site.mpi_kubectl_image) == ("volcano", "kubectl:1")
+
+
+def test_a_file_of_init_containers_brings_them_back_by_itself():
+    assert Settings(init_template="- name: a").site == Site(init_image="alpine:3.10", init_template="- name: a")
+    assert Settings(init_template="- name: a", init_image="busybox").site.init_image == "busybox"
+
+
 def test_two_operators_on_a_host_are_two():
     assert Settings().identity.endswith(f"_{os.getpid()}")
     assert Settings(lease_identity="me").identity == "me"

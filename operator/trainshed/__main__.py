@@ -33,6 +33,8 @@ log = logging.getLogger("trainshed")
 def run(settings: Settings) -> int:
     """Run the operator until it is told to end; the exit code."""
     journal.begin(settings.log_level, settings.log_format)
+    for words in settings.passed_over:
+        log.warning("%s", words)
     # The caches hold many small objects that stay; looking for garbage among them so often costs more than it frees.
     gc.set_threshold(100_000, 50, 50)
     # A kopf that falls drops what it was about to begin; that is told in a line of the log already.

@@ -12,6 +12,8 @@ from trainshed.api.site import Site
 
 #: Where Kubernetes tells a pod its namespace.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+#: The image of v1's init container, for a template that leaves it open.
+INIT_IMAGE = "alpine:3.10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,21 @@ class Settings:
     cluster_domain: str = ""
     #: Which pods go when a job does not say; v1 keeps them all.
     clean_pods: str = "None"
-    #: v1's init container on PyTorch workers, for images that do not wait for their master by themselves.
+    #: v1's init container on PyTorch workers, for images that do not wait for their master by themselves; the template
+    #: is the text of a file in v1's form, and brings the container back by itself.
     init_image: str = ""
     init_tries: int = 100
+    init_template: str = ""
+    #: Whose gang scheduling the pods of a job wait for: `volcano`, or the name of a scheduler with the coscheduling
+    #: plugin; nothing means that each pod is scheduled by itself.
+    gang_scheduler: str = ""
+    #: Where the launcher of an MPIJob gets its kubectl from.
+    mpi_kubectl_image: str = Site().mpi_kubectl_image
     #: How much the log tells, and to whom: "text" is for people, "json" for machines.
     log_level: str = "info"
     log_format: str = "text"
+    #: Why nothing comes of flags of v1's that were given; said in the log once it is begun.
+    passed_over: tuple[str, ...] = ()
 
     @property
     def site(self) -> Site:
@@ -54,8 +65,11 @@ class Settings:
         return Site(
             cluster_domain=self.cluster_domain,
             clean_pods=CleanPodPolicy(self.clean_pods),
-            init_image=self.init_image,
+            init_image=self.init_image or (INIT_IMAGE if self.init_template else ""),
             init_tries=self.init_tries,
+            init_template=self.init_template,
+            gang_scheduler=self.gang_scheduler,
+            mpi_kubectl_image=self.mpi_kubectl_image,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -61,8 +61,22 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--default-clean-pod-policy", "Running"], "clean_pods", "Running"),
         (["--pytorch-init-container-image", "alpine:3.10"], "init_image", "alpine:3.10"),
         (["--pytorch-init-container-max-tries", "3"], "init_tries", 3),
+        (["--gang-scheduler-name", "volcano"], "gang_scheduler", "volcano"),
+        (["--gang-scheduler-name", "scheduler-plugins"], "gang_scheduler", "scheduler-plugins"),
+        (["--mpi-kubectl-delivery-image", "kubectl:1"], "mpi_kubectl_image", "kubectl:1"),
         (["--log-level", "debug"], "log_level", "debug"),
+        (["--zap-log-level=Error"], "log_level", "error"),
+        (["--zap-log-level", "2"], "log_level", "debug"),
+        (["--zap-log-level", "panic"], "log_level", "error"),
         (["--log-format", "json"], "log_format", "json"),
+        (["--zap-encoder=json"], "log_format", "json"),
+        (["-namespace=ml"], "namespace", "ml"),
+        (["-namespace", "ml"], "namespace", "ml"),
+        (["-leader-elect=false"], "leader_elect", False),
+        (["--leader-elect=F"], "leader_elect", False),
+        (["--no-leader-elect", "-leader-elect"], "leader_elect", True),
+        (["--leader-elect=false", "--leader-elect=true"], "leader_elect", True),
+        (["-enable-scheme=tfjob", "-enable-scheme=PYTORCHJOB"], "kinds", ("TFJob", "PyTorchJob")),
     ],
 )
 def test_a_flag_turns_its_knob_and_no_other(flags, field, expected):
@@ -80,6 +94,7 @@ def test_a_flag_turns_its_knob_and_no_other(flags, field, expected):
         ("KUBEFLOW_NAMESPACE", "ml", "namespace", "ml"),
         ("TRAINSHED_OPERATOR_CLUSTER_DOMAIN", "tf.test", "cluster_domain", "tf.test"),
         ("CUSTOM_CLUSTER_DOMAIN", "tf.test", "cluster_domain", "tf.test"),
+        ("MY_POD_NAMESPACE", "kubeflow", "lease_namespace", "kubeflow"),
         ("TRAINSHED_OPERATOR_QPS", "5", "qps", 5.0),
         ("TRAINSHED_OPERATOR_KINDS", "TFJob PyTorchJob", "kinds", ("TFJob", "PyTorchJob")),
         ("TRAINSHED_OPERATOR_LEADER_ELECT", "false", "leader_elect", False),
@@ -93,24 +108,82 @@ def test_the_environment_turns_knobs_too(name, value, field, expected):
 
 
 def test_every_knob_has_a_flag():
-    assert {option.name for option in operator.params if option.expose_value} == {
-        knob.name for knob in fields(Settings)
-    }
+    knobs = {knob.name for knob in fields(Settings)} - {"passed_over"}
+    assert {option.name for option in operator.params if option.expose_value} == knobs
 
 
-@pytest.mark.parametrize("flag", ["--controller-threads", "--webhook-server-port", "--webhook-service-name"])
+def test_what_is_v1s_default_may_be_written_out():
+    flags = ["--gang-scheduler-name=", "--gang-scheduler-name=None", "--zap-encoder=console", "--zap-log-level=info"]
+    assert start(*flags)[1] == Settings()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--controller-threads=3",
+        "--webhook-server-port=9443",
+        "-webhook-service-name=training-operator",
+        "--webhook-secret-name=training-operator-webhook-cert",
+        "--zap-devel",
+        "--zap-devel=true",
+        "-zap-devel=false",
+        "--zap-stacktrace-level=error",
+        "--zap-time-encoding=epoch",
+    ],
+)
 def test_v1s_flags_that_are_not_needed_are_passed_over_with_a_word(flag):
-    result, settings = start(flag, "3")
-    assert result.exit_code == 0
-    assert settings == Settings()
-    assert f"{flag} is passed over" in result.stderr
+    result, settings = start(flag)
+    assert result.exit_code == 0, result.output
+    (words,) = settings.passed_over
+    assert words.startswith(f"-{flag}".replace("---", "--").partition("=")[0] + " is passed over: ")
+    assert replace(settings, passed_over=()) == Settings()
 
 
-def test_gang_scheduling_is_refused_rather_than_left_out():
-    result, settings = start("--gang-scheduler-name", "volcano")
+def test_all_flags_of_a_v1_deployment_are_accepted_at_once():
+    flags = (
+        "--metrics-bind-address=:8080 --health-probe-bind-address :8081 --leader-elect --enable-scheme=tfjob"
+        " --leader-election-id=1ca428e5.training-operator.kubeflow.org --gang-scheduler-name=volcano --namespace=ml"
+        " --controller-threads=4 --kube-api-qps=20 --kube-api-burst=30 --pytorch-init-container-image=alpine:3.10"
+        " --pytorch-init-container-max-tries=100 --pytorch-init-container-template-file=/etc/config/initContainer.yaml"
+        " --mpi-kubectl-delivery-image=kubectl:1 --webhook-server-port=9443 --webhook-service-name=training-operator"
+        " --webhook-secret-name=cert --zap-devel=false --zap-encoder=json --zap-log-level=debug"
+        " --zap-stacktrace-level=error --zap-time-encoding=rfc3339 --kubeconfig=k"
+    )
+    result, settings = start(*flags.split())
+    assert result.exit_code == 0, result.output
+    assert (settings.namespace, settings.init_image, settings.log_format) == ("ml", "alpine:3.10", "json")
+    assert len(settings.passed_over) == 7
+
+
+def test_v1s_file_of_init_containers_is_read(tmp_path):
+    file = tmp_path / "initContainer.yaml"
+    file.write_text("- name: wait\n  image: {{.InitContainerImage}}\n")
+    flag = f"--pytorch-init-container-template-file={file}"
+    assert start(flag)[1].init_template == file.read_text()
+    file.write_text("- name: wait\n  image: {{.Image}}\n")
+    result, settings = start(flag)
     assert (result.exit_code, settings) == (2, None)
-    assert "gang scheduling is not there yet" in result.stderr
-    assert start("--gang-scheduler-name", "")[1] == Settings()
+    assert "{{.Image}} is not understood" in " ".join(result.stderr.split())
+
+
+def test_a_file_of_init_containers_that_is_not_there_is_passed_over_with_a_word(tmp_path):
+    _, settings = start(f"--pytorch-init-container-template-file={tmp_path / 'none'}")
+    assert settings.init_template == ""
+    assert "there is no file" in settings.passed_over[0]
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--zap-log-level=loud", "'loud' is not one of debug, info"),
+        ("--zap-encoder=xml", "'xml' is not one of text, json"),
+        ("--leader-elect=perhaps", "'perhaps' is neither true nor false"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused(flag, words):
+    result, settings = start(flag)
+    assert (result.exit_code, settings) == (2, None)
+    assert words in result.stderr
 
 
 def test_a_kind_that_we_do_not_know_is_refused():

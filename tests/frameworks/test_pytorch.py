@@ -108,3 +108,12 @@ def test_a_job_of_nobody_has_no_goal_and_no_ranks():
     job = a_job("PyTorchJob")
     assert PYTORCH.goal(job) is None
     assert env(job, "Worker", 0) == ["PYTHONUNBUFFERED=1", "PET_NNODES=0"]
+
+
+def test_v1s_file_of_init_containers_takes_the_place_of_the_init_container():
+    job = a_job("PyTorchJob", name="ddp", master=1, worker=1)
+    text = "- {name: wait, image: '{{.InitContainerImage}}', args: ['{{.MasterAddr}}', '{{.MaxTries}}']}"
+    site = Site(init_image="busybox", init_tries=7, init_template=text)
+    expected = {"name": "wait", "image": "busybox", "args": ["ddp-master-0", "7"]}
+    assert PYTORCH.waits(job, Member("Worker", 0), site) == (expected,)
+    assert PYTORCH.waits(job, Member("Master", 0), site) == ()

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import click
 
+from trainshed.api.init_template import WORDS, BadTemplate, containers
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.settings import Settings
 
+from .gostyle import GoStyle
+
 KINDS = {framework.kind.lower(): framework.kind for framework in FRAMEWORKS}
+CHECKED = "the API server itself checks what is applied, by the rules in the CRDs: there is no webhook"
 #: v1's flags for what is not needed here: who replaces only the image need not change the flags.
 NEEDLESS = {
     "--controller-threads": "every job that has something new is looked at at once",
-    "--webhook-server-port": "the API server itself checks what is applied",
-    "--webhook-service-name": "the API server itself checks what is applied",
-    "--webhook-secret-name": "the API server itself checks what is applied",
+    "--webhook-server-port": CHECKED,
+    "--webhook-service-name": CHECKED,
+    "--webhook-secret-name": CHECKED,
+    "--zap-stacktrace-level": "what went wrong unexpectedly always has its traceback",
+    "--zap-time-encoding": "times are ISO 8601 always",
 }
+ZAP_DEVEL = "--zap-log-level and --zap-encoder say how much is told and in which form; by default info, as text"
+#: v1's words for how much the log tells, and in which form.
+LEVELS = {"panic": "error", "dpanic": "error", "fatal": "error", "warn": "warning"}
+FORMS = {"console": "text"}
+#: Where v1 looks for its init container when it is not told.
+INIT_TEMPLATE = "/etc/config/initContainer.yaml"
+PASSED_OVER = "trainshed.passed_over"
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -27,24 +42,60 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[st
     return tuple(dict.fromkeys(KINDS[name.lower()] for name in names))
 
 
-def _pass_over(_context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _pass_over(context: click.Context, parameter: click.Parameter, value: object) -> None:
     if value is not None:
         flag = parameter.opts[0]
-        click.echo(f"{flag} is passed over: {NEEDLESS[flag]}", err=True)
+        _say(context, f"{flag} is passed over: {NEEDLESS.get(flag, ZAP_DEVEL)}")
 
 
-def _refuse_gangs(_context: click.Context, _parameter: click.Parameter, value: str) -> None:
-    if value not in ("", "None"):
-        raise click.BadParameter("gang scheduling is not there yet; without it pods are scheduled one by one")
+def _say(context: click.Context, words: str) -> None:
+    context.meta.setdefault(PASSED_OVER, []).append(words)
 
 
-def _needless(command: click.Command) -> click.Command:
-    for flag in NEEDLESS:
-        command.params.append(click.Option([flag], hidden=True, expose_value=False, callback=_pass_over))
-    return command
+def _level(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    level = value.lower()
+    if level.isdecimal():
+        return "debug"
+    return _one_of(("debug", "info", "warning", "error"), LEVELS.get(level, level))
 
 
-@click.command()
+def _form(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    form = value.lower()
+    return _one_of(("text", "json"), FORMS.get(form, form))
+
+
+def _one_of(known: tuple[str, ...], value: str) -> str:
+    if value not in known:
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(known)}")
+    return value
+
+
+def _template(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The text of v1's file, if it is there; v1 goes on without it as well."""
+    path = Path(value)
+    if not path.is_file():
+        if value and value != INIT_TEMPLATE:
+            _say(context, f"{parameter.opts[0]} is passed over: there is no file {value}")
+        return ""
+    text = path.read_text(encoding="utf-8")
+    try:
+        containers(text, WORDS)
+    except BadTemplate as error:
+        raise click.BadParameter(f"{value}: {error}") from error
+    return text
+
+
+def _gang(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    return "" if value == "None" else value
+
+
+def _needless(command: click.Command) -> None:
+    rest: dict[str, Any] = {"hidden": True, "expose_value": False, "callback": _pass_over}
+    command.params += [click.Option([flag], **rest) for flag in NEEDLESS]
+    command.params.append(click.Option(["--zap-devel/--no-zap-devel"], default=None, **rest))
+
+
+@click.command(cls=GoStyle)
 @click.option(
     "--namespace",
     default="",
@@ -58,7 +109,12 @@ def _needless(command: click.Command) -> click.Command:
 @click.option(
     "--lease-name", "--leader-election-id", default="trainshed", show_default=True, help="The leader's Lease."
 )
-@click.option("--lease-namespace", default="", help="Its namespace; our own if not given.")
+@click.option(
+    "--lease-namespace",
+    default="",
+    envvar=["TRAINSHED_OPERATOR_LEASE_NAMESPACE", "MY_POD_NAMESPACE"],
+    help="Its namespace; our own if not given.",
+)
 @click.option("--lease-identity", default="", help="Who we are among our replicas; host and process if not given.")
 @click.option("--health-probe-bind-address", "health", default=":8081", show_default=True)
 @click.option("--metrics-bind-address", "metrics", default=":8080", show_default=True)
@@ -71,15 +127,26 @@ def _needless(command: click.Command) -> click.Command:
     help="What follows svc in TF_CONFIG.",
 )
 @click.option("--default-clean-pod-policy", "clean_pods", default="None", type=click.Choice(["None", "Running", "All"]))
+@click.option("--gang-scheduler-name", "gang_scheduler", default="", callback=_gang, help="volcano, or a scheduler's.")
 @click.option("--pytorch-init-container-image", "init_image", default="", help="Bring v1's init container back.")
 @click.option("--pytorch-init-container-max-tries", "init_tries", default=100, show_default=True)
-@click.option("--gang-scheduler-name", default="", expose_value=False, callback=_refuse_gangs, help="Not yet.")
-@click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option("--log-format", default="text", type=click.Choice(["text", "json"]), show_default=True)
-@click.pass_obj
-def operator(run: Callable[[Settings], int], /, **knobs: object) -> None:
+@click.option(
+    "--pytorch-init-container-template-file",
+    "init_template",
+    default=INIT_TEMPLATE,
+    show_default=True,
+    callback=_template,
+    help="v1's file of init containers; if it is there they are back.",
+)
+@click.option("--mpi-kubectl-delivery-image", "mpi_kubectl_image", default=Settings().mpi_kubectl_image)
+@click.option("--log-level", "--zap-log-level", default="info", callback=_level, help="debug, info, warning or error.")
+@click.option("--log-format", "--zap-encoder", default="text", callback=_form, help="text or json.")
+@click.pass_context
+def operator(context: click.Context, /, **knobs: object) -> None:
     """Look after training jobs until told to end."""
-    sys.exit(run(Settings(**knobs)))  # type: ignore[arg-type] # click has checked them
+    run: Callable[[Settings], int] = context.obj
+    told = tuple(context.meta.get(PASSED_OVER, ()))
+    sys.exit(run(Settings(**knobs, passed_over=told)))  # type: ignore[arg-type] # click has checked them
 
 
-operator = _needless(operator)
+_needless(operator)

@@ -1,0 +1,51 @@
+"""The file of init containers: v1's three words are filled in, and what is not understood is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainshed.api.init_template import BadTemplate, containers
+
+V1 = """
+- name: init-pytorch
+  image: {{.InitContainerImage}}
+  imagePullPolicy: IfNotPresent
+  command: ['sh', '-c', 'err=1; for i in $(seq {{ .MaxTries }}); do nslookup {{.MasterAddr}} && err=0 && break; done']
+"""
+VALUES = ("ddp-master-0", "alpine:3.10", "7")
+
+
+def test_the_words_of_v1_are_filled_in():
+    (container,) = containers(V1, VALUES)
+    assert container["name"] == "init-pytorch"
+    assert container["image"] == "alpine:3.10"
+    assert "seq 7" in container["command"][2]
+    assert "nslookup ddp-master-0 &&" in container["command"][2]
+
+
+def test_nothing_is_escaped_for_html():
+    (container,) = containers("- name: a\n  args:\n  - 1 < 2 && echo '{{.MasterAddr}}'", ("<h&>", "i", "1"))
+    assert container["args"] == ["1 < 2 && echo '<h&>'"]
+
+
+def test_blanks_are_trimmed_and_comments_passed_over_as_in_go():
+    (container,) = containers('- name: "a {{- .MasterAddr -}} c{{/* a word */}}"', ("b", "i", "1"))
+    assert container == {"name": "abc"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- name: {{ if .MasterAddr }}a{{ end }}", "{{if .MasterAddr}} is not understood; there are {{.MasterAddr}}, "),
+        ("- name: {{.Master}}", "{{.Master}} is not understood"),
+        ("- name: {{MaxTries}}", "{{MaxTries}} is not understood"),
+        ("- name: [", "not YAML"),
+        ("name: a", "not a list of containers"),
+        ("- image: a", "not a list of containers"),
+        ("", "not a list of containers"),
+    ],
+)
+def test_what_cannot_be_is_said(text, words):
+    with pytest.raises(BadTemplate) as caught:
+        containers(text, VALUES)
+    assert words in str(caught.value)
