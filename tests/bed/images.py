@@ -12,12 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .binaries import KUBERNETES, binary
 from .places import cache
 from .steps import StepFailed, output, run, step
 
 PYTHON = "docker.io/library/python:3.11-slim"
 TENSORFLOW = "docker.io/tensorflow/tensorflow:2.21.0"
 PYTORCH = "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
+JAX = "docker.io/kubeflow/jaxjob-dist-spmd-mnist:latest"
+XGBOOST = "ghcr.io/kubeflow/trainer/xgboost-runtime:latest"
+PADDLE = "docker.io/paddlepaddle/paddle:3.3.1"
+OPEN_MPI = "ghcr.io/trainshed/example-mpi4py:1"
+KUBECTL_DELIVERY = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
 PAUSE = "localhost/pause:1"
 SITE = "usr/local/lib/python3.11/dist-packages"
 PAUSE_SOURCE = """#include <signal.h>
@@ -27,6 +33,14 @@ static void end(int s) { _exit(0); }
 static void reap(int s) { while (waitpid(-1, 0, WNOHANG) > 0) {} }
 int main(void) { signal(SIGINT, end); signal(SIGTERM, end); signal(SIGCHLD, reap); for (;;) pause(); }
 """
+#: What is in every Debian here, and what else is in that of the MPI jobs: see examples/mpi/Dockerfile.
+PYTHON_PACKAGES = ("python3", "python3-pip", "python3-venv", "ca-certificates")
+OPEN_MPI_PACKAGES = ("openmpi-bin", "openssh-server", "python3-mpi4py", "python3-numpy")
+#: Between pods, whose names and keys are made for one job, ssh knows no hosts and takes keys that a volume links to.
+SSH_SETTINGS = {
+    "etc/ssh/ssh_config.d/pods.conf": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n",
+    "etc/ssh/sshd_config.d/pods.conf": "StrictModes no\n",
+}
 ENV = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"]
 
 
@@ -66,7 +80,19 @@ class Image:
 
 def base() -> Path:
     """The layer of Debian with Python, made once by debootstrap."""
-    return _made("debian-bookworm-python", "a Debian with Python (once, about a minute)", _debootstrap)
+    told = "a Debian with Python (once, about a minute)"
+    return _made("debian-bookworm-python", told, lambda folder: _debootstrap(folder, PYTHON_PACKAGES))
+
+
+def open_mpi() -> Path:
+    """The layer of Debian with Open MPI and mpi4py, which needs no other below it."""
+    told = "a Debian with Open MPI (once, about a minute)"
+    return _made("debian-bookworm-openmpi", told, _open_mpi)
+
+
+def kubectl() -> Path:
+    """A layer of kubectl alone."""
+    return _made(f"kubectl-{KUBERNETES}", "a layer of kubectl", _kubectl)
 
 
 def packages(name: str, *requirements: str) -> Path:
@@ -87,6 +113,12 @@ def stand_ins() -> Iterable[Image]:
     yield Image(PYTHON, (base(),))
     yield Image(TENSORFLOW, (base(), packages("tensorflow", "tensorflow-cpu==2.21.*", "numpy", "scikit-learn")))
     yield Image(PYTORCH, (base(), packages("torch", "torch==2.13.0", "numpy", "scikit-learn")))
+    yield Image(JAX, (base(), packages("jax", "jax==0.10.2", "numpy")))
+    yield Image(XGBOOST, (base(), packages("xgboost", "xgboost-cpu==3.2.0", "numpy")))
+    yield Image(PADDLE, (base(), packages("paddle", "paddlepaddle==3.3.1", "numpy")))
+    yield Image(OPEN_MPI, (open_mpi(),))
+    deliver = ("/bin/sh", "-c", "cp /usr/bin/kubectl $TARGET_DIR/kubectl")
+    yield Image(KUBECTL_DELIVERY, (base(), kubectl()), deliver)
 
 
 def _made(name: str, told: str, make: object) -> Path:
@@ -106,9 +138,9 @@ def _made(name: str, told: str, make: object) -> Path:
     return path
 
 
-def _debootstrap(folder: Path) -> None:
-    include = "python3,python3-pip,python3-venv,ca-certificates"
-    command = ["debootstrap", "--variant=minbase", f"--include={include}", "bookworm", folder, _mirror()]
+def _debootstrap(folder: Path, wanted: Iterable[str]) -> None:
+    include = f"--include={','.join(wanted)}"
+    command = ["debootstrap", "--variant=minbase", include, "bookworm", folder, _mirror()]
     run(command, _log("debian"), hint="are Debian's packages reachable? apt-get update tells")
     for junk in ("var/lib/apt/lists", "var/cache/apt/archives", "usr/share/doc", "usr/share/man", "usr/share/locale"):
         shutil.rmtree(folder / junk, ignore_errors=True)
@@ -118,6 +150,19 @@ def _debootstrap(folder: Path) -> None:
     authorities = Path("/etc/ssl/certs/ca-certificates.crt")
     if authorities.exists():
         shutil.copy(authorities, folder / "etc/ssl/certs/ca-certificates.crt")
+
+
+def _open_mpi(folder: Path) -> None:
+    _debootstrap(folder, ("ca-certificates", *OPEN_MPI_PACKAGES))
+    (folder / "run/sshd").mkdir(parents=True, exist_ok=True)
+    for place, settings in SSH_SETTINGS.items():
+        (folder / place).write_text(settings)
+
+
+def _kubectl(folder: Path) -> None:
+    programs = folder / "usr/bin"  # not `bin`, which is a link in the layer below
+    programs.mkdir(parents=True)
+    shutil.copy(binary("kube", "kubectl"), programs / "kubectl")
 
 
 def _mirror() -> str:
