@@ -1,0 +1,168 @@
+"""Every job that cannot be, with the row that says so and the words in which it is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from rig.jobs import KINDS
+
+from .row import differs, same
+from .specimens import (
+    JX,
+    MPI,
+    PD,
+    PT,
+    TF,
+    XGB,
+    counting,
+    elastic,
+    field,
+    named,
+    valid,
+    with_container,
+    without_containers,
+)
+
+#: The rows that v1 has for each kind alike: a name that is none, no containers, no image, the wrong container's name.
+ALIKE = {
+    TF: ("00test", "TO-034", "TO-035", "TO-036", "TO-037"),
+    PT: ("0-test", "TO-044", "TO-045", "TO-046", "TO-047"),
+    XGB: ("-test", "TO-058", "TO-059", "TO-060", "TO-061"),
+    PD: ("__test", "TO-066", "TO-067", "TO-068", "TO-069"),
+    JX: ("0-test", "TO-074", "TO-075", "TO-076", "TO-077"),
+}
+
+
+def refused(mark: pytest.MarkDecorator, wanted: dict, *words: str):
+    """A case: a row, the job, and what the refusal says."""
+    return pytest.param(wanted, words, marks=mark, id=mark.args[0].number)
+
+
+def _alike(kind: str) -> list:
+    name, of_name, of_containers, of_image, of_container = ALIKE[kind]
+    containers, container = f"{field(kind)}[*].template.spec.containers", KINDS[kind].container
+    lacking = f"{containers}: Required value: must have at least one container with name {container}"
+    both = "no containers are two Required values, of the list and of the container's name"
+    return [
+        refused(same(of_name, f"{kind} {name}: an invalid metadata.name"), named(kind, name), "metadata.name: Invalid"),
+        refused(
+            differs(of_containers, "D9", f"{kind}: {both}"),
+            without_containers(kind, "Worker"),
+            f"{containers}: Required value: must be specified",
+            lacking,
+        ),
+        refused(
+            differs(of_image, "D9", f"{kind}: an empty image is a Required value"),
+            with_container(kind, "Worker", image=""),
+            f"{containers}[*].image: Required value: must be required",
+        ),
+        refused(
+            differs(of_container, "D9", f"{kind}: no container named {container} is a Required value"),
+            with_container(kind, "Worker", name="other"),
+            lacking,
+        ),
+    ]
+
+
+def _manager(mark: pytest.MarkDecorator, kind: str):
+    wanted = valid(kind, policy={"managedBy": "other-job-controller"})
+    return refused(mark, wanted, 'spec.runPolicy.managedBy: Unsupported value: "other-job-controller"')
+
+
+def _mapless(mark: pytest.MarkDecorator, kind: str):
+    return refused(mark, valid(kind, **{KINDS[kind].field: None}), f"{field(kind)}: Required value")
+
+
+UNMANAGED = "managedBy other-job-controller is not supported"
+LIKE_ANY = [case for kind in ALIKE for case in _alike(kind)] + [
+    _manager(same("TO-039", f"{TF}: {UNMANAGED}"), TF),
+    _manager(same("TO-051", f"{PT}: {UNMANAGED}"), PT),
+    _manager(same("TO-064", f"{XGB}: {UNMANAGED}"), XGB),
+    _manager(same("TO-071", f"{PD}: {UNMANAGED}"), PD),
+    _manager(differs("TO-080", "D7", f"{JX}: {UNMANAGED}; v1 accepts it"), JX),
+    refused(
+        same("TO-070", f"{PD}: no map is a Required value"), valid(PD, paddleReplicaSpecs=None), f"{field(PD)}: Req"
+    ),
+    refused(same("TO-078", f"{JX}: no map is a Required value"), valid(JX, jaxReplicaSpecs=None), f"{field(JX)}: Req"),
+]
+MASTER = same("TO-048", "the Master of a PyTorchJob is one: neither two nor unsaid")
+MUST_BE_1 = "[Master].replicas: Forbidden: must be 1"
+OWN = [
+    refused(
+        same("TO-038", "a TFJob has a Chief or a Master, not both"),
+        counting(TF, Chief=1, Master=1, Worker=1),
+        "spec.tfReplicaSpecs: Forbidden: must not have more than 1 Chief or Master role",
+    ),
+    refused(
+        differs("TO-041", "D13", "a replica type Foo of a TFJob is refused; v1 makes its pods"),
+        counting(TF, Worker=1, Foo=1),
+        "spec.tfReplicaSpecs: Unsupported value",
+    ),
+    refused(MASTER, counting(PT, Master=2, Worker=1), f"{field(PT)}{MUST_BE_1}"),
+    refused(MASTER, counting(PT, Master=None, Worker=1), f"{field(PT)}{MUST_BE_1}"),
+    refused(
+        differs("TO-050", "D29", "processes per node stand in one place; no warning goes with it"),
+        valid(PT, nprocPerNode="1", elasticPolicy={"nProcPerNode": 1}),
+        "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
+    ),
+    refused(
+        same("TO-053", "an elastic PyTorchJob has workers"),
+        elastic({}, Master=1),
+        "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
+    ),
+    refused(
+        same("TO-054", "Workers of a PyTorchJob are at least 1"),
+        counting(PT, Master=1, Worker=0),
+        "spec.pytorchReplicaSpecs[Worker].replicas: Forbidden: must be at least 1",
+    ),
+    refused(
+        same("TO-055", "a replica type worker in lower case is not supported by a PyTorchJob"),
+        counting(PT, Master=1, worker=1),
+        "spec.pytorchReplicaSpecs: Unsupported value",
+    ),
+    refused(same("TO-062", "the Master of an XGBoostJob is one"), counting(XGB, Master=2), f"{field(XGB)}{MUST_BE_1}"),
+    refused(
+        same("TO-063", "an XGBoostJob has a Master"),
+        counting(XGB, Worker=1),
+        "spec.xgbReplicaSpecs[Master]: Required value: must be present",
+    ),
+    refused(
+        same("TO-079", "a replica type Master is not supported by a JAXJob"),
+        counting(JX, Master=1, Worker=1),
+        "spec.jaxReplicaSpecs: Unsupported value",
+    ),
+]
+STORED = "is refused; v1 stores the job and only sends events"
+MPI_JOBS = [
+    refused(
+        differs("TO-081", "D14", f"a launcher of no containers {STORED}"),
+        without_containers(MPI, "Launcher"),
+        "spec.mpiReplicaSpecs[*].template.spec.containers: Required value: must be specified",
+    ),
+    refused(
+        differs("TO-082", "D14", f"an empty image {STORED}"),
+        with_container(MPI, "Launcher", image=""),
+        "spec.mpiReplicaSpecs[*].template.spec.containers[*].image: Required value",
+    ),
+    refused(
+        differs("TO-083", "D14", f"a container without name {STORED}"),
+        with_container(MPI, "Worker", name=""),
+        "spec.mpiReplicaSpecs[*].template.spec.containers[*].name: Required value",
+    ),
+    refused(
+        differs("TO-084", "D14", f"a second launcher {STORED}"),
+        counting(MPI, Launcher=2, Worker=1),
+        "[Launcher].replicas",
+    ),
+    refused(
+        differs("TO-085", "D14", f"no launcher {STORED}"), counting(MPI, Worker=1), "spec.mpiReplicaSpecs[Launcher]"
+    ),
+    refused(
+        differs("TO-086", "D14", f"a replica type launcher in lower case {STORED}"),
+        counting(MPI, launcher=1, Worker=1),
+        "spec.mpiReplicaSpecs: Unsupported value",
+    ),
+]
+
+
+REFUSALS = [*LIKE_ANY, *OWN, *MPI_JOBS]

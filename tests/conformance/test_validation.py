@@ -1,0 +1,81 @@
+"""What is refused, in which words, and what is accepted (TO-033 to TO-086)."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+
+from bed.control_plane import ControlPlane
+from rig import Hand, Operator, Refused, Stage
+from rig.hand import eventually
+from rig.kubectl import kubectl
+
+from .refusals import REFUSALS
+from .row import differs, same
+from .specimens import JX, KUEUES, OURS, PD, PT, TF, XGB, counting, valid
+
+IMMUTABLE = r"spec\.runPolicy\.managedBy: Invalid value.*field is immutable"
+DEPRECATED = valid(PT, elasticPolicy={"nProcPerNode": 1})
+
+
+@pytest.mark.parametrize(("wanted", "words"), REFUSALS)
+def test_what_cannot_be_is_refused_and_says_why(hand: Hand, wanted: dict, words: tuple[str, ...]):
+    with pytest.raises(Refused) as said:
+        hand.create(copy.deepcopy(wanted))
+    assert said.value.code == 422
+    assert [part for part in words if part not in str(said.value)] == [], str(said.value)
+    assert hand.jobs(wanted["kind"]) == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(valid(TF), marks=same("TO-033", "a TFJob of two workers, managed by the operator, is accepted")),
+        pytest.param(counting(TF, Chief=2), marks=same("TO-040", "two Chiefs alone are accepted")),
+        pytest.param(valid(PT), marks=same("TO-043", "an elastic PyTorchJob over c10d is accepted without a warning")),
+        pytest.param(
+            DEPRECATED, marks=differs("TO-049", "D29", "elasticPolicy.nProcPerNode is accepted, and not warned of")
+        ),
+        pytest.param(counting(PT, Worker=2), marks=same("TO-056", "a PyTorchJob of workers only is accepted")),
+        pytest.param(valid(XGB), marks=same("TO-057", "an XGBoostJob of a Master and two Workers is accepted")),
+        pytest.param(valid(PD), marks=same("TO-065", "a PaddleJob of two Workers is accepted")),
+        pytest.param(valid(JX), marks=same("TO-073", "a JAXJob of two Workers is accepted")),
+    ],
+)
+def test_what_can_be_is_accepted_without_a_warning(server: ControlPlane, hand: Hand, wanted: dict):
+    result = kubectl(server, hand, "create", "-f", "-", text=yaml.safe_dump(wanted))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert hand.job(wanted["kind"], "test")["spec"] == wanted["spec"] | {
+        "runPolicy": wanted["spec"]["runPolicy"] | {"suspend": False}
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        pytest.param(TF, None, OURS, marks=same("TO-042", "managedBy cannot be set on an update")),
+        pytest.param(
+            PT, OURS, KUEUES, marks=differs("TO-052", "D7", "managedBy of a PyTorchJob does not change; in v1 it does")
+        ),
+    ],
+)
+def test_who_manages_a_job_never_changes(hand: Hand, kind: str, before: str | None, after: str):
+    created = valid(kind)
+    created["spec"]["runPolicy"] = {"managedBy": before} if before else {}
+    hand.create(created)
+    with pytest.raises(Refused, match=IMMUTABLE):
+        hand.patch_job(kind, "test", {"spec": {"runPolicy": {"managedBy": after}}})
+    assert hand.job(kind, "test")["spec"]["runPolicy"].get("managedBy") == before
+
+
+@differs("TO-072", "D30", "an elastic PaddleJob without Workers runs; v1's operator falls over it for ever")
+def test_an_elastic_paddlejob_without_workers_takes_nobody_down(hand: Hand, stage: Stage, operator: Operator):
+    wanted = counting(PD, Master=1)
+    wanted["spec"]["elasticPolicy"] = {}
+    hand.create(wanted)
+    eventually(lambda: hand.state(PD, "test") == "Running")
+    hand.create(counting(TF, Worker=1))
+    eventually(lambda: hand.state(TF, "test") == "Running")
+    assert operator.alive
