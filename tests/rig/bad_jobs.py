@@ -5,7 +5,12 @@ Where the API server's own words differ from ours they follow after a bar.
 
 from __future__ import annotations
 
-from .jobs import pytorchjob, tfjob
+from collections.abc import Iterator
+
+from .jobs import KINDS, job, pod_spec, pytorchjob, smallest, tfjob
+
+#: The kinds whose members are found by their names, in a container that is called after the framework.
+NAMED_KINDS = ("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
 def _edited(job: dict, *path: str, value: object) -> dict:
@@ -19,19 +24,20 @@ def _edited(job: dict, *path: str, value: object) -> dict:
     return job
 
 
-def _container(job: dict, role: str, **fields: object) -> dict:
-    field = next(key for key in job["spec"] if key.endswith("ReplicaSpecs"))
-    job["spec"][field][role]["template"]["spec"]["containers"][0].update(fields)
-    return job
+def _container(kind: str, **fields: object) -> dict:
+    """The smallest job of a kind, with another container; None takes a field away."""
+    found = smallest(kind, "a")
+    (container,) = pod_spec(found, KINDS[kind].least[0])["containers"]
+    container |= fields
+    for field in [field for field, value in container.items() if value is None]:
+        del container[field]
+    return found
 
 
-def _containers(job: dict, value: object) -> dict:
-    return _edited(job, "spec", "tfReplicaSpecs", "Worker", "template", "spec", "containers", value=value)
-
-
-def _without_image(job: dict) -> dict:
-    del job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
-    return job
+def _empty(kind: str) -> dict:
+    found = smallest(kind, "a")
+    pod_spec(found, KINDS[kind].least[0])["containers"] = []
+    return found
 
 
 def _nothing_in_it(job: dict) -> dict:
@@ -49,16 +55,44 @@ def _pytorch(**spec: object) -> dict:
     return job
 
 
+def _paddle(*, metrics: list | None = None, **rest: int) -> dict:
+    """An elastic PaddleJob; what is no role belongs to its policy."""
+    roles = {role: rest.pop(role) for role in ("Master", "Worker") if role in rest}
+    found = job("PaddleJob", "a", **roles)
+    found["spec"]["elasticPolicy"] = rest if metrics is None else rest | {"metrics": metrics}
+    return found
+
+
+def _of_every_kind() -> Iterator[tuple[str, dict, str]]:
+    for kind in NAMED_KINDS:
+        field, path = KINDS[kind].field, f"spec.{KINDS[kind].field}[*].template.spec.containers"
+        named = f"must have at least one container with name {KINDS[kind].container}"
+        yield f"name begins with a digit ({kind})", smallest(kind, "0-test"), "metadata.name: Invalid value"
+        yield f"name too long for its members ({kind})", smallest(kind, "x" * 56), "too long"
+        yield f"unknown manager ({kind})", smallest(kind, "a", policy={"managedBy": "other"}), "managedBy"
+        yield f"no replicas at all ({kind})", job(kind, "a"), field
+        yield f"replica specs missing ({kind})", _edited(smallest(kind, "a"), "spec", field, value=None), field
+        yield f"unknown role ({kind})", job(kind, "a", Foo=1), f"spec.{field}: Unsupported value"
+        yield f"negative replicas ({kind})", job(kind, "a", Master=1, Worker=-1), "replicas"
+        yield f"no containers ({kind})", _empty(kind), f"{path}: Required value: must be specified"
+        yield f"no image ({kind})", _container(kind, image=""), f"{path}[*].image: Required value: must be required"
+        yield f"image missing ({kind})", _container(kind, image=None), f"{path}[*].image: Required value"
+        yield f"no container of that name ({kind})", _container(kind, name="x"), f"{path}: Required value: {named}"
+    for kind in NAMED_KINDS[1:]:
+        yield f"lower-case role ({kind})", job(kind, "a", worker=1), "Unsupported value: supported replica types"
+    for kind in ("PyTorchJob", "XGBoostJob"):
+        one = f"spec.{KINDS[kind].field}[Master].replicas: Forbidden: must be 1"
+        yield f"two masters ({kind})", job(kind, "a", Master=2, Worker=1), one
+        yield f"a master without a number ({kind})", job(kind, "a", Master=None, Worker=1), one
+
+
 SETTING = {"key": "a", "value": "b"}
-NAMED = "must have at least one container with name"
 #: A title, the job, and the words.
 BAD: list[tuple[str, dict, str]] = [
-    ("name begins with a digit", tfjob("00test", Worker=1), "metadata.name: Invalid value"),
+    *_of_every_kind(),
     ("name ends with a dash", tfjob("test-", Worker=1), "metadata.name: Invalid value|metadata.name"),
     ("name with a dot", tfjob("a.b", Worker=1), "metadata.name: Invalid value"),
-    ("name too long for its members", tfjob("x" * 55, Worker=1), "too long"),
     ("name too long for many members", tfjob("x" * 53, Worker=101), "too long"),
-    ("unknown manager", _policy(managedBy="other"), "managedBy"),
     ("unknown clean pod policy", _policy(cleanPodPolicy="Foo"), "cleanPodPolicy"),
     ("negative deadline", _policy(activeDeadlineSeconds=-1), "activeDeadlineSeconds"),
     ("text for a truth", _policy(suspend="yes"), "suspend"),
@@ -79,33 +113,28 @@ BAD: list[tuple[str, dict, str]] = [
     ("processes per node too long", _pytorch(nprocPerNode="1" * 17), "nprocPerNode"),
     ("too many settings", _pytorch(elasticPolicy={"rdzvConf": [SETTING] * 65}), "rdzvConf"),
     ("a setting without value", _pytorch(elasticPolicy={"rdzvConf": [{"key": "a"}]}), "rdzvConf[0].value"),
-    ("no replicas at all", tfjob("a"), "tfReplicaSpecs"),
-    ("replica specs missing", _edited(tfjob("a", Worker=1), "spec", "tfReplicaSpecs", value=None), "tfReplicaSpecs"),
-    ("negative replicas", tfjob("a", Worker=-1), "replicas"),
     ("absurdly many replicas", tfjob("a", Worker=10**9), "replicas"),
     ("too many replicas in sum", tfjob("a", Worker=60_000, PS=60_000), "no more than 100000 replicas in sum"),
-    ("unknown role of a TFJob", tfjob("a", Foo=1), "Unsupported value"),
-    ("unknown role of a PyTorchJob", pytorchjob("a", Chief=1), "Unsupported value"),
-    ("lower-case role of a PyTorchJob", pytorchjob("a", worker=1), "Unsupported value"),
     ("a role twice in different cases", tfjob("a", Worker=1, worker=1), "Duplicate value"),
     ("chief and master", tfjob("a", Chief=1, Master=1), "must not have more than 1 Chief or Master role"),
     ("chief and master in lower case", tfjob("a", chief=1, master=1), "must not have more than 1 Chief or Master role"),
-    ("no containers", _containers(tfjob("a", Worker=1), []), "Required value: must be specified"),
-    ("no image", _container(tfjob("a", Worker=1), "Worker", image=""), "image: Required value"),
-    ("image missing", _without_image(tfjob("a", Worker=1)), "image: Required value"),
-    ("no container of that name (TF)", _container(tfjob("a", Worker=1), "Worker", name="x"), f"{NAMED} tensorflow"),
-    ("no container of that name (PT)", _container(_pytorch(), "Worker", name="x"), f"{NAMED} pytorch"),
-    ("two masters", pytorchjob("a", Master=2, Worker=1), "[Master].replicas: Forbidden: must be 1"),
     (
-        "a master without a number",
-        _edited(_pytorch(), "spec", "pytorchReplicaSpecs", "Master", "replicas", value=None),
-        "[Master].replicas: Forbidden: must be 1",
+        "no master of an XGBoostJob",
+        job("XGBoostJob", "a", Worker=1),
+        "spec.xgbReplicaSpecs[Master]: Required value: must be present",
     ),
+    ("a master of a JAXJob", job("JAXJob", "a", Master=1, Worker=1), "spec.jaxReplicaSpecs: Unsupported value"),
+    ("fewer than no restarts of a PaddleJob", _paddle(Worker=1, maxRestarts=-1), "elasticPolicy.maxRestarts"),
     ("no workers", pytorchjob("a", Master=1, Worker=0), "[Worker].replicas: Forbidden: must be at least 1"),
     (
         "elastic without workers",
         _edited(pytorchjob("a", Master=1), "spec", "elasticPolicy", value={"minReplicas": 1}),
         "must be configured if elastic policy is used",
+    ),
+    (
+        "more workers at least than at the most",
+        _pytorch(elasticPolicy={"minReplicas": 3, "maxReplicas": 2}),
+        "spec.elasticPolicy.minReplicas: Invalid value: must be no more than maxReplicas",
     ),
     (
         "processes per node twice",
@@ -124,6 +153,19 @@ GOOD: list[tuple[str, dict]] = [
     ("a master and workers", pytorchjob("ddp", Master=1, Worker=3)),
     ("workers only", pytorchjob("workers", Worker=2)),
     ("an elastic job", _pytorch(elasticPolicy={"minReplicas": 1, "maxReplicas": 3, "rdzvBackend": "c10d"})),
+    *((f"the smallest {kind}", smallest(kind, "a")) for kind in NAMED_KINDS),
+    *(
+        (f"the longest name for one worker ({kind})", job(kind, "x" * 54, Master=1, Worker=1))
+        for kind in NAMED_KINDS[1:4]
+    ),
+    ("a master and workers of an XGBoostJob", job("XGBoostJob", "xgb", Master=1, Worker=3)),
+    ("no workers of an XGBoostJob", job("XGBoostJob", "xgb", Master=1, Worker=0)),
+    ("several masters of a PaddleJob", job("PaddleJob", "pd", Master=2, Worker=None)),
+    ("an elastic PaddleJob", _paddle(Worker=2, minReplicas=1, maxReplicas=3, metrics=[{"type": "Resource"}])),
+    ("an elastic PaddleJob without workers", _paddle(Master=1)),
+    ("no workers of a JAXJob", job("JAXJob", "jx", Worker=0)),
+    ("a JAXJob of another's management", smallest("JAXJob", "a", policy={"managedBy": "kueue.x-k8s.io/multikueue"})),
+    ("an elastic job of one size", _pytorch(elasticPolicy={"minReplicas": 2, "maxReplicas": 2})),
     ("a run policy with nothing in it", _nothing_in_it(tfjob("a", Worker=1))),
     ("suspend with nothing after it", _policy(suspend=None)),
     ("a deadline at its bound", _policy(activeDeadlineSeconds=10**10)),

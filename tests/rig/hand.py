@@ -157,6 +157,15 @@ def eventually(question: Callable[[], object], within: float = 10, every: float 
     return answer
 
 
+def always(question: Callable[[], object], during: float = 1, every: float = 0.1) -> None:
+    """The answer is true, and stays so for a while; for what must not happen."""
+    end = time.monotonic() + during
+    while time.monotonic() < end:
+        answer = question()
+        assert answer, f"not any more: {answer!r}"
+        time.sleep(every)
+
+
 def _named(items: list[dict], name: str) -> dict:
     return next(item for item in items if item["name"] == name)
 
