@@ -1,0 +1,68 @@
+"""Data-parallel training with Paddle: `paddle.distributed.launch` lets the processes meet, gradients are averaged."""
+
+import hashlib
+
+import numpy as np
+import paddle
+from paddle import distributed, nn
+from paddle.io import DataLoader, DistributedBatchSampler, TensorDataset
+
+EPOCHS = 6
+
+
+def make_data(count, seed):
+    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    centres = np.random.default_rng(0).normal(size=(10, 16))
+    random = np.random.default_rng(seed)
+    labels = random.integers(10, size=count)
+    points = centres[labels] + 0.8 * random.normal(size=(count, 16))
+    return paddle.to_tensor(points, "float32"), paddle.to_tensor(labels, "int64")
+
+
+def mean_over_ranks(value):
+    """The mean of a number that every rank has its own of: the same on all of them."""
+    total = paddle.to_tensor([float(value)])
+    distributed.all_reduce(total)
+    return total.item() / distributed.get_world_size()
+
+
+def train_epoch(model, optimizer, batches):
+    """One pass over this rank's share of the data; the mean loss of the batches."""
+    losses = []
+    for points, labels in batches:
+        loss = nn.functional.cross_entropy(model(points), labels)
+        loss.backward()  # here the gradients of all ranks are averaged
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+
+def main():
+    """Train on a share of one data set, agree on the loss, and fail unless the model tells the centres apart."""
+    distributed.init_parallel_env()
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    paddle.seed(rank)  # each begins elsewhere; DataParallel gives all of them the weights of rank 0
+    network = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10))
+    model = paddle.DataParallel(network)
+    optimizer = paddle.optimizer.Adam(learning_rate=0.003, parameters=model.parameters())
+
+    data = TensorDataset(make_data(6000, seed=1))
+    sampler = DistributedBatchSampler(data, batch_size=50, shuffle=True)  # splits the data among the ranks
+    batches = DataLoader(data, batch_sampler=sampler)
+    print(f"rank {rank} of {world}: {len(sampler)} batches an epoch are mine", flush=True)
+    for epoch in range(1, EPOCHS + 1):
+        sampler.set_epoch(epoch)  # another split
+        loss = mean_over_ranks(train_epoch(model, optimizer, batches))
+        print(f"epoch {epoch}: loss {loss:.6f}", flush=True)
+
+    # Every rank judges its own copy of the model, without asking the others.
+    points, labels = make_data(1000, seed=2)
+    accuracy = (network(points).argmax(axis=1) == labels).astype("float32").mean().item()
+    weights = b"".join(weight.numpy().tobytes() for weight in network.parameters())
+    print(f"rank {rank} is done: weights {hashlib.sha256(weights).hexdigest()[:12]}, accuracy {accuracy:.3f}")
+    assert accuracy > 0.9, "the model did not learn"
+
+
+if __name__ == "__main__":
+    main()
