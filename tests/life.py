@@ -27,6 +27,14 @@ MOVES = {
     "Succeeded": {"Succeeded"},
     "Failed": {"Failed"},
 }
+#: The roles that a random job of a kind may have, and those that it must.
+ROLES = {
+    "TFJob": (("Chief", "PS", "Worker"), ()),
+    "PyTorchJob": (("Master", "Worker"), ()),
+    "XGBoostJob": (("Worker",), ("Master",)),
+    "PaddleJob": (("Master", "Worker"), ()),
+    "JAXJob": ((), ("Worker",)),
+}
 #: States that exclude each other.
 EXCLUSIVE = {"Running", "Restarting", "Suspended", "Succeeded", "Failed"}
 
@@ -37,7 +45,7 @@ class Life:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.world = World()
-        self.kind = random.choice(["TFJob", "PyTorchJob"])
+        self.kind = random.choice(list(ROLES))
         self.key = Key("ml", self.kind, NAME)
         self.countable = 0
         self.last_state = ""
@@ -83,8 +91,9 @@ class Life:
         policy = {"cleanPodPolicy": choose(["None", "Running", "All"])}
         if choose([True, False]):
             policy["backoffLimit"] = choose([0, 1, 3])
-        roles = {"TFJob": ["Chief", "PS", "Worker"], "PyTorchJob": ["Master", "Worker"]}[self.kind]
-        wanted = {role: 1 if role in ("Chief", "Master") else choose([1, 2, 3]) for role in roles if choose([1, 1, 0])}
+        perhaps, surely = ROLES[self.kind]
+        roles = [*surely, *(role for role in perhaps if choose([1, 1, 0]))]
+        wanted = {role: 1 if role in ("Chief", "Master") else choose([1, 2, 3]) for role in roles}
         if not set(wanted) & {"Chief", "Master", "Worker"}:
             wanted["Worker"] = 2  # somebody has to decide
         field = KINDS[self.kind].field

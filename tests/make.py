@@ -22,12 +22,11 @@ from trainshed.api.pod import Container, Phase, Pod, Service
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Kind, Status
-from trainshed.frameworks.pytorch import PYTORCH
-from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.frameworks import FRAMEWORKS as ALL
 from trainshed.plan import plan
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
-FRAMEWORKS = {"TFJob": TENSORFLOW, "PyTorchJob": PYTORCH}
+FRAMEWORKS = {framework.kind: framework for framework in ALL}
 ROLES = {"chief": "Chief", "master": "Master", "ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
 
 

@@ -7,6 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from trainshed import manifests
+from trainshed.frameworks import FRAMEWORKS
 
 
 def rules():
@@ -39,19 +40,22 @@ def test_there_are_no_rights_on(never):
 
 def test_the_rights_are_these_and_no_others():
     granted = sorted(f"{resource}: {' '.join(rule['verbs'])}" for rule in rules() for resource in rule["resources"])
-    assert granted == [
-        "configmaps: create get",
-        "events: create patch",
-        "leases: create get update",
-        "pods: create delete get list watch",
-        "pytorchjobs/finalizers: update",
-        "pytorchjobs/status: patch",
-        "pytorchjobs: get list watch delete",
-        "services: create delete get list watch",
-        "tfjobs/finalizers: update",
-        "tfjobs/status: patch",
-        "tfjobs: get list watch delete",
-    ]
+    kinds = [framework.plural for framework in FRAMEWORKS]
+    assert granted == sorted(
+        [
+            *(f"{kind}: get list watch delete" for kind in kinds),
+            *(f"{kind}/status: patch" for kind in kinds),
+            *(f"{kind}/finalizers: update" for kind in kinds),
+            "configmaps: create get list watch patch",
+            "events: create patch",
+            "horizontalpodautoscalers: create get list watch patch delete",
+            "leases: create get update",
+            "podgroups: create get list watch patch delete",
+            "podgroups: create get list watch patch delete",
+            "pods: create delete get list watch",
+            "services: create delete get list watch",
+        ]
+    )
 
 
 def test_the_deployment_runs_under_the_restricted_standard():

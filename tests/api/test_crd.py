@@ -30,9 +30,15 @@ def test_names_are_v1s():
     }
 
 
-def test_only_kinds_with_selectors_scale():
-    assert set(version(PYTORCH)["subresources"]) == {"status", "scale"}
-    assert set(version(TENSORFLOW)["subresources"]) == {"status"}
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.kind)
+def test_pytorch_paddle_and_jax_scale_by_their_workers(framework):
+    scale = {
+        "specReplicasPath": f".spec.{framework.field}.Worker.replicas",
+        "statusReplicasPath": ".status.replicaStatuses.Worker.active",
+        "labelSelectorPath": ".status.replicaStatuses.Worker.selector",
+    }
+    scales = framework.kind in ("PyTorchJob", "PaddleJob", "JAXJob")
+    assert version(framework)["subresources"] == {"status": {}} | ({"scale": scale} if scales else {})
 
 
 def test_columns_are_v1s_and_ours_are_wide():

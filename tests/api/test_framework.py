@@ -1,9 +1,55 @@
-"""What a framework says of itself."""
+"""What each framework says of itself: v1's names and defaults, row by row."""
 
 from __future__ import annotations
 
+import pytest
+
+from make import a_job
+from trainshed.api.framework import Variable, literals
 from trainshed.frameworks import FRAMEWORKS
 
+#: kind: label in metrics, field, roles, container, port name and number, restart policy, scale and selectors, farewell.
+V1 = {
+    "TFJob": (
+        *("tensorflow", "tfReplicaSpecs", "Chief Master PS Worker Evaluator"),
+        *("tensorflow", "tfjob-port", 2222, "Never", False, "SuccessfulDeleteJob"),
+    ),
+    "PyTorchJob": (
+        *("pytorch", "pytorchReplicaSpecs", "Master Worker"),
+        *("pytorch", "pytorchjob-port", 23456, "OnFailure", True, "SuccessfulDeletePod"),
+    ),
+    "XGBoostJob": (
+        *("xgboost", "xgbReplicaSpecs", "Master Worker"),
+        *("xgboost", "xgboostjob-port", 9999, "Never", False, "SuccessfulDeleteJob"),
+    ),
+    "PaddleJob": (
+        *("paddle", "paddleReplicaSpecs", "Master Worker"),
+        *("paddle", "master", 36543, "OnFailure", True, "SuccessfulDeletePod"),
+    ),
+    "JAXJob": (
+        *("jax", "jaxReplicaSpecs", "Worker"),
+        *("jax", "jaxjob-port", 6666, "Never", True, "SuccessfulDeletePod"),
+    ),
+}
+KNOWN = {framework.kind: framework for framework in FRAMEWORKS}
 
-def test_each_kind_has_v1s_operator_name():
-    assert [framework.operator_name for framework in FRAMEWORKS] == ["tfjob-controller", "pytorchjob-controller"]
+
+@pytest.mark.parametrize("kind", V1)
+def test_names_and_defaults_of_a_kind_are_v1s(kind):
+    found = KNOWN[kind]
+    assert V1[kind] == (
+        *(found.label, found.field, " ".join(found.roles)),
+        *(found.container, found.port_name, found.port, found.restart_policy, found.selectors, found.farewell),
+    )
+    assert (found.plural, found.operator_name) == (f"{kind.lower()}s", f"{kind.lower()}-controller")
+
+
+def test_literals_stand_in_the_order_in_which_they_are_given():
+    assert literals(B="1", A="2") == (Variable("B", "1"), Variable("A", "2"))
+    assert literals(yields=True, A="2") == (Variable("A", "2", yields=True),)
+
+
+def test_unless_a_framework_says_otherwise_nobody_waits_and_everybody_counts():
+    job, framework = a_job("JAXJob", worker=1), KNOWN["JAXJob"]
+    assert framework.expendable(job) == ()
+    assert framework.gate(job, job.members[0]) == ""

@@ -20,6 +20,10 @@ def test_a_role_that_the_job_lacks_is_none():
     assert a_job(worker=1).of("Worker").count == 1
 
 
+def test_a_role_that_the_job_lacks_is_found_at_the_usual_port():
+    assert (a_job(worker=1).port("Worker", 80), a_job(worker=1).port("PS", 80)) == (2222, 80)
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"), [("Always", True), ("OnFailure", True), ("Never", False), ("ExitCode", False)]
 )

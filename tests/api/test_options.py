@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rig.jobs import pytorchjob
+from rig.jobs import job, pytorchjob
 from trainshed.api import read
+from trainshed.api.job import Options
 from trainshed.api.site import Site
+from trainshed.frameworks.jax import JAX
+from trainshed.frameworks.paddle import PADDLE
 from trainshed.frameworks.pytorch import PYTORCH
 
 
@@ -39,3 +42,16 @@ def test_processes_per_node_are_automatic_unless_either_field_says_otherwise():
     assert options.elastic.rdzv_conf == (("a", "b"),)
     document["spec"] = document["spec"] | {"nprocPerNode": "4", "elasticPolicy": {}}
     assert pytorch(document).options.nproc_per_node == "4"
+
+
+@pytest.mark.parametrize("policy", [{}, {"minReplicas": 1, "maxReplicas": 3, "maxRestarts": 2, "metrics": []}])
+@pytest.mark.parametrize("roles", [{"Master": 1}, {"Worker": 2}, {"Master": 1, "Worker": 2}])
+def test_paddles_elasticity_is_accepted_and_changes_nothing(policy, roles):
+    document = job("PaddleJob", "a", **roles)
+    document["spec"]["elasticPolicy"] = policy
+    found = read.job(document, PADDLE, Site())
+    assert (found.problems, found.options) == ((), Options())
+
+
+def test_a_kind_without_options_has_none():
+    assert read.job(job("JAXJob", "a", Worker=2), JAX, Site()).options == Options()

@@ -9,7 +9,7 @@ from .spec import PyTorchJobSpec
 
 def kind_rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of this kind, which may have none of its own."""
-    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch}.get(framework.kind)
+    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch, "XGBoostJob": _xgboost}.get(framework.kind)
     return own(framework) if own else ()
 
 
@@ -50,6 +50,17 @@ def _pytorch(framework: Framework) -> tuple[Rule, ...]:
             "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
             lambda claim: not _nproc_twice(claim),
         ),
+    )
+
+
+def _xgboost(framework: Framework) -> tuple[Rule, ...]:
+    return (
+        Rule(
+            f"'Master' in self.spec.{framework.field}",
+            f"spec.{framework.field}[Master]: Required value: must be present",
+            lambda claim: "Master" in claim.roles,
+        ),
+        _one_master(framework),
     )
 
 

@@ -10,7 +10,9 @@ def options(spec: JobSpec, groups: tuple[Replicas, ...]) -> Options:
     """The options of a job whose roles are these."""
     if isinstance(spec, TFJobSpec):
         return Options(success_policy=spec.success_policy or "", dynamic_workers=bool(spec.enable_dynamic_worker))
-    return _pytorch(spec, groups)
+    if isinstance(spec, PyTorchJobSpec):
+        return _pytorch(spec, groups)
+    return Options()
 
 
 def _pytorch(spec: PyTorchJobSpec, groups: tuple[Replicas, ...]) -> Options:

@@ -74,11 +74,18 @@ class RendezvousConf(Model):
     value: str
 
 
-class ElasticPolicy(Model):
-    """Between how many replicas a PyTorchJob may train, and where they meet."""
+class Elasticity(Model):
+    """Between how many replicas a job may train, and what a HorizontalPodAutoscaler goes by."""
 
     min_replicas: Count | None = None
     max_replicas: Count | None = None
+    max_restarts: Count | None = None
+    metrics: Annotated[list[dict[str, Any]], Field(max_length=64)] | None = None
+
+
+class ElasticPolicy(Elasticity):
+    """The elasticity of a PyTorchJob, and where its nodes meet."""
+
     rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = None
     rdzv_port: PortNumber | None = None
     rdzv_host: str | None = None
@@ -86,8 +93,6 @@ class ElasticPolicy(Model):
     rdzv_conf: Annotated[list[RendezvousConf], Field(max_length=64)] | None = None
     standalone: bool | None = None
     n_proc_per_node: Count | None = None
-    max_restarts: Count | None = None
-    metrics: Annotated[list[dict[str, Any]], Field(max_length=64)] | None = None
 
 
 class PyTorchJobSpec(Model):
@@ -99,6 +104,34 @@ class PyTorchJobSpec(Model):
     pytorch_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-JobSpec = TFJobSpec | PyTorchJobSpec
+class XGBoostJobSpec(Model):
+    """The spec of an XGBoostJob."""
+
+    run_policy: Policy = RunPolicy()
+    xgb_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+class PaddleJobSpec(Model):
+    """The spec of a PaddleJob. v1 does nothing about its elastic policy, and neither do we."""
+
+    run_policy: Policy = RunPolicy()
+    elastic_policy: Elasticity | None = None
+    paddle_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+class JAXJobSpec(Model):
+    """The spec of a JAXJob."""
+
+    run_policy: Policy = RunPolicy()
+    jax_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+JobSpec = TFJobSpec | PyTorchJobSpec | XGBoostJobSpec | PaddleJobSpec | JAXJobSpec
 #: The model of each kind's spec.
-SPECS: dict[str, type[JobSpec]] = {"TFJob": TFJobSpec, "PyTorchJob": PyTorchJobSpec}
+SPECS: dict[str, type[JobSpec]] = {
+    "TFJob": TFJobSpec,
+    "PyTorchJob": PyTorchJobSpec,
+    "XGBoostJob": XGBoostJobSpec,
+    "PaddleJob": PaddleJobSpec,
+    "JAXJob": JAXJobSpec,
+}

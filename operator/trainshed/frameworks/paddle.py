@@ -1,0 +1,62 @@
+"""Paddle: everybody meets at one node's address, which that node must be told as an IP."""
+
+from __future__ import annotations
+
+from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable, literals
+from trainshed.api.job import Job, Member, RestartPolicy, Scope
+from trainshed.api.site import Site
+
+
+def goal(job: Job) -> Goal:
+    """The master decides; without one all workers do, elastic or not."""
+    if job.of("Master"):
+        return Goal("Master", Enough.ALL, qualified=False)
+    return Goal("Worker", Enough.ALL, qualified=True)
+
+
+def environment(job: Job, _site: Site) -> Environment:
+    """What Paddle's launcher reads, in v1's order: with a master that of a parameter server, without that of peers."""
+    host = Member("Master" if job.of("Master") else "Worker", 0)
+    port = job.port(host.role, PADDLE.port)
+    common = literals(PYTHONUNBUFFERED="1", PADDLE_JOB_ID=job.name, PADDLE_NNODES=str(job.size))
+    # The launcher serves where the address is one of its own, and compares text: a name would never be.
+    here = (
+        Variable("POD_IP_DUMMY", source={"fieldRef": {"fieldPath": "status.podIP"}}),
+        *literals(PADDLE_MASTER=f"$(POD_IP_DUMMY):{port}"),
+    )
+    there = literals(PADDLE_MASTER=f"{job.name}-{host}:{port}")
+
+    def variables(member: Member) -> tuple[Variable, ...]:
+        part = duty(member) if job.of("Master") else rank(member)
+        return (*common, *(here if member == host else there), *part)
+
+    return variables
+
+
+def duty(member: Member) -> tuple[Variable, ...]:
+    """What a pod of a parameter-server job runs: one server, or one trainer."""
+    return literals(PADDLE_SERVER_NUM="1") if member.role == "Master" else literals(PADDLE_TRAINER_NUM="1")
+
+
+def rank(member: Member) -> tuple[Variable, ...]:
+    """Which peer this is; the launcher by itself would count them by name, worker-10 before worker-2."""
+    return literals(yields=True, PADDLE_RANK=str(member.index))
+
+
+PADDLE = Framework(
+    kind="PaddleJob",
+    plural="paddlejobs",
+    label="paddle",
+    field="paddleReplicaSpecs",
+    roles=("Master", "Worker"),
+    container="paddle",
+    port_name="master",
+    port=36543,
+    restart_policy=RestartPolicy.ON_FAILURE,
+    goal=goal,
+    leads=lambda _job, member: member.role == "Master",
+    scope=lambda _job: Scope.JOB,
+    environment=environment,
+    selectors=True,
+    farewell="SuccessfulDeletePod",
+)

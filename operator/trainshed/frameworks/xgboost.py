@@ -1,0 +1,40 @@
+"""XGBoost: the master runs the tracker, and workers that find none listening give up within seconds."""
+
+from __future__ import annotations
+
+from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable, literals
+from trainshed.api.job import Job, Member, RestartPolicy, Scope
+from trainshed.api.site import Site
+
+
+def environment(job: Job, _site: Site) -> Environment:
+    """v1's names; then the tracker's. XGBoost itself reads neither: the user's code passes them on."""
+    host, port, size = f"{job.name}-master-0", str(job.port("Master", XGBOOST.port)), str(job.size)
+    workers = ",".join(f"{job.name}-worker-{index}" for index in range(job.size - 1))
+    peers = literals(WORKER_PORT=str(job.port("Worker", XGBOOST.port)), WORKER_ADDRS=workers) if workers else ()
+
+    def variables(member: Member) -> tuple[Variable, ...]:
+        rank = str(member.index + (0 if member.role == "Master" else 1))
+        told = literals(MASTER_PORT=port, MASTER_ADDR=host, WORLD_SIZE=size, RANK=rank, PYTHONUNBUFFERED="1")
+        tracker = {"DMLC_TRACKER_URI": host, "DMLC_TRACKER_PORT": port, "DMLC_TASK_ID": rank, "DMLC_NUM_WORKER": size}
+        return (*told, *peers, *literals(yields=True, **tracker))
+
+    return variables
+
+
+XGBOOST = Framework(
+    kind="XGBoostJob",
+    plural="xgboostjobs",
+    label="xgboost",
+    field="xgbReplicaSpecs",
+    roles=("Master", "Worker"),
+    container="xgboost",
+    port_name="xgboostjob-port",
+    port=9999,
+    restart_policy=RestartPolicy.NEVER,
+    goal=lambda _job: Goal("Master", Enough.ALL, qualified=False),
+    leads=lambda _job, member: member.role == "Master",
+    scope=lambda _job: Scope.JOB,
+    environment=environment,
+    gate=lambda _job, member: "" if member.role == "Master" else "Master",
+)
