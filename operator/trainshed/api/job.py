@@ -90,7 +90,10 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Elastic:
-    """PyTorchJob's `elasticPolicy`, its bounds filled in; `rdzv_conf` holds pairs in the order they were written."""
+    """PyTorchJob's `elasticPolicy`, its bounds filled in.
+
+    `rdzv_conf` holds pairs in the order they were written, `metrics` what an autoscaler goes by, just as it came.
+    """
 
     minimum: int
     maximum: int
@@ -102,6 +105,7 @@ class Elastic:
     standalone: bool = False
     nproc_per_node: int | None = None
     max_restarts: int | None = None
+    metrics: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

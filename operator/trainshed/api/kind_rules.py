@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .claim import Claim, Rule, count
 from .framework import Framework
-from .spec import PyTorchJobSpec
+from .spec import ElasticPolicy, PyTorchJobSpec
 
 
 def kind_rules(framework: Framework) -> tuple[Rule, ...]:
@@ -43,7 +43,13 @@ def _pytorch(framework: Framework) -> tuple[Rule, ...]:
         Rule(
             f"!{elastic} || 'Worker' in {field}",
             "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
-            lambda claim: not _elastic(claim) or "Worker" in claim.roles,
+            lambda claim: _elastic(claim) is None or "Worker" in claim.roles,
+        ),
+        Rule(
+            f"!({elastic} && has(self.spec.elasticPolicy.minReplicas) && has(self.spec.elasticPolicy.maxReplicas))"
+            " || self.spec.elasticPolicy.minReplicas <= self.spec.elasticPolicy.maxReplicas",
+            "spec.elasticPolicy.minReplicas: Invalid value: must be no more than maxReplicas",
+            lambda claim: _in_order(_elastic(claim)),
         ),
         Rule(
             f"!({nproc} && {elastic} && has(self.spec.elasticPolicy.nProcPerNode))",
@@ -73,12 +79,17 @@ def _one_master(framework: Framework) -> Rule:
     )
 
 
-def _elastic(claim: Claim) -> bool:
-    return isinstance(claim.spec, PyTorchJobSpec) and claim.spec.elastic_policy is not None
+def _elastic(claim: Claim) -> ElasticPolicy | None:
+    return claim.spec.elastic_policy if isinstance(claim.spec, PyTorchJobSpec) else None
+
+
+def _in_order(policy: ElasticPolicy | None) -> bool:
+    least, most = (policy.min_replicas, policy.max_replicas) if policy else (None, None)
+    return least is None or most is None or least <= most
 
 
 def _nproc_twice(claim: Claim) -> bool:
-    spec = claim.spec
-    if not isinstance(spec, PyTorchJobSpec) or spec.elastic_policy is None:
+    policy = _elastic(claim)
+    if not isinstance(claim.spec, PyTorchJobSpec) or policy is None:
         return False
-    return spec.nproc_per_node is not None and spec.elastic_policy.n_proc_per_node is not None
+    return claim.spec.nproc_per_node is not None and policy.n_proc_per_node is not None

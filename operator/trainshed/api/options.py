@@ -37,4 +37,5 @@ def _elastic(policy: ElasticPolicy, groups: tuple[Replicas, ...]) -> Elastic:
         standalone=bool(policy.standalone),
         nproc_per_node=policy.n_proc_per_node,
         max_restarts=policy.max_restarts,
+        metrics=tuple(policy.metrics or ()),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainshed.api.dependent import AUTOSCALERS
+from trainshed.api.dependent import AUTOSCALERS, Wish
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
 from trainshed.api.init_template import containers
 from trainshed.api.job import Document, Elastic, Job, Member, RestartPolicy, Scope
@@ -94,6 +94,21 @@ def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
 
 
+def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
+    """v1's autoscaler, for an elastic job that says what it should go by."""
+    elastic = job.options.elastic
+    if elastic is None or not elastic.metrics:
+        return ()
+    spec = {
+        "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": job.kind, "name": job.name},
+        "minReplicas": elastic.minimum,
+        "maxReplicas": elastic.maximum,
+        "metrics": list(elastic.metrics),
+        "behavior": None,  # a job has no field for it, and one that was written by hand goes: v1's rule
+    }
+    return (Wish(AUTOSCALERS, job.name, {"spec": spec}),)
+
+
 def waits(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
     """v1's init container on workers, where the administrator asks for it."""
     if not (site.init_image and job.of("Master") and member.role == "Worker"):
@@ -131,6 +146,7 @@ PYTORCH = Framework(
     scope=scope,
     environment=environment,
     owns=(AUTOSCALERS,),
+    dependents=dependents,
     waits=waits,
     selectors=True,
     farewell="SuccessfulDeletePod",
