@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from .register import open_rows, summary
+from .register import open_rows, ranges, summary
 from .row import Row, Verdict, marked
 
 
@@ -53,5 +53,5 @@ def table(decisions: Mapping[str, Row], outcomes: Outcomes) -> Iterator[str]:
         because = f" [{row.because}]" if row.because else ""
         yield f"{number}  {row.verdict:<14}  {outcome:<7}  {row.title}{because}"
     if missing := open_rows(decisions):
-        yield f"open: {', '.join(missing)}"
+        yield f"open: {ranges(missing)}"
     yield f"{summary(decisions)}; {', '.join(f'{n} {outcome}' for outcome, n in counts.items() if outcome != '-')}"

@@ -52,6 +52,18 @@ def open_rows(decisions: Mapping[str, Row]) -> tuple[str, ...]:
     return tuple(number for number in NUMBERS if number not in decisions)
 
 
+def ranges(numbers: tuple[str, ...]) -> str:
+    """Numbers for a reader: those that follow each other from the first to the last."""
+    runs: list[list[str]] = []
+    for number in numbers:
+        follows = runs and NUMBERS.index(number) == NUMBERS.index(runs[-1][-1]) + 1
+        if follows:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
 def known_differences() -> frozenset[str]:
     """The numbers that docs/differences.md explains."""
     return frozenset(re.findall(r"^\| (D\d+) \|", DIFFERENCES.read_text(), re.MULTILINE))

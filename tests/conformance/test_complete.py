@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .outcome import Outcomes, table
-from .register import claims, decided, known_differences, open_rows, problems
+from .register import claims, decided, known_differences, open_rows, problems, ranges
 from .row import Row, Verdict, differs, marked, same
 
 #: So many rows are not decided yet.
@@ -68,3 +68,8 @@ def test_a_row_has_passed_when_all_its_tests_have():
     Report.failed = True
     outcomes.pytest_runtest_logreport(Report())
     assert outcomes.of("TO-001") == "FAILED"
+
+
+def test_open_rows_are_told_in_few_words():
+    assert ranges(("TO-001", "TO-002", "TO-003", "TO-007")) == "TO-001 to TO-003, TO-007"
+    assert len(open_rows({"TO-001": SAME})) == 265
