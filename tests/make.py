@@ -27,7 +27,14 @@ from trainshed.plan import plan
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FRAMEWORKS = {framework.kind: framework for framework in ALL}
-ROLES = {"chief": "Chief", "master": "Master", "ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
+ROLES = {
+    "chief": "Chief",
+    "master": "Master",
+    "ps": "PS",
+    "worker": "Worker",
+    "evaluator": "Evaluator",
+    "launcher": "Launcher",
+}
 
 
 def at(seconds: float) -> datetime:
@@ -70,10 +77,11 @@ def elastic(low=1, high=3, **fields) -> Options:
 
 def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0, uid="", **fields) -> Pod:
     """The pod of a seat such as `worker-1`; `code` is the exit code of its one container, `ended` when that was."""
-    role, _, index = seat.rpartition("-")
+    role, _, index = seat.rpartition("-") if "-" in seat else (seat, "", "-1")
     container = Container(
         fields.pop("container", "tensorflow"),
         exit_code=code,
+        started=at(fields.pop("started", 0.0)),
         finished=at(ended) if code is not None else None,
         message=fields.pop("words", ""),
         restarts=fields.pop("restarted", 0),
@@ -101,7 +109,7 @@ def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0
 
 def a_service(seat, job="mnist") -> Service:
     """The Service of a seat."""
-    role, _, index = seat.rpartition("-")
+    role, _, index = seat.rpartition("-") if "-" in seat else (seat, "", "-1")
     return Service(f"{job}-{seat}", f"{seat}-svc", "1", "job-uid", "ml", job, role, int(index))
 
 

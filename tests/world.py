@@ -197,7 +197,7 @@ class World:
             "namespace": "ml",
             "job": labels[f"{LABEL}job-name"],
             "role": labels[f"{LABEL}replica-type"],
-            "index": int(labels[f"{LABEL}replica-index"]),
+            "index": int(labels.get(f"{LABEL}replica-index", -1)),
         }
 
     def _put_dependent(self, found: Dependent) -> None:

@@ -101,7 +101,8 @@ def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
 
 def test_the_longest_config_is_measured_with_its_name_and_end():
     job = a_job(worker=2000)
-    longest = len(config(job, "Worker", 1999).replace(f"$({CLUSTER})", TENSORFLOW.shared(job, Site()).data[CLUSTER]))
+    (shared,) = TENSORFLOW.dependents(job, Site(), ())
+    longest = len(config(job, "Worker", 1999).replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
     assert (longest + len("TF_CONFIG=") + 1 > KERNEL_LIMIT) == bool(TENSORFLOW.refuses(job, Site()))
 
 

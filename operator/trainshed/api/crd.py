@@ -89,18 +89,24 @@ def definition(framework: Framework) -> dict[str, Any]:
 
 
 def _version(framework: Framework) -> dict[str, Any]:
-    columns = [
+    printed = [
         {"name": name, "type": kind, "jsonPath": path} | ({"priority": priority} if priority else {})
-        for name, kind, path, priority in COLUMNS
+        for name, kind, path, priority in columns(framework)
     ]
     return {
         "name": "v1",
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": columns,
+        "additionalPrinterColumns": printed,
         "subresources": {"status": {}} | _scale(framework),
         "schema": {"openAPIV3Schema": _schema(framework)},
     }
+
+
+def columns(framework: Framework) -> tuple[tuple[str, str, str, int], ...]:
+    """What `kubectl get` prints: name, type, path, and 1 for what it prints only if asked for more."""
+    state, age, *wide = COLUMNS
+    return (age, state, *wide) if framework.age_first else COLUMNS
 
 
 def _scale(framework: Framework) -> dict[str, Any]:

@@ -63,12 +63,13 @@ class Framework:
     """One kind of training job; the functions are pure.
 
     `roles` stand in the order in which they are made; `any_case` says that users may write them in any case.
-    `everywhere` gives the environment to every container rather than the framework's own. `services` says that members
+    `everywhere` gives the environment to every container rather than the framework's own, which is known `by_name` or
+    else is the first. `age_first` is about the columns of `kubectl get`. `services` says that members
     find each other by name, `port` 0 that nobody listens. Of roles that are `none_by_default` there are none unless the
     user says how many. `owns` are the kinds of its `dependents`, which are told the names of the running pods. `gate`
     is the role whose members have to be ready before this one is made. `selectors` puts selectors into the status.
-    `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when
-    replicas fail it.
+    `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when replicas fail
+    it.
     """
 
     kind: str
@@ -89,6 +90,8 @@ class Framework:
     expendable: Callable[[Job], tuple[str, ...]] = lambda _job: ()
     any_case: bool = False
     everywhere: bool = True
+    by_name: bool = True
+    age_first: bool = False
     services: bool = True
     none_by_default: tuple[str, ...] = ()
     owns: tuple[Resource, ...] = ()

@@ -77,6 +77,17 @@ class Replicas:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What `runPolicy.schedulingPolicy` tells a gang scheduler; None or "" leaves it open, `timeout` is in seconds."""
+
+    min_available: int | None = None
+    queue: str = ""
+    min_resources: Document | None = None
+    priority_class: str = ""
+    timeout: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunPolicy:
     """`spec.runPolicy`; durations are seconds, and None means that there is no such limit."""
 
@@ -86,6 +97,7 @@ class RunPolicy:
     backoff_limit: int | None = None
     suspend: bool = False
     managed_elsewhere: bool = False
+    scheduling: Scheduling = Scheduling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +128,16 @@ class Options:
     dynamic_workers: bool = False
     nproc_per_node: str | None = None
     elastic: Elastic | None = None
+    slots: int = 1
+    main_container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One job; `version` moves with every change of the object, `generation` with changes of its spec only.
 
-    `problems` are sentences about what the spec asks for and cannot have; a sound job has none.
+    `problems` are sentences about what the spec asks for and cannot have; a sound job has none. `annotations` are the
+    user's own, as pairs.
     """
 
     kind: str
@@ -138,6 +153,7 @@ class Job:
     scope: Scope | None = None
     fail_on_disruption: bool = False
     problems: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
 
     def of(self, role: str) -> Replicas | None:
         """The replicas of `role`, or None if the job has no such role."""

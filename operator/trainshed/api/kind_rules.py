@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .claim import Claim, Rule, count
+from .claim import Claim, Rule, containers, count
 from .framework import Framework
 from .spec import ElasticPolicy, PyTorchJobSpec
 
 
 def kind_rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of this kind, which may have none of its own."""
-    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch, "XGBoostJob": _xgboost}.get(framework.kind)
+    own = {"TFJob": _tensorflow, "PyTorchJob": _pytorch, "XGBoostJob": _xgboost, "MPIJob": _mpi}.get(framework.kind)
     return own(framework) if own else ()
 
 
@@ -67,6 +67,29 @@ def _xgboost(framework: Framework) -> tuple[Rule, ...]:
             lambda claim: "Master" in claim.roles,
         ),
         _one_master(framework),
+    )
+
+
+def _mpi(framework: Framework) -> tuple[Rule, ...]:
+    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
+    listed = f"{field}[r].template.spec.containers"
+    return (
+        Rule(
+            f"'Launcher' in {field}",
+            f"{path}[Launcher]: Required value: must be present",
+            lambda claim: "Launcher" in claim.roles,
+        ),
+        Rule(
+            f"!('Launcher' in {field}) || !has({field}['Launcher'].replicas) || {field}['Launcher'].replicas == 1",
+            f"{path}[Launcher].replicas: Forbidden: must be 1",
+            lambda claim: "Launcher" not in claim.roles or count(claim.roles["Launcher"]) == 1,
+        ),
+        Rule(
+            f"{field}.all(r, !has({field}[r].template) || !has({field}[r].template.spec)"
+            f" || {listed}.all(c, size(c.name) > 0))",
+            f"{path}[*].template.spec.containers[*].name: Required value: must be required",
+            lambda claim: all(item.get("name") for group in claim.roles.values() for item in containers(group)),
+        ),
     )
 
 

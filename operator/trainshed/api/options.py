@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .job import Elastic, Options, Replicas
-from .spec import ElasticPolicy, JobSpec, PyTorchJobSpec, TFJobSpec
+from .spec import ElasticPolicy, JobSpec, MPIJobSpec, PyTorchJobSpec, TFJobSpec
 
 
 def options(spec: JobSpec, groups: tuple[Replicas, ...]) -> Options:
@@ -12,6 +12,8 @@ def options(spec: JobSpec, groups: tuple[Replicas, ...]) -> Options:
         return Options(success_policy=spec.success_policy or "", dynamic_workers=bool(spec.enable_dynamic_worker))
     if isinstance(spec, PyTorchJobSpec):
         return _pytorch(spec, groups)
+    if isinstance(spec, MPIJobSpec):
+        return Options(slots=spec.slots_per_worker or 1, main_container=spec.main_container or "")
     return Options()
 
 

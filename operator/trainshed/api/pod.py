@@ -27,6 +27,7 @@ class Container:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    started: datetime | None = None
     finished: datetime | None = None
     waiting: bool = False
 

@@ -1,18 +1,20 @@
 """Amounts of a resource as Kubernetes writes them: `500m`, `2Gi`, `1e3`, and their sums in its canonical form.
 
-The rules are those of Kubernetes' reference on Quantity: a sign, digits, and a binary, decimal or exponent suffix.
+The rules are those of Kubernetes' reference on Quantity: a sign, digits, and a binary, decimal or exponent suffix;
+nothing above 2^63-1, and what is finer than a billionth is rounded up.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 
 BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 SMALL = {suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), 1)}
 LARGE = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
 FACTORS = {**BINARY, **SMALL, "": Decimal(1), **LARGE}
+MOST, FINEST = Decimal(2**63 - 1), SMALL["n"]
 NUMBER = r"([+-]?\d{1,30}(?:\.\d{0,30})?|[+-]?\.\d{1,30})"
 FORM = re.compile(NUMBER + r"(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[munkMGTPE])?)", re.ASCII)
 
@@ -26,17 +28,19 @@ def parse(text: object) -> Decimal | None:
     return Decimal(number + (exponent or "")) * FACTORS[suffix or ""]
 
 
-def total(texts: Iterable[object]) -> str:
-    """The sum of what are amounts among these, written in the family of the first one's suffix."""
-    known = [(str(text), amount) for text in texts if (amount := parse(text)) is not None]
+def total(amounts: Iterable[tuple[object, int]]) -> str:
+    """The sum of so many of each; what is no amount is passed over. Written in the family of the first one's suffix."""
+    known = [(str(text), amount * times) for text, times in amounts if (amount := parse(text)) is not None]
     first = known[0][0] if known else ""
     return write(sum((amount for _, amount in known), Decimal(0)), binary=first.endswith("i"))
 
 
 def write(amount: Decimal, *, binary: bool = False) -> str:
     """An amount with the largest suffix that leaves it a whole number."""
-    family = BINARY if binary and amount % 1024 == 0 else LARGE
-    for suffix, factor in (*reversed(family.items()), ("", Decimal(1)), *SMALL.items()):
-        if amount and amount % factor == 0:
-            return f"{amount / factor:f}".partition(".")[0] + suffix
-    return "0"
+    kept = max(-MOST, min(MOST, amount)).quantize(FINEST, ROUND_UP)
+    if not kept:
+        return "0"
+    family = BINARY if binary and kept % 1024 == 0 else LARGE
+    suffixes = (*reversed(family.items()), ("", Decimal(1)), *SMALL.items())
+    suffix, factor = next((suffix, factor) for suffix, factor in suffixes if kept % factor == 0)
+    return f"{kept / factor:.0f}{suffix}"

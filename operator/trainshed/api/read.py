@@ -10,17 +10,19 @@ from pydantic import ValidationError
 
 from .claim import Claim
 from .framework import Framework
-from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, RunPolicy, Scope
+from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, RunPolicy, Scheduling, Scope
 from .options import options
 from .pieces import integer, mapping, sequence
 from .recall import status
 from .rules import rules
 from .site import Site
-from .spec import SPECS, JobSpec, ReplicaSpec
+from .spec import SPECS, JobSpec, MPIJobSpec, ReplicaSpec, SchedulingPolicy
 
 RESTART_SCOPE = "trainshed.dev/restart-scope"
 ON_DISRUPTION = "trainshed.dev/on-disruption"
 OURS = "kubeflow.org/training-operator"
+#: What kubectl keeps for itself: the whole job once more.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 __all__ = ["job", "status"]
 
@@ -44,6 +46,7 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
         scope=scope,
         fail_on_disruption=on_disruption,
         problems=(*problems, *more),
+        annotations=_own(mapping(metadata.get("annotations"))),
     )
     if spec is None:
         return found
@@ -87,11 +90,11 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> Replicas:
     template = group.template or {}
     ports = _ports(framework, template)
     own = next((port.number for port in ports if port.name == framework.port_name), framework.port)
-    if all(port.name != framework.port_name for port in ports):
+    if framework.port and all(port.name != framework.port_name for port in ports):
         ports = (*ports, Port(framework.port_name, framework.port))
     return Replicas(
         role=role,
-        count=1 if group.replicas is None else group.replicas,
+        count=_count(framework, role, group),
         restart_policy=RestartPolicy(group.restart_policy or framework.restart_policy),
         template=template,
         ports=ports,
@@ -99,23 +102,38 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> Replicas:
     )
 
 
+def _count(framework: Framework, role: str, group: ReplicaSpec) -> int:
+    return (0 if role in framework.none_by_default else 1) if group.replicas is None else group.replicas
+
+
 def _ports(framework: Framework, template: Document) -> tuple[Port, ...]:
     containers = [item for item in sequence(mapping(template.get("spec")).get("containers")) if isinstance(item, dict)]
-    named = (item for item in containers if item.get("name") == framework.container)
+    named = (item for item in containers if framework.by_name and item.get("name") == framework.container)
     container = next(named, containers[0] if containers else {})
     ports = (item for item in sequence(container.get("ports")) if isinstance(item, dict))
     return tuple(Port(str(port.get("name", "")), integer(port.get("containerPort"))) for port in ports)
 
 
 def _policy(spec: JobSpec, site: Site) -> RunPolicy:
-    policy = spec.run_policy
+    policy, older = spec.run_policy, spec.clean_pod_policy if isinstance(spec, MPIJobSpec) else None
     return RunPolicy(
-        clean_pods=CleanPodPolicy(policy.clean_pod_policy or site.clean_pods),
+        clean_pods=CleanPodPolicy(policy.clean_pod_policy or older or site.clean_pods),
         ttl=policy.ttl_seconds_after_finished,
         deadline=policy.active_deadline_seconds,
         backoff_limit=policy.backoff_limit,
         suspend=policy.suspend,
         managed_elsewhere=policy.managed_by not in (None, OURS),
+        scheduling=_scheduling(policy.scheduling_policy or SchedulingPolicy()),
+    )
+
+
+def _scheduling(policy: SchedulingPolicy) -> Scheduling:
+    return Scheduling(
+        min_available=policy.min_available,
+        queue=policy.queue or "",
+        min_resources=policy.min_resources,
+        priority_class=policy.priority_class or "",
+        timeout=policy.schedule_timeout_seconds,
     )
 
 
@@ -123,6 +141,10 @@ def _managed(document: Document) -> RunPolicy:
     """Who manages a job is asked even if the rest of its spec makes no sense to us."""
     policy = mapping(mapping(document.get("spec")).get("runPolicy"))
     return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, OURS))
+
+
+def _own(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, str(value)) for key, value in sorted(annotations.items()) if key != LAST_APPLIED)
 
 
 def _annotations(annotations: Mapping[str, Any]) -> tuple[Scope | None, bool, tuple[str, ...]]:

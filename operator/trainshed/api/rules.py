@@ -20,7 +20,7 @@ LONGEST_NAME = 63
 def rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of a kind."""
     return (
-        *_names(framework),
+        *(_names(framework) if framework.services else ()),
         *_roles(framework),
         *_containers(framework),
         *kind_rules(framework),
@@ -81,7 +81,6 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
     field, path = f"self.spec.{framework.field}", f"spec.{framework.field}[*].template.spec.containers"
     has = f"has({field}[r].template) && has({field}[r].template.spec)"
     listed = f"{field}[r].template.spec.containers"
-    named = framework.container
     return (
         Rule(
             f"{field}.all(r, {has} && size({listed}) > 0)",
@@ -95,14 +94,23 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
                 container.get("image") for group in claim.roles.values() for container in containers(group)
             ),
         ),
-        Rule(
-            f"{field}.all(r, {has} && {listed}.exists(c, c.name == '{named}'))",
-            f"{path}: Required value: must have at least one container with name {named}",
-            lambda claim: all(
-                any(container.get("name") == named for container in containers(group)) for group in claim.roles.values()
-            ),
+        *(_named(framework) if framework.by_name else ()),
+    )
+
+
+def _named(framework: Framework) -> tuple[Rule, ...]:
+    field, named = f"self.spec.{framework.field}", framework.container
+    template = f"{field}[r].template"
+    has = f"has({template}) && has({template}.spec)"
+    rule = Rule(
+        f"{field}.all(r, {has} && {template}.spec.containers.exists(c, c.name == '{named}'))",
+        f"spec.{framework.field}[*].template.spec.containers: Required value: must have at least one container with"
+        f" name {named}",
+        lambda claim: all(
+            any(container.get("name") == named for container in containers(group)) for group in claim.roles.values()
         ),
     )
+    return (rule,)
 
 
 def _least(framework: Framework) -> int:

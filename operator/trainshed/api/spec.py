@@ -126,7 +126,17 @@ class JAXJobSpec(Model):
     jax_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-JobSpec = TFJobSpec | PyTorchJobSpec | XGBoostJobSpec | PaddleJobSpec | JAXJobSpec
+class MPIJobSpec(Model):
+    """The spec of an MPIJob. The pod policy that stands beside the run policy is the older way to say the same."""
+
+    run_policy: Policy = RunPolicy()
+    slots_per_worker: Count | None = None
+    clean_pod_policy: Literal["All", "Running", "None"] | None = None
+    main_container: str | None = None
+    mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+JobSpec = TFJobSpec | PyTorchJobSpec | XGBoostJobSpec | PaddleJobSpec | JAXJobSpec | MPIJobSpec
 #: The model of each kind's spec.
 SPECS: dict[str, type[JobSpec]] = {
     "TFJob": TFJobSpec,
@@ -134,4 +144,5 @@ SPECS: dict[str, type[JobSpec]] = {
     "XGBoostJob": XGBoostJobSpec,
     "PaddleJob": PaddleJobSpec,
     "JAXJob": JAXJobSpec,
+    "MPIJob": MPIJobSpec,
 }

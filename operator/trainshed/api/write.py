@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from .gang import WAITING
 from .job import Document, Job
-from .status import Condition, Failure, Status, Tally
+from .status import Condition, Failure, Kind, Status, Tally
 
 
 def status(status: Status) -> dict[str, Any]:
@@ -23,6 +24,7 @@ def status(status: Status) -> dict[str, Any]:
         "replicaStatuses": {role: _tally(tally) for role, tally in status.tallies.items()},
         "startTime": _time(status.start),
         "completionTime": _time(status.completion),
+        "lastReconcileTime": _time(_waiting_since(status)),
         "attempts": dict(status.attempts),
         "restarts": retries.used,
         "retry": _lean(retry),
@@ -48,6 +50,12 @@ def _difference(before: Document, after: Document) -> dict[str, Any]:
         if before.get(key) != value
     }
     return gone | changed
+
+
+def _waiting_since(status: Status) -> datetime | None:
+    """Since when the job waits for its group: v1 says when it looked last, and again a second later."""
+    blocked = status.condition(Kind.BLOCKED)
+    return blocked.changed if blocked and blocked.true and blocked.reason == WAITING else None
 
 
 def _condition(condition: Condition) -> dict[str, Any]:

@@ -51,7 +51,14 @@ class Ended(msgspec.Struct, gc=False, rename="camel"):
     exit_code: int = 0
     reason: str | None = None
     message: str | None = None
+    started_at: datetime | None = None
     finished_at: datetime | None = None
+
+
+class Running(msgspec.Struct, gc=False, rename="camel"):
+    """Since when a container runs."""
+
+    started_at: datetime | None = None
 
 
 class Waiting(msgspec.Struct, gc=False):
@@ -64,6 +71,7 @@ class Waiting(msgspec.Struct, gc=False):
 class State(msgspec.Struct, gc=False):
     """The state of a container."""
 
+    running: Running | None = None
     terminated: Ended | None = None
     waiting: Waiting | None = None
 
@@ -196,7 +204,7 @@ def _identity(meta: Meta) -> Identity:
 def _container(found: ContainerStatus, *, init: bool) -> Container:
     state = found.state or State()
     ended, waiting = state.terminated, state.waiting
-    told = ended or waiting
+    told, lived = ended or waiting, ended or state.running
     return Container(
         name=found.name,
         init=init,
@@ -204,6 +212,7 @@ def _container(found: ContainerStatus, *, init: bool) -> Container:
         exit_code=ended.exit_code if ended else None,
         reason=(told.reason or "") if told else "",
         message=(told.message or "") if told else "",
+        started=lived.started_at if lived else None,
         finished=ended.finished_at if ended else None,
         waiting=waiting is not None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trainshed.api import gang
 from trainshed.api.actions import CreatePod, CreateService
 from trainshed.api.framework import Framework, Variable
 from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy
@@ -20,16 +21,20 @@ def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
     """The maker of this job's pods; what they have in common is worked out once."""
     variables, dress = framework.environment(job, site), framework.dress(job, site)
     groups = {group.role: group for group in job.replicas}
+    scheduler = site.gang_scheduler
 
     def make(member: Member, attempt: int) -> CreatePod:
         group = groups[member.role]
         name = names.child(job, member)
         spec = _spec(framework, group, variables(member), framework.waits(job, member, site))
         dress(member, spec)
+        if scheduler:
+            spec["schedulerName"] = spec.get("schedulerName") or gang.name(scheduler)
+        marks = {**gang.pod_annotations(scheduler, job.name, member.role), names.ATTEMPT: str(attempt)}
         metadata = {
             "name": name,
-            "labels": _pod_labels(framework, job, group, member),
-            "annotations": {**_metadata(group, "annotations"), names.ATTEMPT: str(attempt)},
+            "labels": _pod_labels(framework, job, group, member) | gang.pod_labels(scheduler, job.name),
+            "annotations": _metadata(group, "annotations") | marks,
             "ownerReferences": [owner(job)],
         }
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
@@ -79,7 +84,7 @@ def _metadata(group: Replicas, part: str) -> dict[str, str]:
 
 def main_container(framework: Framework, containers: Sequence[Document]) -> Document | None:
     """The framework's own container: the one that bears its name, or the first."""
-    named = (container for container in containers if container.get("name") == framework.container)
+    named = (item for item in containers if framework.by_name and item.get("name") == framework.container)
     return next(named, containers[0] if containers else None)
 
 

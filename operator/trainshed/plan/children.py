@@ -6,7 +6,7 @@ from trainshed.api.actions import Action, CreateService, DeletePod, DeleteServic
 from trainshed.api.job import CleanPodPolicy, Member, Scope
 from trainshed.api.pod import Pod
 
-from . import build
+from . import build, gang
 from .facts import Facts
 from .failures import grace
 
@@ -26,8 +26,11 @@ def sweep(facts: Facts) -> tuple[Action, ...]:
 def fill(facts: Facts) -> tuple[Action, ...]:
     """Make the Services and pods that are missing, as far as it is time for them.
 
-    Members that restart together come back together: not before the last of the old ones is gone.
+    Members that restart together come back together: not before the last of the old ones is gone. While the group
+    waits for its place nothing is made at all.
     """
+    if gang.waits(facts):
+        return ()
     if facts.waiting or (facts.scope is Scope.JOB and facts.stale):
         return services(facts)
     make = build.pods(facts.framework, facts.job, facts.snapshot.site)

@@ -13,7 +13,7 @@ from trainshed.api.dependent import Dependent, Wish
 from trainshed.api.framework import Framework
 from trainshed.api.job import Job
 
-from . import build, names
+from . import build, gang, names
 from .facts import Facts
 
 #: An annotation: a digest of what we wrote last, so that what is no longer wished for is noticed, too.
@@ -22,7 +22,8 @@ DIGEST = "trainshed.dev/digest"
 
 def wishes(facts: Facts) -> tuple[Wish, ...]:
     """All that the job is to own while it has pods."""
-    return facts.framework.dependents(facts.job, facts.snapshot.site, facts.running_pods)
+    own = facts.framework.dependents(facts.job, facts.snapshot.site, facts.running_pods)
+    return (*gang.wishes(facts), *own)
 
 
 def align(facts: Facts) -> tuple[Action, ...]:
@@ -93,7 +94,8 @@ def _merged(actual: object, wanted: object) -> object:
     """As a merge patch: what is there and not wanted is taken out by null."""
     if not (isinstance(actual, Mapping) and isinstance(wanted, Mapping)):
         return wanted
-    return dict.fromkeys(actual.keys() - wanted.keys()) | dict(wanted)
+    kept = {key: _merged(actual.get(key), value) for key, value in wanted.items()}
+    return dict.fromkeys(actual.keys() - wanted.keys()) | kept
 
 
 def _delete(dependents: Iterable[Dependent]) -> tuple[DeleteDependent, ...]:

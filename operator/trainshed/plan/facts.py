@@ -91,7 +91,9 @@ class Facts:
     @cached_property
     def done(self) -> dict[str, Indexes]:
         """Which members have succeeded, by role, whether their pods are still there or not."""
-        finished = [member for member, pod in self.current.items() if pod.phase is Phase.SUCCEEDED]
+        never = {self.goal.serves, self.goal.role if self.deserters else ""} if self.goal else set()
+        ended = (member for member, pod in self.current.items() if pod.phase is Phase.SUCCEEDED)
+        finished = [member for member in ended if member.role not in never]
         return {group.role: self._done(group, finished) for group in self.job.replicas}
 
     @cached_property
@@ -115,9 +117,23 @@ class Facts:
     def failed(self) -> dict[Member, Failure]:
         """The members that have failed or were taken away, in the order in which it happened."""
         now, container = self.now, self.framework.container
-        found = {member: failures.failure(pod, container, now) for member, pod in self.current.items()}
+        found = {member: failures.failure(pod, container, now) for member, pod in self.current.items()} | self.deserters
         shown = {member: failure for member, failure in found.items() if failure and not self._finished(member)}
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
+
+    @cached_property
+    def deserters(self) -> dict[Member, Failure]:
+        """Those who left before the one they served had succeeded; where members come and go nobody deserts."""
+        goal = self.goal
+        if goal is None or not goal.serves or self.scope is Scope.REPLICA:
+            return {}
+        done = (pod for pod in self.current.values() if pod.phase is Phase.SUCCEEDED)
+        winners = [pod for pod in done if self.seats[pod.name].role == goal.role]
+        servants = {member: pod for member, pod in self.current.items() if member.role == goal.serves}
+        found = {
+            member: failures.desertion(pod, winner, self.now) for winner in winners for member, pod in servants.items()
+        }
+        return {member: failure for member, failure in found.items() if failure}
 
     @cached_property
     def lost(self) -> tuple[Member, ...]:

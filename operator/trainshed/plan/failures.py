@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from trainshed.api.job import Document
@@ -33,6 +34,23 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
     if ended is None or ended.exit_code is None:
         return _failure(pod, INFRASTRUCTURE, pod.reason or "NoExitCode", None, now)
     return _failure(pod, APPLICATION, ended.reason or "Error", ended, now)
+
+
+def desertion(pod: Pod, served: Pod, now: datetime) -> Failure | None:
+    """How a pod has failed one that has succeeded: it went, ended or was started again before that one was done.
+
+    MPI launchers have been seen to end with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
+    """
+    if pod.deleting or pod.disruption or pod.reason in TAKEN_AWAY:
+        return _failure(pod, DISRUPTION, pod.disruption or pod.reason or "Deleted", None, now)
+    for container in pod.containers:
+        early = any(_before(container.finished, other) for other in served.containers) if pod.over else False
+        anew = any(_within(container.started, other) for other in served.containers) if container.restarts else False
+        if early or anew:
+            word = "it ended" if early else "it was started again"
+            message = f"{word} before {served.name} had succeeded, whose success therefore says nothing"
+            return replace(_failure(pod, APPLICATION, "EndedEarly", container, now), message=message)
+    return None
 
 
 def main(pod: Pod, framework_container: str) -> Container | None:
@@ -72,3 +90,11 @@ def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, now: dat
         message=message.strip()[-LAST_WORDS:],
         time=ended.finished if ended and ended.finished else now,
     )
+
+
+def _before(time: datetime | None, other: Container) -> bool:
+    return time is not None and not other.init and other.finished is not None and time < other.finished
+
+
+def _within(time: datetime | None, other: Container) -> bool:
+    return time is not None and _before(time, other) and other.started is not None and time > other.started

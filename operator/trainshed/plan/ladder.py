@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from trainshed.api.actions import DeleteJob, Note, Plan, Tone
 from trainshed.api.status import Kind, Status, Tally
 
-from . import children, conditions, dependents, restarts, says
+from . import children, conditions, dependents, gang, restarts, says
 from .conditions import Word
 from .facts import Facts
 from .restarts import Incident
@@ -128,7 +128,7 @@ def converge(facts: Facts) -> Plan | None:
         status = conditions.put(status, says.running(facts), facts.now)
     after = facts.after(status)
     actions = (*dependents.align(after), *children.sweep(after), *children.fill(after))
-    notes = (*says.overwritten(facts), *says.pods(facts))
+    notes = (*says.overwritten(facts), *says.other_schedulers(facts), *says.pods(facts))
     return Plan(status, notes, actions, look_again=_earliest(_deadline(after), _next_try(after)))
 
 
@@ -158,7 +158,9 @@ def _verdict(facts: Facts, word: Word) -> Plan:
     status = conditions.put(_born(facts, facts.seen), word, facts.now)
     status = replace(status, completion=facts.now, replacing=())
     if word.kind is Kind.SUCCEEDED:
-        status = replace(status, tallies={role: _settled(tally) for role, tally in status.tallies.items()})
+        serves = facts.goal.serves if facts.goal else ""
+        tallies = {role: Tally() if role == serves else _settled(tally) for role, tally in status.tallies.items()}
+        status = replace(status, tallies=tallies)
     return Plan(status, (_note(word),), look_again=facts.now)
 
 
@@ -181,6 +183,8 @@ def _blocked(facts: Facts, status: Status) -> Status:
     trouble = facts.snapshot.trouble
     if trouble:
         return conditions.put(status, says.blocked(trouble), facts.now)
+    if word := gang.waits(facts):
+        return conditions.put(status, word, facts.now)
     wanting = facts.gated != frozenset(facts.missing) or children.services(facts)
     return status if wanting else conditions.without(status, Kind.BLOCKED)
 

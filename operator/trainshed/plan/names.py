@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainshed.api.framework import Framework
-from trainshed.api.job import Job, Member
+from trainshed.api.job import ALONE, Job, Member
 
 OPERATOR_NAME = "training.kubeflow.org/operator-name"
 JOB_NAME = "training.kubeflow.org/job-name"
@@ -21,7 +21,8 @@ def child(job: Job, member: Member) -> str:
 
 def labels(framework: Framework, job: Job, member: Member) -> dict[str, str]:
     """The labels of a member's pod and Service, and what its Service selects by."""
-    return role_labels(framework, job, member.role) | {REPLICA_INDEX: str(member.index)}
+    number = {} if member.role in ALONE else {REPLICA_INDEX: str(member.index)}
+    return role_labels(framework, job, member.role) | number
 
 
 def role_labels(framework: Framework, job: Job, role: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trainshed.api import gang
 from trainshed.api.actions import Note, Tone
 from trainshed.api.job import Member, RestartPolicy
 from trainshed.api.pod import Container, Pod
@@ -55,6 +56,13 @@ def blocked(trouble: Trouble) -> Word:
     return Word(Kind.BLOCKED, trouble.reason, trouble.message)
 
 
+def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
+    """That the pods wait until Volcano lets their group in: its phase, and what Volcano says about it."""
+    state = f"its phase is {phase}" if phase else "it has no phase yet"
+    told = f"PodGroup {facts.job.name} is not let in: {state}{f' ({why})' if why else ''}"
+    return Word(Kind.BLOCKED, gang.WAITING, told[:LONGEST])
+
+
 def restarting(facts: Facts, incident: Incident) -> Word:
     """That members are tried again, and because of whom."""
     member, failure = incident.first
@@ -72,7 +80,7 @@ def failed(facts: Facts, member: Member, failure: Failure) -> Word:
         told = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
     else:
         words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
-        told = facts.framework.epitaph.format(**words, count=facts.tallies[member.role].failed)
+        told = facts.framework.epitaph.format(**words, count=facts.tallies[member.role].failed or 1)
     return _word(facts, Kind.FAILED, told)
 
 
@@ -120,6 +128,16 @@ def overwritten(facts: Facts) -> tuple[Note, ...]:
         for group in facts.job.replicas
         if (group.template.get("spec") or {}).get("restartPolicy")
     )
+
+
+def other_schedulers(facts: Facts) -> tuple[Note, ...]:
+    """A warning where a template names another scheduler than the gang's: it is kept, and pods may wait for ever."""
+    ours = facts.snapshot.site.gang_scheduler
+    named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.replicas}
+    if not ours or named <= {"", gang.name(ours)}:
+        return ()
+    told = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+    return (Note(Tone.WARNING, "SetPodTemplateSchedulerName", told, key="SetPodTemplateSchedulerName"),)
 
 
 def _failure(facts: Facts, failure: Failure) -> Note:

@@ -1,0 +1,259 @@
+"""MPIJob: what the launcher finds, what the workers do, and when the launcher's success is one."""
+
+from __future__ import annotations
+
+from make import a_job, a_pod, at, look, made, message, states
+from trainshed.api.actions import CreateDependent, CreatePod
+from trainshed.api.dependent import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from trainshed.api.job import Member, Options, Scope
+from trainshed.api.site import Site
+from trainshed.frameworks.mpi import MPI
+from trainshed.plan import build
+
+
+def template(command=(), limits=None, **spec) -> dict:
+    """A pod template; `command` is the first container's."""
+    container = {"name": "main", "image": "x", "resources": {"limits": limits or {}}}
+    return {"spec": {"containers": [container | ({"command": list(command)} if command else {})], **spec}}
+
+
+def a_run(worker=2, slots=4, **fields):
+    """A job `m` with so many workers."""
+    options = Options(slots=slots, main_container=fields.pop("main", ""))
+    return a_job("MPIJob", name="m", launcher=1, worker=worker, options=options, **fields)
+
+
+def wishes(job, *running, site=None) -> dict:
+    """What the job owns, by kind."""
+    return {wish.resource: wish for wish in MPI.dependents(job, site or Site(), running)}
+
+
+def data(job, *running, site=None) -> dict:
+    """The data of its ConfigMap."""
+    return wishes(job, *running, site=site)[CONFIG_MAPS].content["data"]
+
+
+def spec(job, role, site=None, index=0) -> dict:
+    """The spec of a member's pod."""
+    return build.pods(MPI, job, site or Site())(Member(role, index), 0).body["spec"]
+
+
+def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
+    found = wishes(a_run())
+    assert {resource: wish.name for resource, wish in found.items()} == {
+        SERVICE_ACCOUNTS: "m-launcher",
+        CONFIG_MAPS: "m-config",
+        ROLES: "m-launcher",
+        ROLE_BINDINGS: "m-launcher",
+    }
+    assert all(wish.labels == (("app", "m"),) for wish in found.values())
+    assert [wish.resource for wish in found.values() if wish.shared] == [SERVICE_ACCOUNTS]
+    see, enter = found[ROLES].content["rules"]
+    assert (see["resources"], see["verbs"]) == (["pods"], ["get", "list", "watch"])
+    assert (enter["resources"], enter["verbs"]) == (["pods/exec"], ["create"])
+    assert enter["resourceNames"] == ["m-worker-0", "m-worker-1"]
+    assert found[ROLE_BINDINGS].content["roleRef"]["name"] == "m-launcher"
+    assert found[ROLE_BINDINGS].content["subjects"] == [
+        {"kind": "ServiceAccount", "name": "m-launcher", "namespace": "ml"}
+    ]
+
+
+def test_without_workers_nobody_may_be_entered():
+    assert len(wishes(a_run(worker=0))[ROLES].content["rules"]) == 1
+    assert len(wishes(a_job("MPIJob", name="m", launcher=1))[ROLES].content["rules"]) == 1
+
+
+def test_the_hosts_are_the_workers():
+    assert data(a_run())["hostfile"] == "m-worker-0 slots=4\nm-worker-1 slots=4\n"
+    assert data(a_run(worker=0))["hostfile"] == ""
+
+
+def test_a_launcher_with_a_gpu_is_a_host_too():
+    for name, computes in (("nvidia.com/gpu", True), ("example.org/mygpus", True), ("vendor-domain/type", False)):
+        job = a_run(template=template(limits={name: 1}))
+        assert data(job)["hostfile"].startswith("m-launcher slots=4\n") is computes
+        names = [entry["name"] for entry in spec(job, "Launcher")["containers"][0]["env"]]
+        assert ("NVIDIA_VISIBLE_DEVICES" not in names) is computes
+    job = a_run(template=template(limits={"nvidia.com/gpu": 1}))
+    assert data(job, "m-worker-0")["discover_hosts.sh"] == "#!/bin/sh\necho m-launcher:4\n\necho m-worker-0:4"
+
+
+def test_the_script_tells_who_runs_now():
+    assert data(a_run())["discover_hosts.sh"] == "#!/bin/sh"
+    assert data(a_run(), "m-launcher", "m-worker-0")["discover_hosts.sh"] == "#!/bin/sh\necho m-worker-0:4"
+    job = a_run(worker=11)
+    lines = data(job, *(f"m-worker-{index}" for index in (2, 10, 1)))["discover_hosts.sh"].splitlines()
+    assert lines[1:] == ["echo m-worker-1:4", "echo m-worker-10:4", "echo m-worker-2:4"]
+
+
+def test_kubexec_enters_a_pod_and_waits_for_it_only_where_all_start_together():
+    last = data(a_run())["kubexec.sh"].splitlines()
+    assert last[0] == "#!/bin/sh"
+    assert last[-1] == '/opt/kube/kubectl exec "$pod" -- /bin/sh -c "$*"'
+    assert not any("kubectl wait" in line for line in last)
+    assert "--container main" in data(a_run(main="main"))["kubexec.sh"]
+    assert "kubectl wait" in data(a_run(), site=Site(gang_scheduler="volcano"))["kubexec.sh"]
+
+
+def test_a_launcher_finds_kubectl_and_its_configuration():
+    found = spec(a_run(), "Launcher")
+    mounts = [
+        {"name": "mpi-job-kubectl", "mountPath": "/opt/kube"},
+        {"name": "mpi-job-config", "mountPath": "/etc/mpi"},
+    ]
+    assert found["containers"][0]["volumeMounts"] == mounts
+    assert found["serviceAccountName"] == "m-launcher"
+    (delivery,) = found["initContainers"]
+    assert (delivery["name"], delivery["image"], delivery["volumeMounts"]) == (
+        "kubectl-delivery",
+        "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest",
+        mounts,
+    )
+    assert {entry["name"]: entry["value"] for entry in delivery["env"]} == {
+        "TARGET_DIR": "/opt/kube",
+        "NAMESPACE": "ml",
+    }
+    assert delivery["resources"]["limits"] == {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    kubectl, config = found["volumes"]
+    assert kubectl == {"name": "mpi-job-kubectl", "emptyDir": {}}
+    assert {item["path"]: item["mode"] for item in config["configMap"]["items"]} == {
+        "kubexec.sh": 0o555,
+        "hostfile": 0o444,
+        "discover_hosts.sh": 0o555,
+    }
+    assert config["configMap"]["name"] == "m-config"
+    assert "ports" not in found["containers"][0]
+
+
+def test_a_launcher_keeps_the_account_that_it_names():
+    job = a_run(template=template(serviceAccountName="mine"))
+    assert spec(job, "Launcher")["serviceAccountName"] == "mine"
+    assert wishes(job)[SERVICE_ACCOUNTS].name == "mine"
+
+
+def test_workers_sleep_unless_they_have_something_to_do():
+    found = spec(a_run(), "Worker")
+    assert (found["containers"][0]["command"], found["containers"][0]["args"]) == (["sleep"], ["365d"])
+    assert "env" not in found["containers"][0]
+    (config,) = found["volumes"]
+    assert [item["path"] for item in config["configMap"]["items"]] == ["kubexec.sh"]
+    assert spec(a_run(template=template(["sshd"])), "Worker")["containers"][0]["command"] == ["sshd"]
+
+
+def test_the_launcher_is_told_in_v1s_order_and_then_in_newer_names():
+    env = [(entry["name"], entry["value"]) for entry in spec(a_run(), "Launcher")["containers"][0]["env"]]
+    assert env[:6] == [
+        ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"),
+        ("OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"),
+        ("NVIDIA_VISIBLE_DEVICES", ""),
+        ("NVIDIA_DRIVER_CAPABILITIES", ""),
+        ("I_MPI_HYDRA_BOOTSTRAP", "rsh"),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "/etc/mpi/kubexec.sh"),
+    ]
+    assert dict(env[6:]) == {
+        "PRTE_MCA_plm_ssh_agent": "/etc/mpi/kubexec.sh",
+        "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
+        "HYDRA_LAUNCHER": "rsh",
+        "HYDRA_LAUNCHER_EXEC": "/etc/mpi/kubexec.sh",
+    }
+
+
+def test_a_launcher_that_looks_for_hosts_now_and_then_stands_the_loss_of_one():
+    assert MPI.scope(a_run()) is Scope.JOB
+    elastic = template(["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"])
+    assert MPI.scope(a_run(template=elastic)) is Scope.REPLICA
+    assert MPI.scope(a_job("MPIJob", name="m", worker=1)) is Scope.JOB
+
+
+def test_the_launcher_waits_until_its_workers_are_ready():
+    job = a_run()
+    first = look(job, services=())
+    assert made(first) == ["m-worker-0", "m-worker-1"]
+    assert [action.name for action in first.actions if isinstance(action, CreateDependent)] == [
+        "m-launcher",
+        "m-config",
+        "m-launcher",
+        "m-launcher",
+    ]
+    assert [type(action) for action in first.actions][-2:] == [CreatePod, CreatePod]
+    ready = [worker(index, ready=True) for index in range(2)]
+    assert made(look(job, ready[0], worker(1), services=())) == []
+    (launched,) = [action for action in look(job, *ready, services=()).actions if isinstance(action, CreatePod)]
+    assert launched.name == "m-launcher"
+    labels = launched.body["metadata"]["labels"]
+    assert labels["training.kubeflow.org/job-role"] == "master"
+    assert "training.kubeflow.org/replica-index" not in labels
+    assert made(look(job, services=(), site=Site(gang_scheduler="volcano"))) == [
+        "m-launcher",
+        "m-worker-0",
+        "m-worker-1",
+    ]
+
+
+def worker(index, phase="Running", **fields):
+    """A worker's pod."""
+    return a_pod(f"worker-{index}", phase, job="m", container="main", **fields)
+
+
+def launcher(phase="Succeeded", **fields):
+    """The launcher's pod; it ended 60 s after the beginning."""
+    fields = {"code": 0, "ended": 60.0, **fields} if phase == "Succeeded" else fields
+    return a_pod("launcher", phase, job="m", container="main", started=1.0, **fields)
+
+
+def test_a_launcher_that_succeeds_while_its_workers_live_is_success():
+    decision = look(a_run(), launcher(), worker(0), worker(1), now=at(61))
+    assert states(decision.status) == ["Created", "Succeeded"]
+    assert message(decision.status, "Succeeded") == "MPIJob m is successfully completed."
+    assert decision.status.tallies["Launcher"].succeeded == 1
+    assert decision.status.tallies["Worker"].active == decision.status.tallies["Worker"].succeeded == 0
+
+
+def test_a_worker_that_ends_after_the_launcher_does_no_harm():
+    decision = look(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=62.0), worker(1), now=at(63))
+    assert states(decision.status) == ["Created", "Succeeded"]
+    unknown = look(a_run(), launcher(code=None), worker(0, "Succeeded"), worker(1), now=at(63))
+    assert states(unknown.status) == ["Created", "Succeeded"]
+
+
+def test_a_success_without_all_workers_is_none():
+    decision = look(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=30.0), worker(1), now=at(61))
+    assert states(decision.status) == ["Created", "Failed"]
+    assert message(decision.status, "Failed") == "MPIJob m is failed because 1 Worker replica(s) failed."
+    assert "before m-launcher had succeeded" in decision.status.failure.message
+
+
+def test_a_worker_that_was_taken_away_brings_a_new_try_in_spite_of_the_launchers_success():
+    for lost in (
+        worker(0, deleting=True),
+        worker(0, "Succeeded", code=0, ended=30.0, disruption="EvictionByEvictionAPI"),
+        worker(0, "Failed", code=0, ended=30.0, reason="Evicted"),
+    ):
+        decision = look(a_run(), launcher(), lost, worker(1), now=at(61))
+        assert states(decision.status) == ["Created", "Restarting"], lost
+        assert decision.status.attempts == {"Launcher": 1, "Worker": 1}
+        assert decision.status.retries.used == 0
+
+
+def test_a_worker_that_was_started_again_meanwhile_is_lost_too():
+    policy = {"restart": "OnFailure"}
+    again = worker(0, restarted=1, started=30.0)
+    decision = look(a_run(**policy), launcher(), again, worker(1), now=at(61))
+    assert states(decision.status) == ["Created", "Restarting"]
+    before = worker(0, restarted=1, started=0.5)
+    assert states(look(a_run(**policy), launcher(), before, worker(1), now=at(61)).status) == ["Created", "Succeeded"]
+
+
+def test_with_elastic_horovod_the_launchers_word_is_enough():
+    elastic = template(["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"])
+    gone = worker(0, deleting=True)
+    decision = look(a_run(template=elastic), launcher(), gone, worker(1), now=at(61))
+    assert states(decision.status) == ["Created", "Succeeded"]
+
+
+def test_a_launcher_that_fails_may_be_tried_again_by_its_exit_code():
+    job = a_run(restart="ExitCode")
+    retry = look(job, launcher("Failed", code=137, ended=60.0), worker(0), worker(1), now=at(61))
+    assert states(retry.status) == ["Created", "Restarting"]
+    final = look(job, launcher("Failed", code=1, ended=60.0), worker(0), worker(1), now=at(61))
+    assert states(final.status) == ["Created", "Failed"]
