@@ -16,6 +16,7 @@ import kopf
 import uvloop
 
 from trainshed.cli import cli
+from trainshed.cluster import ClusterError
 from trainshed.cluster.credentials import NoCredentials, find
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.loop import journal
@@ -51,7 +52,7 @@ async def operate(settings: Settings) -> int:
         operator = Operator(settings, credentials, frameworks)
         # Before kopf, which takes whatever task begins after it for one of its own that hangs.
         await operator.start()
-    except (NoCredentials, OSError) as error:
+    except (NoCredentials, ClusterError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the words say it all
         return 1
     log.info("looking after %s at %s", ", ".join(framework.kind for framework in frameworks), credentials.server)

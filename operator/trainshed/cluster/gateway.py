@@ -109,6 +109,11 @@ class Gateway:
         path = Path(LEASES, "leases", namespace, name if known else "")
         return _document(await self._wire.call("PUT" if known else "POST", path, body, FIELD_MANAGER))
 
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the server knows this kind of object: its CRD is there."""
+        known = await self._read(Path("/apis", resource.api_version))
+        return any(item["name"] == resource.plural for item in (known or {}).get("resources", ()))
+
     async def _read(self, path: Path) -> Document | None:
         try:
             return _document(await self._wire.call("GET", path))

@@ -34,6 +34,10 @@ TOLD: dict[type, tuple[str, str, str, str]] = {
     DeletePod: ("SuccessfulDeletePod", "Deleted pod: ", "FailedDeletePod", "Error deleting: "),
     DeleteService: ("SuccessfulDeleteService", "Deleted service: ", "FailedDeleteService", "Error deleting: "),
 }
+#: What v1 tells of the deletion of these dependents.
+DISMISSED = {
+    "PodGroup": ("SuccessfulDeletePodGroup", "Deleted PodGroup: ", "FailedDeletePodGroup", "Error deleting: "),
+}
 FIRST = (CreateDependent, UpdateDependent)
 CREATES = (CreatePod, CreateService)
 
@@ -63,7 +67,7 @@ class Errands:
         return [partial(self._run, snapshot, action) for action in actions]
 
     async def _run(self, snapshot: Snapshot, action: Action) -> None:
-        well, done, badly, failed = TOLD.get(type(action), ("", "", "", ""))
+        well, done, badly, failed = _told(action)
         try:
             await self._do(snapshot, action)
         except ClusterError as error:
@@ -112,3 +116,10 @@ class Errands:
             case DeleteDependent(name=name, uid=uid):
                 left = await self._cluster.delete_dependent(resource, namespace, name, uid)
                 store.answered(left) if left else store.forgotten(uid)
+
+
+def _told(action: Action) -> tuple[str, str, str, str]:
+    silence = ("", "", "", "")
+    if isinstance(action, DeleteDependent):
+        return DISMISSED.get(action.resource.kind, silence)
+    return TOLD.get(type(action), silence)

@@ -12,6 +12,7 @@ from typing import Any
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.status import Status
+from trainshed.cluster import ClusterError
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.gateway import CORE, KUBEFLOW, Gateway
 from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer, dependents
@@ -19,6 +20,7 @@ from trainshed.cluster.lanes import Pace
 from trainshed.cluster.wire import Path, Wire
 from trainshed.settings import Settings
 
+from .discovery import find_groups
 from .doors import DEAF, Doors, Pulse
 from .lease import Claim, Elector
 from .metrics import Metrics
@@ -68,7 +70,7 @@ class Operator:
         self._metrics = Metrics()
         self._queue = Queue(self._metrics.waited)
         self._wire = Wire(credentials, self._metrics.requested)
-        gateway = Gateway(self._wire, Pace(settings.qps, settings.burst))
+        self._gateway = gateway = Gateway(self._wire, Pace(settings.qps, settings.burst))
         self._view = View(frameworks, settings.site, self._queue.add)
         self._recorder = Recorder(gateway, self._metrics.lost)
         reconciler = Reconciler(gateway, self._view, self._recorder, self._metrics)
@@ -96,8 +98,16 @@ class Operator:
         return ""
 
     async def start(self) -> None:
-        """Open the doors and set everything going; jobs are looked at once all is listed."""
+        """Open the doors and set everything going; jobs are looked at once all is listed.
+
+        Raises `Missing` if there is a gang scheduler and the API server does not know its groups.
+        """
         await self._doors.open(self._settings.health, self._settings.metrics)
+        try:
+            await find_groups(self._gateway, self._settings.gang_scheduler)
+        except ClusterError:
+            await self.stop()
+            raise
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
         runs += [informer.run for informer in self._informers]
         runs += [self._elector.run] if self._settings.leader_elect else []
