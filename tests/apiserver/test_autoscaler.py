@@ -23,7 +23,14 @@ QUEUE = {
 }
 MEMORY = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": 2**29}}}
 PODS = {"type": "Pods", "pods": {"metric": {"name": "rate"}, "target": {"type": "AverageValue", "averageValue": 0.5}}}
-WRITES = re.compile(r'^trainshed_api_requests_total\{.*resource="horizontalpodautoscalers".*verb="(?!GET)\w+".*\} (\S+)')
+BARE = {
+    "type": "External",
+    "external": {
+        "metric": {"name": "length", "selector": {"matchLabels": {}, "matchExpressions": []}},
+        "target": {"type": "Value", "value": "0.25"},
+    },
+}
+WRITES = re.compile(r'^trainshed_api_requests_total.*resource="horizontalpodautoscalers".*verb="(?!GET).* (\S+)')
 
 
 def elastic(name: str, metrics: list | None, workers: int = 1, policy: dict | None = None, **bounds: int) -> dict:
@@ -123,7 +130,7 @@ def test_one_deleted_by_hand_is_made_again(hand: Hand, scaled: dict):
         {"metrics": None},
         {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 1}}},
     ],
-    ids=lambda patch: "-".join(patch),
+    ids="-".join,
 )
 def test_what_others_change_is_put_right(hand: Hand, scaled: dict, patch: dict):
     assert edit(hand, "el", {"spec": patch})["spec"] != scaled["spec"]
@@ -146,8 +153,8 @@ def test_it_follows_the_job(hand: Hand, scaled: dict):
 
 @pytest.mark.parametrize(
     "metrics",
-    [[CPU], [QUEUE], [CPU, QUEUE], [QUEUE, CPU], [MEMORY, PODS, CPU, QUEUE], [CPU | {"object": None}]],
-    ids=["cpu", "queue", "cpu and queue", "queue and cpu", "all", "with a null"],
+    [[CPU], [QUEUE], [CPU, QUEUE], [QUEUE, CPU], [MEMORY, PODS, CPU, QUEUE], [CPU | {"object": None}], [BARE]],
+    ids=["cpu", "queue", "cpu and queue", "queue and cpu", "all", "with a null", "with empty parts"],
 )
 def test_what_the_server_spells_otherwise_is_no_change(
     hand: Hand, stage: Stage, shared_operator: Operator, metrics: list

@@ -74,7 +74,12 @@ def _differs(facts: Facts, wish: Wish, found: Dependent) -> bool:
 
 
 def covers(actual: object, wanted: object) -> bool:
-    """Whether an object has all that is wanted of it, however the server has spelled amounts or added defaults."""
+    """Whether an object has all that is wanted of it, however the server has spelled amounts or added defaults.
+
+    What is empty, zero or false the server may leave out.
+    """
+    if actual is None:
+        return not wanted
     if isinstance(wanted, Mapping):
         return isinstance(actual, Mapping) and all(covers(actual.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, (list, tuple)):

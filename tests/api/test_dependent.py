@@ -1,0 +1,38 @@
+"""The kinds of dependents, and where they live."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainshed.api import dependent
+from trainshed.api.dependent import Resource
+
+ALL = [value for value in vars(dependent).values() if isinstance(value, Resource)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "version"),
+    [
+        (dependent.CONFIG_MAPS, "v1"),
+        (dependent.ROLES, "rbac.authorization.k8s.io/v1"),
+        (dependent.AUTOSCALERS, "autoscaling/v2"),
+        (dependent.VOLCANO_GROUPS, "scheduling.volcano.sh/v1beta1"),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_the_path_tells_the_version(resource: Resource, version: str):
+    assert resource.api_version == version
+
+
+def test_what_pods_read_stays_and_what_acts_on_them_is_passing():
+    passing = {(resource.kind, resource.api_version) for resource in ALL if resource.passing}
+    assert passing == {
+        ("HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("PodGroup", "scheduling.volcano.sh/v1beta1"),
+        ("PodGroup", "scheduling.x-k8s.io/v1alpha1"),
+    }
+
+
+def test_kinds_of_one_name_are_told_apart():
+    assert dependent.VOLCANO_GROUPS != dependent.COSCHEDULING_GROUPS
+    assert len(set(ALL)) == len(ALL)
