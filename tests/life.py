@@ -34,6 +34,7 @@ ROLES = {
     "XGBoostJob": (("Worker",), ("Master",)),
     "PaddleJob": (("Master", "Worker"), ()),
     "JAXJob": ((), ("Worker",)),
+    "MPIJob": (("Worker",), ("Launcher",)),
 }
 #: States that exclude each other.
 EXCLUSIVE = {"Running", "Restarting", "Suspended", "Succeeded", "Failed"}
@@ -93,8 +94,8 @@ class Life:
             policy["backoffLimit"] = choose([0, 1, 3])
         perhaps, surely = ROLES[self.kind]
         roles = [*surely, *(role for role in perhaps if choose([1, 1, 0]))]
-        wanted = {role: 1 if role in ("Chief", "Master") else choose([1, 2, 3]) for role in roles}
-        if not set(wanted) & {"Chief", "Master", "Worker"}:
+        wanted = {role: 1 if role in ("Chief", "Master", "Launcher") else choose([1, 2, 3]) for role in roles}
+        if not set(wanted) & {"Chief", "Master", "Launcher", "Worker"}:
             wanted["Worker"] = 2  # somebody has to decide
         field = KINDS[self.kind].field
         container = {"name": KINDS[self.kind].container, "image": "x"}
@@ -154,7 +155,9 @@ class Life:
         if pod.deleting:
             self.world.confirm_deletion(name)
         elif pod.phase is Phase.PENDING:
-            self.world.set_pod(name, "Running")
+            self.world.set_pod(name, "Running", ready=choose([True, False]))
+        elif pod.phase is Phase.RUNNING and not pod.ready:
+            self.world.set_pod(name, "Running", ready=True)
         elif pod.phase is Phase.RUNNING:
             what = choose(["succeed", "fail", "kill", "evict", "delete", "restart"])
             if what == "succeed":
@@ -190,8 +193,9 @@ class Life:
         assert names or not live
 
     async def come_to_rest(self) -> None:
-        """No more faults: pods run and succeed, time passes, until nothing more is asked for."""
+        """No more faults: pods run and those who decide succeed, until nothing more is asked for."""
         self.world.dies_in = -1
+        decides = KINDS[self.kind].goal(self.job[0]).role.lower()
         for _ in range(80):
             before = len(self.world.writes)
             self.hear()
@@ -199,9 +203,9 @@ class Life:
             for name, pod in list(self.world.pods.items()):
                 if pod.deleting:
                     self.world.confirm_deletion(name)
-                elif pod.phase is Phase.PENDING:
-                    self.world.set_pod(name, "Running")
-                elif pod.phase is Phase.RUNNING and not self.job[1].over:
+                elif pod.phase is Phase.PENDING or (pod.phase is Phase.RUNNING and not pod.ready):
+                    self.world.set_pod(name, "Running", ready=True)
+                elif pod.phase is Phase.RUNNING and pod.role == decides and not self.job[1].over:
                     self.world.set_pod(name, "Succeeded", code=0)
             self.check()
             self.world.pass_time(400)
