@@ -70,8 +70,11 @@ class World:
         pod = self.pods[name]
         restarts = pod.restarts + fields.pop("restarted", 0)
         finished = self.now if code is not None else None
-        own = Container(pod.containers[0].name, exit_code=code, finished=finished, restarts=restarts)
-        self._put_pod(pod, phase=Phase(phase), containers=(own,), **fields)
+        again = restarts > pod.restarts or pod.phase is Phase.PENDING
+        started = self.now if again else pod.containers[0].started
+        own = Container(pod.containers[0].name, exit_code=code, started=started, finished=finished, restarts=restarts)
+        ready = fields.pop("ready", phase == "Running")
+        self._put_pod(pod, phase=Phase(phase), ready=ready, containers=(own,), **fields)
 
     def delete_by_hand(self, name: str) -> None:
         """Somebody deletes a pod."""

@@ -180,6 +180,8 @@ def test_the_launcher_waits_until_its_workers_are_ready():
     assert made(look(job, ready[0], worker(1), services=())) == []
     (launched,) = [action for action in look(job, *ready, services=()).actions if isinstance(action, CreatePod)]
     assert launched.name == "m-launcher"
+    over = worker(1, "Succeeded", code=0)
+    assert made(look(job, ready[0], over, services=())) == ["m-launcher"], "it will find out, and say so"
     labels = launched.body["metadata"]["labels"]
     assert labels["training.kubeflow.org/job-role"] == "master"
     assert "training.kubeflow.org/replica-index" not in labels

@@ -153,7 +153,7 @@ class Facts:
 
     @cached_property
     def gated(self) -> frozenset[Member]:
-        """The missing ones whose time comes when all of the role they depend on are ready.
+        """The missing ones whose time comes when all of the role they depend on are ready, or will never be again.
 
         A gang scheduler places members only together; with one nobody waits for anybody.
         """
@@ -216,8 +216,8 @@ class Facts:
 
     def _all_ready(self, role: str) -> bool:
         group = self.job.of(role)
-        ready = sum(1 for member, pod in self.current.items() if member.role == role and pod.ready and not pod.deleting)
-        return group is None or ready >= group.count
+        pods = (pod for member, pod in self.current.items() if member.role == role and not pod.deleting)
+        return group is None or sum(1 for pod in pods if pod.ready or pod.over) >= group.count
 
     def _given_up(self, pod: Pod) -> bool:
         role = self.seats[pod.name].role
