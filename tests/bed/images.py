@@ -90,6 +90,11 @@ def open_mpi() -> Path:
     return _made("debian-bookworm-openmpi", told, _open_mpi)
 
 
+def library(package: str) -> Path:
+    """The layer of one package of Debian that needs no setting up, as libraries do not."""
+    return _made(f"debian-bookworm-{package}", f"a layer of {package}", lambda folder: _unpack(folder, package))
+
+
 def kubectl() -> Path:
     """A layer of kubectl alone."""
     return _made(f"kubectl-{KUBERNETES}", "a layer of kubectl", _kubectl)
@@ -115,7 +120,8 @@ def stand_ins() -> Iterable[Image]:
     yield Image(PYTORCH, (base(), packages("torch", "torch==2.13.0", "numpy", "scikit-learn")))
     yield Image(JAX, (base(), packages("jax", "jax==0.10.2", "numpy")))
     yield Image(XGBOOST, (base(), packages("xgboost", "xgboost-cpu==3.2.0", "numpy")))
-    yield Image(PADDLE, (base(), packages("paddle", "paddlepaddle==3.3.1", "numpy")))
+    paddle = packages("paddle", "paddlepaddle==3.3.1", "numpy")
+    yield Image(PADDLE, (base(), library("libgomp1"), paddle))
     yield Image(OPEN_MPI, (open_mpi(),))
     deliver = ("/bin/sh", "-c", "cp /usr/bin/kubectl $TARGET_DIR/kubectl")
     yield Image(KUBECTL_DELIVERY, (base(), kubectl()), deliver)
@@ -157,6 +163,14 @@ def _open_mpi(folder: Path) -> None:
     (folder / "run/sshd").mkdir(parents=True, exist_ok=True)
     for place, settings in SSH_SETTINGS.items():
         (folder / place).write_text(settings)
+
+
+def _unpack(folder: Path, package: str) -> None:
+    log, hint = _log(package), "apt-get update, then try again"
+    run(["apt-get", "download", package], log, hint, cwd=folder)
+    (archive,) = folder.glob("*.deb")
+    run(["dpkg-deb", "-x", archive, folder], log)
+    archive.unlink()
 
 
 def _kubectl(folder: Path) -> None:
