@@ -185,7 +185,7 @@ def test_the_launcher_waits_until_its_workers_are_ready():
     labels = launched.body["metadata"]["labels"]
     assert labels["training.kubeflow.org/job-role"] == "master"
     assert "training.kubeflow.org/replica-index" not in labels
-    assert made(look(job, services=(), site=Site(gang_scheduler="volcano"))) == [
+    assert made(look(job, services=(), site=Site(gang_scheduler="some-scheduler"))) == [
         "m-launcher",
         "m-worker-0",
         "m-worker-1",
