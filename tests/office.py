@@ -28,10 +28,10 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
 class Office:
     """What a cluster would tell is heard when the test says so; until then only the answers to writes are known."""
 
-    def __init__(self, spec: dict | None = None) -> None:
+    def __init__(self, spec: dict | None = None, site: Site | None = None) -> None:
         self.world = World()
         self.woken: list[Key] = []
-        self.view = View(FRAMEWORKS, Site(), self.woken.append)
+        self.view = View(FRAMEWORKS, site or Site(), self.woken.append)
         self.metrics = Metrics()
         self.recorder = Recorder(self.world, lambda: None)
         self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rig.jobs import pytorchjob, tfjob
 from trainshed.api import read
-from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scope
+from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scheduling, Scope
 from trainshed.api.site import Site
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.pytorch import PYTORCH
@@ -150,3 +150,16 @@ def test_reading_changes_nothing_in_the_document():
     before = copy.deepcopy(document)
     tensorflow(document)
     assert document == before
+
+
+def test_what_a_gang_scheduler_is_told():
+    asked = {"minAvailable": 2, "queue": "q", "minResources": {"cpu": 3}, "priorityClass": "p"}
+    job = tensorflow(tfjob("a", policy={"schedulingPolicy": asked | {"scheduleTimeoutSeconds": 60}}, Worker=1))
+    assert job.policy.scheduling == Scheduling(2, "q", {"cpu": 3}, "p", 60)
+    assert tensorflow(tfjob("a", Worker=1)).policy.scheduling == Scheduling()
+
+
+def test_a_users_annotations_are_kept_and_kubectls_are_not():
+    document = tfjob("a", Worker=1)
+    document["metadata"]["annotations"] = {"b": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "1"}
+    assert tensorflow(document).annotations == (("a", "1"), ("b", "2"))

@@ -84,3 +84,12 @@ def test_a_status_stays_small_whatever_the_size_of_its_job():
     replacing = tuple(f"{number:036}" for number in range(64))
     status = Status(tallies=tallies, replacing=replacing, failure=failure)
     assert len(json.dumps(write.status(status))) < 16_384
+
+
+def test_since_when_a_job_waits_for_its_group_is_written_where_v1_has_it():
+    def written(true: bool, reason: str) -> object:
+        condition = Condition(Kind.BLOCKED, true, reason, "m", at(9), at(0))
+        return write.status(Status(conditions=(condition,))).get("lastReconcileTime")
+
+    assert written(True, "WaitingForPodGroup") == "2026-01-01T12:00:00Z"
+    assert (written(False, "WaitingForPodGroup"), written(True, "QuotaExceeded")) == (None, None)

@@ -10,7 +10,7 @@ import pytest
 from rig.hand import eventually
 from rig.jobs import tfjob
 from trainshed.api import read
-from trainshed.api.dependent import CONFIG_MAPS
+from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.api.job import Member
 from trainshed.api.site import Site
 from trainshed.cluster import Conflict, Denied, Invalid, Missing, NameTaken
@@ -146,3 +146,9 @@ async def test_many_are_asked_for_at_once(gateway, hand):
     bodies = [make(Member("Worker", index), 0).body for index in range(40)]
     pods = await asyncio.gather(*(gateway.create_pod(hand.namespace, body) for body in bodies))
     assert len({pod.uid for pod in pods}) == 40
+
+
+async def test_which_kinds_are_served_can_be_asked(gateway):
+    assert await gateway.serves(AUTOSCALERS)
+    assert not await gateway.serves(replace(AUTOSCALERS, plural="podgroups"))
+    assert not await gateway.serves(VOLCANO_GROUPS)

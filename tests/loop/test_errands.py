@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from office import KEY, Office, a_spec
-from trainshed.api.actions import CreateDependent, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
-from trainshed.api.dependent import CONFIG_MAPS
+from trainshed.api.actions import (
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+)
+from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
+from trainshed.api.site import Site
 from trainshed.cluster import Denied
 from trainshed.loop.errands import Errands
 from trainshed.plan import plan
@@ -18,8 +27,8 @@ def a_config_map(name: str) -> dict:
 class Scene(Office):
     """An office whose errands are run by hand."""
 
-    def __init__(self, workers: int = 2) -> None:
-        super().__init__(a_spec(Worker=workers))
+    def __init__(self, workers: int = 2, site: Site | None = None) -> None:
+        super().__init__(a_spec(Worker=workers), site)
         self.errands = Errands(self.world, self.view, self.recorder, self.metrics)
 
     def planned(self) -> list:
@@ -102,3 +111,14 @@ async def test_services_and_pods_are_made_side_by_side():
     kinds = {type(action) for action in scene.planned()}
     assert kinds == {CreatePod, CreateService}
     assert await scene.run() is None
+
+
+async def test_that_a_group_has_gone_is_told_in_v1s_words_and_of_other_dependents_nothing():
+    scene = Scene(site=Site(gang_scheduler="volcano"))
+    await scene.run(*scene.planned())
+    (group,) = scene.snapshot().dependents
+    assert (group.resource, scene.world.made) == (VOLCANO_GROUPS, [])
+    gone = [DeleteDependent(VOLCANO_GROUPS, group.name, group.uid), DeleteDependent(AUTOSCALERS, "mnist", "none")]
+    assert await scene.run(*gone) is None
+    assert scene.snapshot().dependents == ()
+    assert await scene.events() == ["event SuccessfulDeletePodGroup"]

@@ -1,0 +1,38 @@
+"""Each gang scheduler has its groups, and its own way for pods to say that they belong to one."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainshed.api import gang
+from trainshed.api.dependent import COSCHEDULING_GROUPS, VOLCANO_GROUPS
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "kinds", "name"),
+    [
+        ("", (), ""),
+        ("volcano", (VOLCANO_GROUPS,), "volcano"),
+        ("Volcano", (VOLCANO_GROUPS,), "volcano"),
+        ("scheduler-plugins", (COSCHEDULING_GROUPS,), "scheduler-plugins"),
+        ("Mine", (COSCHEDULING_GROUPS,), "Mine"),
+    ],
+)
+def test_volcano_in_any_case_has_its_own_groups_and_any_other_name_means_the_coscheduling_plugin(
+    scheduler, kinds, name
+):
+    assert gang.resources(scheduler) == kinds
+    assert gang.name(scheduler) == name
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "labels", "annotations"),
+    [
+        ("", {}, {}),
+        ("VOLCANO", {}, {"scheduling.k8s.io/group-name": "mnist", "volcano.sh/task-spec": "ps"}),
+        ("scheduler-plugins", {"scheduling.x-k8s.io/pod-group": "mnist"}, {}),
+    ],
+)
+def test_pods_say_that_they_belong_to_a_group(scheduler, labels, annotations):
+    assert gang.pod_labels(scheduler, "mnist") == labels
+    assert gang.pod_annotations(scheduler, "mnist", "PS") == annotations

@@ -1,0 +1,46 @@
+"""Jobs whose members are placed together, their groups, and what is decided about both, in a few words."""
+
+from __future__ import annotations
+
+from make import a_job, replace, run_policy, seen
+from trainshed.api.actions import CreateDependent, DeleteDependent, UpdateDependent
+from trainshed.api.dependent import Dependent
+from trainshed.api.job import Scheduling
+from trainshed.api.site import Site
+from trainshed.plan import plan
+
+VOLCANO, PLUGINS = Site(gang_scheduler="volcano"), Site(gang_scheduler="scheduler-plugins")
+DEPENDENTS = (CreateDependent, UpdateDependent, DeleteDependent)
+
+
+def a_gang(kind="PyTorchJob", *, needs=({"requests": {"cpu": "1"}},), asked=None, policy=None, **fields):
+    """A job, by default of a master and two workers; `needs` are the resources of each container."""
+    roles = {} if set(fields) & {"master", "worker"} else {"master": 1, "worker": 2}
+    containers = [{"name": f"c{number}", "image": "x", "resources": found} for number, found in enumerate(needs)]
+    wanted = replace(policy or run_policy(), scheduling=Scheduling(**(asked or {})))
+    return a_job(kind, policy=wanted, template={"spec": {"containers": containers}}, **roles, **fields)
+
+
+def decided(job, *pods, group=None, site=VOLCANO, **fields):
+    """What a look decides while this is the job's group."""
+    there = (group,) if group else ()
+    return plan(replace(seen(job, *pods, site=site, **fields), dependents=there))
+
+
+def about_group(decision):
+    """What is to be done about the group."""
+    return [action for action in decision.actions if isinstance(action, DEPENDENTS)]
+
+
+def spec(job, site=VOLCANO, group=None):
+    """The spec of the group that is to be made."""
+    (action,) = about_group(decided(job, site=site, group=group, services=()))
+    return action.body["spec"] if isinstance(action, CreateDependent) else action.patch["spec"]
+
+
+def a_group(job, phase="", *, site=VOLCANO, conditions=(), **fields) -> Dependent:
+    """The group as it was made, in this phase."""
+    (action,) = about_group(decided(job, site=site, services=()))
+    document = {**action.body, "status": {"phase": phase, "conditions": list(conditions)} if phase else {}}
+    known = {"name": job.name, "uid": "g1", "version": "5", "owner": job.uid, "namespace": "ml", "job": job.name}
+    return replace(Dependent(action.resource, document=document, **known), **fields)

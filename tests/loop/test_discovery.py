@@ -1,0 +1,60 @@
+"""Nothing begins before the groups of the gang scheduler are known to be there."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from hasty import clock, hastily
+from trainshed.api.dependent import COSCHEDULING_GROUPS, VOLCANO_GROUPS
+from trainshed.cluster import Denied, Missing, Throttled, Unavailable
+from trainshed.loop.discovery import find_groups
+
+
+class Guide:
+    """Serves these kinds, once it has answered so often with these errors."""
+
+    def __init__(self, *served, errors=()) -> None:
+        self.asked = []
+        self._served, self._errors = served, list(errors)
+
+    async def serves(self, resource) -> bool:
+        self.asked.append(resource)
+        if self._errors:
+            raise self._errors.pop(0)
+        return resource in self._served
+
+
+def test_without_a_gang_scheduler_nobody_is_asked():
+    guide = Guide()
+    hastily(find_groups(guide, ""))
+    assert guide.asked == []
+
+
+@pytest.mark.parametrize(("scheduler", "kind"), [("Volcano", VOLCANO_GROUPS), ("mine", COSCHEDULING_GROUPS)])
+def test_the_groups_of_this_scheduler_must_be_there(scheduler, kind):
+    guide = Guide(kind)
+    hastily(find_groups(guide, scheduler))
+    assert guide.asked == [kind]
+    other = {VOLCANO_GROUPS: COSCHEDULING_GROUPS, COSCHEDULING_GROUPS: VOLCANO_GROUPS}[kind]
+    with pytest.raises(Missing, match=f"--gang-scheduler-name={scheduler}: there is no PodGroup in {kind.api_version}"):
+        hastily(find_groups(Guide(other), scheduler))
+
+
+def test_an_api_server_that_does_not_answer_is_asked_again_and_that_is_told_once(caplog):
+    errors = [Unavailable("no connection"), Throttled("later"), Unavailable("no connection")]
+
+    async def waited() -> float:
+        begun = clock()
+        await find_groups(Guide(VOLCANO_GROUPS, errors=errors), "volcano")
+        return clock() - begun
+
+    assert hastily(waited()) == 6
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert told == ["asking for scheduling.volcano.sh/v1beta1: no connection"]
+
+
+def test_who_may_not_ask_is_not_kept_waiting():
+    with pytest.raises(Denied):
+        hastily(find_groups(Guide(errors=[Denied("no")]), "volcano"))
