@@ -33,7 +33,7 @@ POD = {
         "conditions": [
             {"type": "Ready", "status": "True"},
             {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
-            {"type": "PodScheduled", "status": "False", "message": "no node"},
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"},
         ],
         "initContainerStatuses": [
             {"name": "first", "restartCount": 1, "state": {"waiting": {"reason": "X", "message": "m"}}}
@@ -59,7 +59,7 @@ def test_every_fact_arrives():
     assert (pod.job, pod.role, pod.index, pod.attempt) == ("mnist", "worker", 1, 2)
     assert (pod.phase, pod.deleting, pod.ready, pod.node) == (Phase.FAILED, True, True, "n1")
     assert (pod.reason, pod.message, pod.disruption) == ("Evicted", "low on memory", "EvictionByEvictionAPI")
-    assert pod.unschedulable == "no node"
+    assert (pod.unplaced, pod.unschedulable) == ("Unschedulable", "no node")
     first, own = pod.containers
     assert (first.init, first.waiting, first.reason, first.message, first.exit_code) == (True, True, "X", "m", None)
     assert (own.exit_code, own.reason, own.restarts) == (137, "OOMKilled", 3)

@@ -16,6 +16,7 @@ from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.api.site import Site
 from trainshed.cluster import Denied
 from trainshed.loop.errands import Errands
+from trainshed.loop.metrics import COUNTERS
 from trainshed.plan import plan
 
 
@@ -36,6 +37,10 @@ class Scene(Office):
 
     async def run(self, *actions):
         return await self.errands.run(self.snapshot(), actions)
+
+    def counted(self) -> dict[str, float]:
+        value, labels = self.metrics.registry.get_sample_value, {"job_namespace": "ml", "framework": "tensorflow"}
+        return {name: found for name in COUNTERS if (found := value(f"{name}_total", labels))}
 
     async def events(self) -> list[str]:
         await self.recorder.flush()
@@ -102,8 +107,8 @@ async def test_a_job_that_was_deleted_is_forgotten_and_counted_once():
     scene = Scene()
     await scene.run(DeleteJob(scene.snapshot().job.uid))
     assert scene.view.snapshot(KEY, scene.world.now) is None
-    labels = {"job_namespace": "ml", "framework": "tensorflow"}
-    assert scene.metrics.registry.get_sample_value("training_operator_jobs_deleted_total", labels) == 1
+    assert scene.counted() == {"training_operator_jobs_deleted": 1}
+    assert await scene.events() == ["event SuccessfulDeleteJob"]
 
 
 async def test_services_and_pods_are_made_side_by_side():
@@ -122,3 +127,29 @@ async def test_that_a_group_has_gone_is_told_in_v1s_words_and_of_other_dependent
     assert await scene.run(*gone) is None
     assert scene.snapshot().dependents == ()
     assert await scene.events() == ["event SuccessfulDeletePodGroup"]
+    assert scene.counted() == {"created_pod_groups": 1, "deleted_pod_groups": 1}
+
+
+async def test_what_was_done_and_what_was_tried_in_vain_is_counted():
+    scene = Scene()
+    scene.world.quota = 1
+    assert await scene.run(*scene.planned()) is not None
+
+    async def denied(*_):
+        raise Denied("not here")
+
+    scene.world.create_service = denied
+    scene.world.delete_job = denied
+    services = [action for action in Scene().planned() if isinstance(action, CreateService)]
+    await scene.run(services[0])
+    await scene.run(DeleteJob(scene.snapshot().job.uid))
+    await scene.run(DeletePod("mnist-worker-0", scene.snapshot().pods[0].uid))
+    assert scene.counted() == {
+        "created_pods": 1,
+        "deleted_pods": 1,
+        "succeeded_service_creation": 2,
+        "failed_service_creation": 1,
+    }
+    told = await scene.events()
+    assert {"event FailedCreatePod", "event FailedCreateService", "event FailedDeleteJob"} <= set(told)
+    assert "event SuccessfulDeleteJob" not in told

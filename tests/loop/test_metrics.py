@@ -7,38 +7,64 @@ from dataclasses import replace
 import pytest
 
 from make import T0, a_job, look, pods_of, running, seen
+from trainshed.api.actions import (
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+)
+from trainshed.api.dependent import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, Kind, Retries, Status
-from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.metrics import Metrics
+from trainshed.loop.metrics import COUNTERS, STATES, Metrics, state
 
 JOB = a_job(worker=2)
+SNAPSHOT = seen(JOB)
+LABELS = {"job_namespace": "ml", "framework": "tensorflow"}
+JOBS = "training_operator_jobs_"
 
 
-def having(kind: Kind, **fields) -> Status:
-    return Status(conditions=(Condition(kind, True, "r", "m", T0, T0),), **fields)
+def having(*kinds: Kind, **fields) -> Status:
+    return Status(conditions=tuple(Condition(kind, True, "r", "m", T0, T0) for kind in kinds), **fields)
 
 
-def count(metrics: Metrics, what: str) -> float | None:
-    labels = {"job_namespace": "ml", "framework": "tensorflow"}
-    return metrics.registry.get_sample_value(f"training_operator_jobs_{what}_total", labels)
+def counted(metrics: Metrics) -> dict[str, float]:
+    """The counters that are not 0, without `_total`."""
+    value = metrics.registry.get_sample_value
+    return {name: found for name in COUNTERS if (found := value(f"{name}_total", LABELS))}
 
 
-@pytest.mark.parametrize(
-    ("what", "before", "after"),
-    [
-        ("created", Status(), having(Kind.CREATED)),
-        ("successful", having(Kind.CREATED), having(Kind.SUCCEEDED)),
-        ("failed", having(Kind.CREATED), having(Kind.FAILED)),
-        ("restarted", Status(), Status(retries=Retries(used=1))),
-    ],
-)
+STORES = [
+    ("created", Status(), having(Kind.CREATED)),
+    ("successful", having(Kind.CREATED), having(Kind.SUCCEEDED)),
+    ("failed", having(Kind.CREATED), having(Kind.FAILED)),
+    ("restarted", Status(), Status(attempts={"Worker": 1}, retries=Retries(used=1))),
+    ("restarted", Status(attempts={"PS": 1}), Status(attempts={"PS": 1, "Worker": 1})),
+    ("restarted", Status(replacing=("a",)), Status(replacing=("b",))),
+]
+
+
+@pytest.mark.parametrize(("what", "before", "after"), STORES)
 def test_a_happening_is_counted_when_it_is_stored_and_not_again(what, before, after):
     metrics = Metrics()
     metrics.stored(seen(JOB, status=before), after)
     metrics.stored(seen(JOB, status=after), after)
-    assert count(metrics, what) == 1
-    others = {"created", "successful", "failed", "restarted", "deleted"} - {what}
-    assert [count(metrics, other) for other in others] == [None] * 4
+    assert counted(metrics) == {f"{JOBS}{what}": 1}
+
+
+def test_pods_that_go_with_a_suspension_are_no_restart():
+    metrics = Metrics()
+    before = having(Kind.CREATED, Kind.RUNNING, attempts={"Worker": 1})
+    metrics.stored(seen(JOB, status=before), having(Kind.CREATED, Kind.SUSPENDED, attempts={"Worker": 2}))
+    assert counted(metrics) == {}
+
+
+def test_pods_that_are_gone_from_the_list_of_those_to_replace_are_no_restart():
+    metrics = Metrics()
+    metrics.stored(seen(JOB, status=Status(replacing=("a", "b"))), Status(replacing=("b",)))
+    assert counted(metrics) == {}
 
 
 def test_a_jobs_first_look_counts_as_v1_counts():
@@ -46,13 +72,69 @@ def test_a_jobs_first_look_counts_as_v1_counts():
     snapshot = seen(JOB, *pods_of(JOB))
     metrics.stored(snapshot, look(JOB).status)
     metrics.stored(replace(snapshot, status=look(JOB).status), running(JOB))
-    assert count(metrics, "created") == 1
+    assert counted(metrics) == {f"{JOBS}created": 1}
 
 
-def test_a_deleted_job_is_counted():
+def test_once_a_job_is_known_all_counters_of_its_namespace_are_shown():
     metrics = Metrics()
-    metrics.deleted("ml", TENSORFLOW)
-    assert count(metrics, "deleted") == 1
+    metrics.stored(SNAPSHOT, Status())
+    value = metrics.registry.get_sample_value
+    assert [value(f"{name}_total", LABELS) for name in COUNTERS] == [0] * len(COUNTERS)
+
+
+ACTIONS = [
+    (CreatePod("a", {}), "created_pods", None),
+    (DeletePod("a", "u"), "deleted_pods", None),
+    (CreateService("a", {}), "succeeded_service_creation", "failed_service_creation"),
+    (DeleteService("a", "u"), None, None),
+    (DeleteJob("u"), "training_operator_jobs_deleted", None),
+    (CreateDependent(VOLCANO_GROUPS, "a", {}), "created_pod_groups", None),
+    (DeleteDependent(COSCHEDULING_GROUPS, "a", "u"), "deleted_pod_groups", None),
+    (CreateDependent(CONFIG_MAPS, "a", {}), None, None),
+    (DeleteDependent(CONFIG_MAPS, "a", "u"), None, None),
+]
+
+
+@pytest.mark.parametrize(("action", "well", "badly"), ACTIONS)
+def test_actions_are_counted_by_v1s_names(action, well, badly):
+    good, bad = Metrics(), Metrics()
+    good.done(SNAPSHOT, action, well=True)
+    bad.done(SNAPSHOT, action, well=False)
+    assert counted(good) == ({well: 1} if well else {})
+    assert counted(bad) == ({badly: 1} if badly else {})
+
+
+def test_failed_pods_are_counted_by_their_number():
+    metrics = Metrics()
+    metrics.died(SNAPSHOT, 3)
+    assert counted(metrics) == {"failed_pods": 3}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ((), "New"),
+        (((Kind.CREATED, True),), "Created"),
+        (((Kind.CREATED, True), (Kind.SUSPENDED, False)), "Created"),
+        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUSPENDED, True)), "Suspended"),
+        (((Kind.CREATED, True), (Kind.RUNNING, True), (Kind.BLOCKED, True)), "Blocked"),
+        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUCCEEDED, True)), "Succeeded"),
+    ],
+)
+def test_a_jobs_state_is_the_last_thing_that_is_true_of_it(conditions, expected):
+    status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
+    assert state(status) == expected
+    assert expected in STATES
+
+
+def test_jobs_are_shown_by_state_and_none_where_there_are_none():
+    metrics = Metrics()
+    value = metrics.registry.get_sample_value
+    metrics.states({("tensorflow", "Running"): 2}, ("tensorflow", "pytorch"))
+    assert value("trainshed_jobs", {"framework": "tensorflow", "state": "Running"}) == 2
+    metrics.states({}, ("tensorflow", "pytorch"))
+    found = [value("trainshed_jobs", {"framework": "tensorflow", "state": word}) for word in STATES]
+    assert found == [0] * len(STATES)
 
 
 def test_how_the_operator_does_is_measured():
@@ -60,18 +142,37 @@ def test_how_the_operator_does_is_measured():
     metrics.looked(0.5)
     metrics.waited(0.25)
     metrics.lost()
+    metrics.failed(ZeroDivisionError())
     metrics.requested("POST", "pods", 201)
     metrics.requested("GET", "pods", 0)
     value = metrics.registry.get_sample_value
     assert value("trainshed_reconcile_seconds_sum") == 0.5
     assert value("trainshed_queue_seconds_sum") == 0.25
     assert value("trainshed_events_lost_total") == 1
+    assert value("trainshed_reconcile_errors_total", {"error": "ZeroDivisionError"}) == 1
     assert value("trainshed_api_requests_total", {"verb": "POST", "resource": "pods", "code": "201"}) == 1
     assert value("trainshed_api_requests_total", {"verb": "GET", "resource": "pods", "code": "none"}) == 1
 
 
-def test_no_meter_is_labelled_with_the_name_of_a_job():
+@pytest.mark.parametrize(("seconds", "within"), [(0.0009, "0.001"), (20, "30.0"), (59, "60.0")])
+def test_looks_of_a_millisecond_and_of_a_minute_are_told_apart(seconds, within):
     metrics = Metrics()
-    metrics.stored(seen(JOB), having(Kind.CREATED))
-    assert b"training_operator_jobs_created_total" in metrics.text()
-    assert b"mnist" not in metrics.text()
+    metrics.looked(seconds)
+    buckets = {
+        sample.labels["le"]: sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "trainshed_reconcile_seconds_bucket"
+    }
+    assert next(bound for bound, count in buckets.items() if count) == within
+
+
+def test_no_meter_is_labelled_with_the_name_of_a_job_or_tells_its_birthday():
+    metrics = Metrics()
+    metrics.stored(SNAPSHOT, having(Kind.CREATED))
+    metrics.looked(1)
+    text = metrics.text()
+    assert b"training_operator_jobs_created_total{" in text
+    assert b"process_resident_memory_bytes" in text
+    assert b"mnist" not in text
+    assert b"_created{" not in text.replace(b"_jobs_created", b"")

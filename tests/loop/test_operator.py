@@ -63,6 +63,8 @@ async def test_the_meters_count_what_was_asked_of_the_api_server(alone, settings
     assert status == 200
     assert 'trainshed_api_requests_total{code="none",resource="pods",verb="GET"}' in text
     assert 'trainshed_watch_age_seconds{resource="tfjobs"}' in text
+    assert 'trainshed_jobs{framework="pytorch",state="Running"} 0.0' in text
+    assert "trainshed_leader 0.0" in text, "without an API server nobody holds the Lease"
     assert "trainshed_loop_lag_seconds" in text
 
 

@@ -10,7 +10,7 @@ import pytest
 from hasty import clock, hastily
 from make import a_job
 from trainshed.api.actions import Note, Tone
-from trainshed.cluster import Denied, Missing
+from trainshed.cluster import Conflict, Denied, Missing
 from trainshed.loop.recorder import BURST, EVERY, GATHER, LONGEST, SAME, Recorder
 
 JOB = a_job(worker=2)
@@ -30,7 +30,8 @@ class Desk:
         if self.refuses:
             raise Denied("no events here")
         assert body["metadata"]["namespace"] == namespace
-        assert body["metadata"]["name"] not in self.events
+        if body["metadata"]["name"] in self.events:
+            raise Conflict(body["metadata"]["name"])
         self.events[body["metadata"]["name"]] = dict(body)
 
     async def update_event(self, _namespace: str, name: str, patch: dict) -> None:
@@ -50,8 +51,8 @@ def created(name: str) -> Note:
 class Scene:
     """A recorder at work."""
 
-    def __init__(self) -> None:
-        self.desk, self.losses = Desk(), 0
+    def __init__(self, desk: Desk | None = None) -> None:
+        self.desk, self.losses = desk or Desk(), 0
         self.recorder = Recorder(self.desk, self._lose)
         self.task = asyncio.create_task(self.recorder.run())
 
@@ -161,6 +162,11 @@ def test_what_lasts_is_told_once_for_each_job():
             await scene.settle()
         uids = [event["involvedObject"]["uid"] for event in scene.desk.events.values()]
         assert uids == ["job-uid", "other"]
+        later = Scene(scene.desk)  # the process that comes after this one
+        later.tell(replace(lasting, message="it is overwritten, still"), replace(lasting, key="another"))
+        await later.settle()
+        assert scene.desk.messages() == ["it is overwritten"] * 3
+        assert (scene.losses, later.losses) == (0, 0)
 
     hastily(story())
 

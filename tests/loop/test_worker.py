@@ -43,6 +43,10 @@ class Scene:
         self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts)
         self.task = asyncio.create_task(self.worker.run())
 
+    def errors(self, error: Exception) -> float | None:
+        labels = {"error": type(error).__name__}
+        return self.metrics.registry.get_sample_value("trainshed_reconcile_errors_total", labels)
+
     def gaps(self) -> list[float]:
         return [round(late - early, 1) for early, late in zip(self.looks.at, self.looks.at[1:], strict=False)]
 
@@ -91,6 +95,7 @@ def test_after_an_error_the_job_waits_longer_and_longer(error, first, longest, c
         gaps = scene.gaps()
         assert gaps[:3] == pytest.approx([first, 2 * first, 4 * first], abs=0.1)
         assert max(gaps) == pytest.approx(longest, abs=0.1)
+        assert scene.errors(error) == len(scene.looks.at)
 
     hastily(story())
     assert f"TFJob ml/a: {error.reason}: {error}; again in {first:.1f} s" in caplog.messages
@@ -107,6 +112,7 @@ def test_an_unexpected_error_is_told_with_its_traceback_and_the_wheel_turns_on(c
         await asyncio.sleep(1)
         assert not scene.task.done()
         assert scene.looks.keys == [A, B, A]
+        assert scene.errors(ZeroDivisionError()) == 1
 
     hastily(story())
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]

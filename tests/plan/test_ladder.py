@@ -112,7 +112,7 @@ def test_the_job_itself_goes_when_its_time_is_up():
     assert look(job, status=over, now=at(29)).look_again == at(30)
     decision = look(job, status=over, now=at(30))
     assert decision.actions == (DeleteJob("job-uid"),)
-    assert told(decision) == ["SuccessfulDeleteJob"]
+    assert told(decision) == [], "that it is gone is told when it is"
 
 
 def test_a_deadline_is_looked_forward_to_and_fires():

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, look, message, pods_of, running
-from trainshed.api.actions import Tone
+from trainshed.api.actions import DeleteDependent, Tone
+from trainshed.api.dependent import CONFIG_MAPS, VOLCANO_GROUPS
+from trainshed.api.job import Options
 from trainshed.api.pod import Container
+from trainshed.api.site import Site
 from trainshed.plan import says
 
 JOBS = [
@@ -46,10 +49,13 @@ def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
     assert note.reason == "Error"
 
 
-def test_a_pod_that_finds_no_node_is_told_of():
-    (note,) = notes_of(a_pod("worker-0", "Pending", containers=(), unschedulable="0/3 nodes are available"))
-    assert note.reason == "Unschedulable"
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
+def test_a_pod_that_finds_no_node_is_told_of(reason):
+    pod = a_pod("worker-0", "Pending", containers=(), unplaced=reason, unschedulable="0/3 nodes are available")
+    (note,) = notes_of(pod)
+    assert (note.tone, note.reason) == (Tone.WARNING, reason)
     assert note.message == "Error pod mnist-worker-0 condition message: 0/3 nodes are available"
+    assert note.key == f"worker-0-uid/{reason}"
 
 
 def test_no_more_than_a_few_pods_are_told_of_in_one_look():
@@ -66,3 +72,60 @@ def test_who_took_a_pod_away_is_told():
     notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
     expected = "Pod mnist-worker-0 on node n1 could not go on (Evicted): low on memory"
     assert ("PodDisruption", expected) in [(note.reason, note.message) for note in notes]
+
+
+def test_pods_that_exited_together_are_each_told_of_once():
+    job = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode")
+    codes = {"worker-2": 1, "worker-0": 134}
+    pods = [a_pod(seat, "Failed", code=code, container="pytorch") for seat, code in codes.items()]
+    notes = look(job, *pods_of(job, *pods), status=running(job)).notes
+    exits = [note for note in notes if note.reason == "ExitedWithCode"]
+    assert [note.message for note in exits] == [
+        "Pod: ml.mnist-worker-0 exited with code 134",
+        "Pod: ml.mnist-worker-2 exited with code 1",
+    ]
+    assert [note.key for note in exits] == ["worker-0-uid/Failed", "worker-2-uid/Failed"]
+    assert {note.tone for note in exits} == {Tone.NORMAL}
+
+
+def test_a_failure_that_changes_nothing_is_told_of_as_well():
+    job = a_job(chief=1, worker=2, options=Options(dynamic_workers=True))
+    pods = pods_of(job, a_pod("worker-1", "Failed", code=2))
+    decision = look(job, *pods, status=running(job))
+    assert [note.message for note in decision.notes] == ["Pod: ml.mnist-worker-1 exited with code 2"]
+    assert not decision.status.over
+
+
+IN_VAIN = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+ANOTHER = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+
+
+def asking(gang: str = "", **spec):
+    """What is told when pods are made from templates that ask for this."""
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
+    job = a_job(chief=1, worker=2, template=template)
+    site = Site(gang_scheduler=gang)
+    first = [note for note in look(job, site=site).notes if note.key.startswith("Set")]
+    later = [note for note in look(job, *pods_of(job), site=site).notes if note.key.startswith("Set")]
+    assert later == [], "no pod is made any more"
+    assert {note.tone for note in first} <= {Tone.WARNING}
+    return [(note.reason, note.message) for note in first]
+
+
+def test_what_a_template_asks_for_in_vain_is_told_once_when_pods_are_made():
+    assert asking() == []
+    assert asking(restartPolicy="Always") == [("SetPodTemplateRestartPolicy", IN_VAIN)]
+
+
+def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling():
+    assert asking(schedulerName="mine") == []
+    assert asking("volcano", schedulerName="volcano") == []
+    assert asking("volcano", schedulerName="mine") == [("SetPodTemplateSchedulerName", ANOTHER)]
+
+
+def test_the_end_of_a_gang_is_told_with_the_jobs():
+    groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
+    (note,) = says.gang_dismissed(groups)
+    assert (note.tone, note.reason) == (Tone.NORMAL, "JobTerminated")
+    assert note.message == "Job has been terminated. Deleting PodGroup"
+    assert note.key == "JobTerminated/g"

@@ -22,13 +22,16 @@ class Resource:
         return self.prefix.removeprefix("/apis/").removeprefix("/api/")
 
 
+#: The kind in which gang schedulers group pods, whoever's API it is.
+GROUP = "PodGroup"
+
 CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap")
 SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
 ROLES = Resource("/apis/rbac.authorization.k8s.io/v1", "roles", "Role")
 ROLE_BINDINGS = Resource("/apis/rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
 AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", passing=True)
-VOLCANO_GROUPS = Resource("/apis/scheduling.volcano.sh/v1beta1", "podgroups", "PodGroup", passing=True)
-COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup", passing=True)
+VOLCANO_GROUPS = Resource("/apis/scheduling.volcano.sh/v1beta1", "podgroups", GROUP, passing=True)
+COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", GROUP, passing=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ class Container:
 class Pod:
     """A pod of a job; `job` and `role` are its labels, the latter in lower case.
 
-    `disruption` and `reason` are empty if Kubernetes gave none.
+    `disruption` and `reason` are empty if Kubernetes gave none; `unplaced` is the reason why it has no node,
+    `unschedulable` that reason's message.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Pod:
     reason: str = ""
     message: str = ""
     disruption: str = ""
+    unplaced: str = ""
     unschedulable: str = ""
     containers: tuple[Container, ...] = ()
 

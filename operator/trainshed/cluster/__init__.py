@@ -136,7 +136,7 @@ class Cluster(Protocol):
         ...
 
     async def create_event(self, namespace: str, body: Document) -> None:
-        """Create a core/v1 Event."""
+        """Create a core/v1 Event. Raises `Conflict` if there is one of that name."""
         ...
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:

@@ -144,6 +144,7 @@ def pod(found: PodObject) -> Pod:
         reason=status.reason or "",
         message=status.message or "",
         disruption=(disruption.reason or "Disrupted") if disruption and disruption.status == "True" else "",
+        unplaced=(scheduled.reason or "") if scheduled and scheduled.status == "False" else "",
         unschedulable=(scheduled.message or "") if scheduled and scheduled.status == "False" else "",
         containers=(
             *(_container(item, init=True) for item in status.init_container_statuses or ()),

@@ -15,29 +15,17 @@ from trainshed.api.actions import (
     DeleteJob,
     DeletePod,
     DeleteService,
-    Note,
-    Tone,
     UpdateDependent,
 )
 from trainshed.api.snapshot import Snapshot
 from trainshed.cluster import Cluster, ClusterError, Missing, NameTaken
 from trainshed.cluster.lanes import carefully
 
+from . import news
 from .metrics import Metrics
 from .recorder import Recorder
 from .view import View
 
-#: Reason and message of the Event for an action that went well, and for one that did not; v1's.
-TOLD: dict[type, tuple[str, str, str, str]] = {
-    CreatePod: ("SuccessfulCreatePod", "Created pod: ", "FailedCreatePod", "Error creating: "),
-    CreateService: ("SuccessfulCreateService", "Created service: ", "FailedCreateService", "Error creating: "),
-    DeletePod: ("SuccessfulDeletePod", "Deleted pod: ", "FailedDeletePod", "Error deleting: "),
-    DeleteService: ("SuccessfulDeleteService", "Deleted service: ", "FailedDeleteService", "Error deleting: "),
-}
-#: What v1 tells of the deletion of these dependents.
-DISMISSED = {
-    "PodGroup": ("SuccessfulDeletePodGroup", "Deleted PodGroup: ", "FailedDeletePodGroup", "Error deleting: "),
-}
 FIRST = (CreateDependent, UpdateDependent)
 CREATES = (CreatePod, CreateService)
 
@@ -67,15 +55,17 @@ class Errands:
         return [partial(self._run, snapshot, action) for action in actions]
 
     async def _run(self, snapshot: Snapshot, action: Action) -> None:
-        well, done, badly, failed = _told(action)
+        words = news.words(snapshot, action)
         try:
             await self._do(snapshot, action)
         except ClusterError as error:
-            if badly:
-                self._recorder.tell(snapshot.job, Note(Tone.WARNING, badly, f"{failed}{error}"))
+            self._metrics.done(snapshot, action, well=False)
+            if words:
+                self._recorder.tell(snapshot.job, words.failure(error))
             raise
-        if well and not isinstance(action, DeleteJob):
-            self._recorder.tell(snapshot.job, Note(Tone.NORMAL, well, f"{done}{action.name}"))
+        self._metrics.done(snapshot, action, well=True)
+        if words:
+            self._recorder.tell(snapshot.job, words.success)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._view.pods.store, self._view.services.store
@@ -95,7 +85,6 @@ class Errands:
             case DeleteJob(uid=uid):
                 await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid)
                 self._view.jobs[snapshot.job.kind].forgotten(uid)
-                self._metrics.deleted(namespace, snapshot.framework)
 
     async def _do_to_dependent(
         self, namespace: str, action: CreateDependent | UpdateDependent | DeleteDependent
@@ -116,10 +105,3 @@ class Errands:
             case DeleteDependent(name=name, uid=uid):
                 left = await self._cluster.delete_dependent(resource, namespace, name, uid)
                 store.answered(left) if left else store.forgotten(uid)
-
-
-def _told(action: Action) -> tuple[str, str, str, str]:
-    silence = ("", "", "", "")
-    if isinstance(action, DeleteDependent):
-        return DISMISSED.get(action.resource.kind, silence)
-    return TOLD.get(type(action), silence)

@@ -11,7 +11,6 @@ from typing import Any
 
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.status import Status
 from trainshed.cluster import ClusterError
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.gateway import CORE, KUBEFLOW, Gateway
@@ -23,7 +22,7 @@ from trainshed.settings import Settings
 from .discovery import find_groups
 from .doors import DEAF, Doors, Pulse
 from .lease import Claim, Elector
-from .metrics import Metrics
+from .metrics import Metrics, state
 from .queue import Queue
 from .reconcile import Reconciler
 from .recorder import Recorder
@@ -177,19 +176,14 @@ class Operator:
     def _meters(self) -> bytes:
         self._metrics.waiting.set(len(self._queue))
         self._metrics.lag.set(self._pulse.lag)
-        states = Counter(
-            (self._view.label(kind), _state(record.status))
-            for kind, store in self._view.jobs.items()
-            for record in store.items.values()
-        )
+        self._metrics.leading.set(self._may_act())
         now = asyncio.get_running_loop().time()
         for informer in self._informers:
             self._metrics.ages.labels(informer.plural).set(now - informer.heard)
-        self._metrics.jobs.clear()
-        for (framework, state), count in states.items():
-            self._metrics.jobs.labels(framework, state).set(count)
+        states = Counter(
+            (self._view.label(kind), state(record.status))
+            for kind, store in self._view.jobs.items()
+            for record in store.items.values()
+        )
+        self._metrics.states(states, tuple(self._view.label(kind) for kind in self._view.jobs))
         return self._metrics.text()
-
-
-def _state(status: Status) -> str:
-    return str(status.conditions[-1].type) if status.conditions else "New"

@@ -13,6 +13,7 @@ from trainshed.cluster import Cluster, ClusterError, Conflict, Denied, Invalid, 
 from trainshed.plan import plan
 
 from .errands import Errands
+from .losses import Losses
 from .metrics import Metrics
 from .patience import Patience
 from .recorder import Recorder
@@ -42,13 +43,16 @@ class Reconciler:
         self._metrics = metrics
         self._errands = Errands(cluster, view, recorder, metrics)
         self._patience = Patience()
+        self._losses = Losses()
 
     async def look(self, key: Key, now: datetime) -> Outcome:
         """See the job as it is, decide, and carry the decision out."""
         snapshot = self._view.snapshot(key, now)
         if snapshot is None:
             self._patience.forget(key)
+            self._losses.forget(key)
             return Outcome()
+        self._metrics.died(snapshot, self._losses.news(key, snapshot))
         decision = plan(snapshot)
         try:
             return await self._carry_out(key, snapshot, decision)

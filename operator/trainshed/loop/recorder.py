@@ -8,13 +8,13 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from trainshed.api.actions import Note
 from trainshed.api.job import Job
-from trainshed.cluster import Cluster, ClusterError, Missing
+from trainshed.cluster import Cluster, ClusterError, Conflict, Missing
 
 #: Seconds in which notes of one reason on one job are gathered into one Event.
 GATHER = 1.0
@@ -78,7 +78,7 @@ class Recorder:
             return
         head, colon, last = note.message.rpartition(": ")
         listed = colon and note.message.startswith(("Created ", "Deleted "))
-        group = Note(note.tone, note.reason, head if listed else note.message)
+        group = replace(note, message=head) if listed else note
         self._gathered.setdefault((job.uid, group), []).append(last if listed else "")
         self._jobs[job.uid] = job
         self._some.set()
@@ -109,6 +109,8 @@ class Recorder:
         try:
             if not await self._again(job, key, times):
                 await self._new(job, key, _event(job, note, message, times))
+        except Conflict:
+            log.debug("%s %s/%s: an earlier process told %s", job.kind, job.namespace, job.name, note.reason)
         except ClusterError as error:
             self._lost()
             log.debug("no event on %s %s/%s: %s", job.kind, job.namespace, job.name, error)
@@ -163,7 +165,8 @@ def _cut(text: str) -> str:
 
 
 def _event(job: Job, note: Note, message: str, times: int) -> dict[str, Any]:
-    digest = hashlib.sha256(f"{job.uid}{note.reason}{message}{time.time_ns()}".encode()).hexdigest()[:16]
+    told = f"{note.reason}\n{message}\n{time.time_ns()}"
+    digest = hashlib.sha256(f"{job.uid}\n{note.key or told}".encode()).hexdigest()[:16]
     component = f"{job.kind.lower()}-controller"
     now = _now()
     return {

@@ -67,7 +67,8 @@ class Worker:
         except asyncio.CancelledError:
             self._queue.add(key)  # by kopf, perhaps, which at its end takes every younger task for its own
             raise
-        except Exception:  # the one place where any error ends: the wheel must turn
+        except Exception as error:  # the one place where any error ends: the wheel must turn
+            self._metrics.failed(error)
             log.exception("%s: an error in trainshed itself; please report it", key)
             self._queue.failed(key, *AFTER_ERROR)
         finally:
@@ -81,6 +82,7 @@ class Worker:
         if outcome.error is None:
             self._queue.went_well(key)
         else:
+            self._metrics.failed(outcome.error)
             seconds = self._queue.failed(key, *_patience(outcome.error))
             log.warning("%s: %s: %s; again in %.1f s", key, outcome.error.reason, outcome.error, seconds)
         if outcome.look_again:

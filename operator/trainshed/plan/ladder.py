@@ -33,14 +33,14 @@ def clean_up(facts: Facts) -> Plan | None:
     if not facts.status.over:
         return None
     actions = (*children.tidy(facts), *dependents.dismiss(facts))
+    notes = says.gang_dismissed(actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
-        return Plan(facts.status, actions=actions)
+        return Plan(facts.status, notes, actions)
     end = completion + timedelta(seconds=ttl)
     if facts.now < end:
-        return Plan(facts.status, actions=actions, look_again=end)
-    told = Note(Tone.NORMAL, facts.framework.farewell, f"Deleted job: {facts.job.name}", key="Deleted")
-    return Plan(facts.status, notes=(told,), actions=(DeleteJob(facts.job.uid),))
+        return Plan(facts.status, notes, actions, look_again=end)
+    return Plan(facts.status, actions=(DeleteJob(facts.job.uid),))
 
 
 def refuse(facts: Facts) -> Plan | None:
@@ -58,8 +58,9 @@ def suspend(facts: Facts) -> Plan | None:
     if not facts.job.policy.suspend:
         return None
     status = _born(facts, facts.seen)
+    actions = (*children.empty(facts), *dependents.dismiss(facts))
     if status.true(Kind.SUSPENDED):
-        return Plan(status, actions=(*children.empty(facts), *dependents.dismiss(facts)))
+        return Plan(status, says.gang_dismissed(actions), actions)
     word = says.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.renew(status, facts.roles).attempts)
@@ -67,7 +68,7 @@ def suspend(facts: Facts) -> Plan | None:
         status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
     status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
     status = conditions.put(status, word, facts.now)
-    return Plan(status, (_note(word),), (*children.empty(facts), *dependents.dismiss(facts)))
+    return Plan(status, (_note(word), *says.gang_dismissed(actions)), actions)
 
 
 def resume(facts: Facts) -> Plan | None:
@@ -128,7 +129,8 @@ def converge(facts: Facts) -> Plan | None:
         status = conditions.put(status, says.running(facts), facts.now)
     after = facts.after(status)
     actions = (*dependents.align(after), *children.sweep(after), *children.fill(after))
-    notes = (*says.overwritten(facts), *says.other_schedulers(facts), *says.pods(facts))
+    wrong = (*says.overwritten(facts), *says.other_schedulers(facts))
+    notes = (*wrong, *says.failures(facts), *says.pods(facts))
     return Plan(status, notes, actions, look_again=_earliest(_deadline(after), _next_try(after)))
 
 

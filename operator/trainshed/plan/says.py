@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from trainshed.api import gang
-from trainshed.api.actions import Note, Tone
+from trainshed.api.actions import Action, DeleteDependent, Note, Tone
+from trainshed.api.dependent import GROUP
 from trainshed.api.job import Member, RestartPolicy
 from trainshed.api.pod import Container, Pod
 from trainshed.api.snapshot import Trouble
@@ -103,56 +105,69 @@ def too_long(facts: Facts) -> Word:
     )
 
 
-def failures(facts: Facts, incident: Incident) -> tuple[Note, ...]:
-    """One event for each pod of an incident, up to a few: with which code it exited, or who took it away."""
-    told = list(incident.failures.values())[:ENOUGH]
-    return tuple(_failure(facts, failure) for failure in told)
+def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]:
+    """One event for each pod that failed, up to a few: with which code it exited, or who took it away.
+
+    Those of an incident come first: they decide. All others are told of as well, for their pods may go with them.
+    """
+    found = (incident.failures if incident else {}) | facts.failed
+    return tuple(_failure(facts, member, failure) for member, failure in islice(found.items(), ENOUGH))
 
 
 def pods(facts: Facts) -> tuple[Note, ...]:
     """What keeps pods from running well: waiting containers, restarts in place, no node to go to."""
-    found: list[Note] = []
-    for pod in facts.current.values():
-        if len(found) >= ENOUGH:
-            break
-        if not pod.over and not pod.deleting:
-            found.extend(_pod(pod))
-    return tuple(found[:ENOUGH])
+    active = (pod for pod in facts.current.values() if not pod.over and not pod.deleting)
+    return tuple(islice((note for pod in active for note in _pod(pod)), ENOUGH))
 
 
 def overwritten(facts: Facts) -> tuple[Note, ...]:
-    """A warning for each role whose template sets a restart policy: the replica spec's is the one that counts."""
+    """A warning, when pods are to be made, that the replica spec's restart policy counts and not the template's."""
+    roles = {member.role for member in facts.missing}
+    templates = (group.template for group in facts.job.replicas if group.role in roles)
+    if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
+        return ()
     told = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-    return tuple(
-        Note(Tone.WARNING, "SetPodTemplateRestartPolicy", told, key=f"SetPodTemplateRestartPolicy/{group.role}")
-        for group in facts.job.replicas
-        if (group.template.get("spec") or {}).get("restartPolicy")
-    )
+    return (_lasting("SetPodTemplateRestartPolicy", told),)
 
 
 def other_schedulers(facts: Facts) -> tuple[Note, ...]:
-    """A warning where a template names another scheduler than the gang's: it is kept, and pods may wait for ever."""
+    """A warning, when pods are to be made, of another scheduler than the gang's: it stays, and may wait for ever."""
     ours = facts.snapshot.site.gang_scheduler
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.replicas}
-    if not ours or named <= {"", gang.name(ours)}:
+    if not ours or not facts.missing or named <= {"", gang.name(ours)}:
         return ()
     told = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-    return (Note(Tone.WARNING, "SetPodTemplateSchedulerName", told, key="SetPodTemplateSchedulerName"),)
+    return (_lasting("SetPodTemplateSchedulerName", told),)
 
 
-def _failure(facts: Facts, failure: Failure) -> Note:
-    if failure.kind == APPLICATION:
+def gang_dismissed(actions: tuple[Action, ...]) -> tuple[Note, ...]:
+    """That the pods of a job need no place together any more, if its pod group is to go."""
+    groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == GROUP)
+    told = "Job has been terminated. Deleting PodGroup"
+    return tuple(Note(Tone.NORMAL, "JobTerminated", told, key=f"JobTerminated/{group.uid}") for group in groups)
+
+
+def _lasting(reason: str, told: str) -> Note:
+    return Note(Tone.WARNING, reason, told, key=reason)
+
+
+def _failure(facts: Facts, member: Member, failure: Failure) -> Note:
+    pod = facts.current.get(member)
+    key = f"{pod.uid}/Failed" if pod else ""
+    if failure.exit_code is not None:
         told = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
-        return Note(Tone.NORMAL, "ExitedWithCode", told)
+        return Note(Tone.NORMAL, "ExitedWithCode", told, key=key)
     where = f" on node {failure.node}" if failure.node else ""
-    why = f": {failure.message}" if failure.message else ""
-    return Note(Tone.WARNING, f"Pod{failure.kind}", f"Pod {failure.pod}{where} could not go on ({failure.reason}){why}")
+    told = f"Pod {failure.pod}{where} could not go on ({failure.reason})"
+    whole = f"{told}: {failure.message}" if failure.message else told
+    return Note(Tone.WARNING, f"Pod{failure.kind}", whole, key=key)
 
 
 def _pod(pod: Pod) -> Iterator[Note]:
     if pod.unschedulable and not pod.containers:
         told = f"Error pod {pod.name} condition message: {pod.unschedulable}"
-        yield Note(Tone.WARNING, "Unschedulable", told, key=f"{pod.uid}/Unschedulable")
+        reason = pod.unplaced or "Unschedulable"
+        yield Note(Tone.WARNING, reason, told, key=f"{pod.uid}/{reason}")
     for container in pod.containers:
         if container.waiting and container.message:
             told = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"

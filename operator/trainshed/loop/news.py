@@ -1,0 +1,54 @@
+"""What users are told of an action: v1's reasons and words, for one that went well and for one that did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainshed.api.actions import (
+    Action,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Note,
+    Tone,
+)
+from trainshed.api.dependent import GROUP
+from trainshed.api.snapshot import Snapshot
+
+NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteService: "service"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`what` was done or not, such as `DeletePod`; `done` says so, and `trying` begins the sentence of an error."""
+
+    what: str
+    done: str
+    trying: str
+
+    @property
+    def success(self) -> Note:
+        """It went well."""
+        return Note(Tone.NORMAL, f"Successful{self.what}", self.done)
+
+    def failure(self, error: Exception) -> Note:
+        """It did not."""
+        return Note(Tone.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
+
+
+def words(snapshot: Snapshot, action: Action) -> Words | None:
+    """The words for an action, or None for one that is not talked of."""
+    match action:
+        case CreatePod() | CreateService():
+            return Words(type(action).__name__, f"Created {NOUNS[type(action)]}: {action.name}", "Error creating")
+        case DeletePod() | DeleteService():
+            return Words(type(action).__name__, f"Deleted {NOUNS[type(action)]}: {action.name}", "Error deleting")
+        case DeleteDependent(name=name) if action.resource.kind == GROUP:
+            return Words(f"Delete{GROUP}", f"Deleted {GROUP}: {name}", "Error deleting")
+        case DeleteJob():
+            what = snapshot.framework.farewell.removeprefix("Successful")
+            return Words(what, f"Deleted job: {snapshot.job.name}", "Error deleting")
+    return None

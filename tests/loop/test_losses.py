@@ -1,0 +1,58 @@
+"""A pod's failure is news once, whoever looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from make import a_job, a_pod, look, pods_of, running, seen
+from trainshed.api.status import Status
+from trainshed.loop.losses import Losses
+from trainshed.loop.view import Key
+
+KEY = Key("ml", "TFJob", "mnist")
+JOB = a_job(chief=1, ps=1, worker=3, restart="ExitCode")
+
+
+def failed(index: int, **fields):
+    return a_pod(f"worker-{index}", "Failed", code=137, **fields)
+
+
+def snapshot(*pods, status: Status | None = None):
+    return seen(JOB, *pods_of(JOB, *pods), status=status or running(JOB))
+
+
+def test_each_failed_pod_is_news_once():
+    losses = Losses()
+    assert losses.news(KEY, snapshot()) == 0
+    assert losses.news(KEY, snapshot(failed(0))) == 1
+    assert losses.news(KEY, snapshot(failed(0))) == 0
+    assert losses.news(KEY, snapshot(failed(0), failed(1))) == 1
+    assert losses.news(KEY, snapshot(failed(1), failed(0, uid="its successor"))) == 1
+
+
+def test_failures_that_nobody_has_seen_are_news_to_a_new_process():
+    assert Losses().news(KEY, snapshot(failed(0), failed(2))) == 2
+
+
+def test_failures_that_the_status_tells_of_are_no_news_to_a_new_process():
+    pods = pods_of(JOB, failed(0))
+    given_up = look(JOB, *pods, status=running(JOB)).status
+    assert given_up.replacing == ("worker-0-uid",)
+    assert Losses().news(KEY, snapshot(failed(0), status=given_up)) == 0
+
+    counted = replace(given_up, replacing=())
+    assert counted.tallies["Worker"].failed == 1
+    assert Losses().news(KEY, snapshot(failed(0), status=counted)) == 0
+    assert Losses().news(KEY, snapshot(failed(0), failed(1), status=counted)) == 1
+
+    anew = replace(running(JOB), attempts={"Worker": 1})
+    assert Losses().news(KEY, snapshot(failed(0), status=anew)) == 0
+
+
+def test_a_job_that_is_gone_and_comes_again_is_another():
+    losses = Losses()
+    losses.news(KEY, snapshot())
+    again = replace(snapshot(failed(0)), job=replace(JOB, uid="another"), status=Status())
+    assert losses.news(KEY, again) == 1
+    losses.forget(KEY)
+    assert losses.news(KEY, again) == 1

@@ -1,0 +1,57 @@
+"""Of each action users are told in v1's words, whether it went well or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from make import a_job, seen
+from trainshed.api.actions import (
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Note,
+    Tone,
+    UpdateDependent,
+)
+from trainshed.api.dependent import CONFIG_MAPS, VOLCANO_GROUPS
+from trainshed.loop.news import words
+
+ERROR = ValueError("no room")
+TOLD = [
+    (CreatePod("x", {}), "CreatePod", "Created pod: x", "Error creating: no room"),
+    (CreateService("x", {}), "CreateService", "Created service: x", "Error creating: no room"),
+    (DeletePod("x", "u"), "DeletePod", "Deleted pod: x", "Error deleting: no room"),
+    (DeleteService("x", "u"), "DeleteService", "Deleted service: x", "Error deleting: no room"),
+    (DeleteDependent(VOLCANO_GROUPS, "x", "u"), "DeletePodGroup", "Deleted PodGroup: x", "Error deleting: no room"),
+    (DeleteJob("u"), "DeleteJob", "Deleted job: mnist", "Error deleting: no room"),
+]
+
+
+@pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
+def test_actions_are_told_of_in_v1s_words(action, what, done, error):
+    found = words(seen(a_job(worker=1)), action)
+    assert found.success == Note(Tone.NORMAL, f"Successful{what}", done)
+    assert found.failure(ERROR) == Note(Tone.WARNING, f"Failed{what}", error)
+
+
+def test_the_end_of_a_pytorchjob_has_v1s_reason():
+    found = words(seen(a_job("PyTorchJob", master=1)), DeleteJob("u"))
+    assert found.success == Note(Tone.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
+    assert found.failure(ERROR).reason == "FailedDeletePod"
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        CreateDependent(CONFIG_MAPS, "x", {}),
+        DeleteDependent(CONFIG_MAPS, "x", "u"),
+        CreateDependent(VOLCANO_GROUPS, "x", {}),
+        UpdateDependent(VOLCANO_GROUPS, "x", {}),
+    ],
+)
+def test_what_v1_does_not_talk_of_is_not_talked_of(action):
+    assert words(seen(a_job(worker=1)), action) is None
