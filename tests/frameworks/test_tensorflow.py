@@ -8,9 +8,10 @@ import pytest
 
 from make import a_job, replace
 from trainshed.api.job import Member, Options, Scope
+from trainshed.api.kernel import LONGEST_VARIABLE
 from trainshed.api.site import Site
 from trainshed.frameworks import tensorflow
-from trainshed.frameworks.tensorflow import CLUSTER, KERNEL_LIMIT, LITERAL_UP_TO, TENSORFLOW
+from trainshed.frameworks.tensorflow import CLUSTER, LITERAL_UP_TO, TENSORFLOW
 
 MNIST = a_job(chief=1, ps=2, worker=2, evaluator=1)
 SERVERS = '["mnist-ps-0.ml.svc:2222","mnist-ps-1.ml.svc:2222"]'
@@ -94,7 +95,7 @@ def test_a_big_job_shares_one_text_which_expands_to_the_same():
 def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
     (problem,) = TENSORFLOW.refuses(a_job(worker=5000), Site())
     assert "5000 replicas" in problem
-    assert str(KERNEL_LIMIT) in problem
+    assert str(LONGEST_VARIABLE) in problem
     assert TENSORFLOW.refuses(a_job(worker=1000), Site()) == ()
     assert TENSORFLOW.refuses(a_job(worker=5000, options=DYNAMIC), Site()) == ()
 
@@ -103,7 +104,7 @@ def test_the_longest_config_is_measured_with_its_name_and_end():
     job = a_job(worker=2000)
     (shared,) = TENSORFLOW.dependents(job, Site(), ())
     longest = len(config(job, "Worker", 1999).replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
-    assert (longest + len("TF_CONFIG=") + 1 > KERNEL_LIMIT) == bool(TENSORFLOW.refuses(job, Site()))
+    assert (longest + len("TF_CONFIG=") + 1 > LONGEST_VARIABLE) == bool(TENSORFLOW.refuses(job, Site()))
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,15 @@ def test_each_role_has_its_own_port():
     assert {"MASTER_PORT=9991", "DMLC_TRACKER_PORT=9991", "WORKER_PORT=9992"} <= set(env(job, "Worker", 0))
 
 
+def test_a_list_of_workers_that_the_kernel_would_refuse_is_refused_with_the_figures():
+    job = a_job("XGBoostJob", name="xgb", master=1, worker=9000)
+    longest = env(job, "Worker", 0)[6]
+    assert longest.startswith("WORKER_ADDRS=xgb-worker-0,")
+    (problem,) = XGBOOST.refuses(job, Site())
+    assert f"WORKER_ADDRS for 9001 replicas takes {len(longest) + 1} bytes" in problem
+    assert XGBOOST.refuses(XGB, Site()) == ()
+
+
 def test_the_master_decides_and_leads_and_the_group_starts_whole():
     assert XGBOOST.goal(XGB) == Goal("Master", Enough.ALL, qualified=False)
     assert [str(member) for member in XGB.members if XGBOOST.leads(XGB, member)] == ["master-0"]

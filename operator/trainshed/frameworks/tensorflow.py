@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from trainshed.api.dependent import CONFIG_MAPS, Wish
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
 from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
+from trainshed.api.kernel import too_long
 from trainshed.api.site import Site
 
 #: Up to so many pods TF_CONFIG is written out in each; above, one ConfigMap holds what they share, and the kubelet
 #: puts it together: n pods of n addresses would be n² bytes.
 LITERAL_UP_TO = 64
-#: Linux refuses to start a process with a longer variable, its name and closing zero counted (MAX_ARG_STRLEN).
-KERNEL_LIMIT = 128 * 1024
 CLUSTER = "TRAINSHED_CLUSTER"
 
 
@@ -75,15 +74,8 @@ def refuses(job: Job, site: Site) -> tuple[str, ...]:
     """A TF_CONFIG that no process could be started with."""
     if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
         return ()
-    longest = len("TF_CONFIG=") + len(config(compact(cluster(job, site)), job.members[-1])) + 1
-    if longest <= KERNEL_LIMIT:
-        return ()
-    problem = (
-        f"spec.tfReplicaSpecs: Invalid value: TF_CONFIG for {job.size} replicas takes {longest} bytes, and Linux starts"
-        f" no process with a variable of more than {KERNEL_LIMIT}: ask for fewer replicas, or give the job or its"
-        " namespace a shorter name"
-    )
-    return (problem,)
+    longest = config(compact(cluster(job, site)), job.members[-1])
+    return too_long(job, TENSORFLOW.field, "TF_CONFIG", len(longest))
 
 
 def expendable(job: Job) -> tuple[str, ...]:

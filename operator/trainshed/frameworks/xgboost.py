@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable, literals
 from trainshed.api.job import Job, Member, RestartPolicy, Scope
+from trainshed.api.kernel import too_long
 from trainshed.api.site import Site
 
 
 def environment(job: Job, _site: Site) -> Environment:
     """v1's names; then the tracker's. XGBoost itself reads neither: the user's code passes them on."""
     host, port, size = f"{job.name}-master-0", str(job.port("Master", XGBOOST.port)), str(job.size)
-    workers = ",".join(f"{job.name}-worker-{index}" for index in range(job.size - 1))
+    workers = hosts(job)
     peers = literals(WORKER_PORT=str(job.port("Worker", XGBOOST.port)), WORKER_ADDRS=workers) if workers else ()
 
     def variables(member: Member) -> tuple[Variable, ...]:
@@ -20,6 +21,16 @@ def environment(job: Job, _site: Site) -> Environment:
         return (*told, *peers, *literals(yields=True, **tracker))
 
     return variables
+
+
+def hosts(job: Job) -> str:
+    """The workers by name; v1 gives this list to every pod."""
+    return ",".join(f"{job.name}-worker-{index}" for index in range(job.size - 1))
+
+
+def refuses(job: Job, _site: Site) -> tuple[str, ...]:
+    """A list of workers that no process could be started with."""
+    return too_long(job, XGBOOST.field, "WORKER_ADDRS", len(hosts(job)))
 
 
 XGBOOST = Framework(
@@ -36,5 +47,6 @@ XGBOOST = Framework(
     leads=lambda _job, member: member.role == "Master",
     scope=lambda _job: Scope.JOB,
     environment=environment,
+    refuses=refuses,
     gate=lambda _job, member: "" if member.role == "Master" else "Master",
 )
