@@ -48,9 +48,10 @@ async def test_services_too(gateway, hand):
 
 
 async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
-    (wish,) = TENSORFLOW.dependents(a_job(hand, workers=65), Site(), ())
+    job = a_job(hand, workers=65)
+    (wish,) = TENSORFLOW.dependents(job, Site(), ())
     wish = replace(wish, content={"data": wish.content["data"]})
-    body = dependents.body(TENSORFLOW, a_job(hand, workers=65), wish)
+    body = dependents.body(TENSORFLOW, job, wish)
     first = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
     assert (await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)).uid == first.uid
     assert (first.name, first.job, first.document["data"]) == (wish.name, "mnist", wish.content["data"])
