@@ -8,6 +8,7 @@ import click
 
 from trainshed.settings import Settings
 
+from .adopt import adopt
 from .crds import crds
 from .operate import operator
 from .render import render
@@ -24,5 +25,6 @@ def cli() -> None:
 cli.add_command(operator)
 cli.add_command(render)
 cli.add_command(crds)
+cli.add_command(adopt)
 
 __all__ = ["Run", "cli"]

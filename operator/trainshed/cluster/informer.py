@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Generic, Protocol, TypeVar
@@ -101,6 +101,17 @@ def dependents(resource: Resource) -> Kind[Dependent]:
 DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
 
 
+async def pages(wire: Wire, path: Path, selector: Mapping[str, str]) -> AsyncIterator[Page]:
+    """A list, in pages; raises as `Wire.call` does."""
+    go_on: dict[str, str] = {}
+    while True:
+        page = PAGES.decode(await wire.call("GET", path, query={"limit": str(PAGE), **selector, **go_on}))
+        yield page
+        if not page.metadata.go_on:
+            return
+        go_on = {"continue": page.metadata.go_on}
+
+
 class Informer(Generic[T]):
     """Keeps an audience informed about one kind of object; `run` never ends by itself, whatever the server does."""
 
@@ -140,17 +151,13 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         items: list[T] = []
-        go_on = ""
-        while True:
-            query = {"limit": str(PAGE), **self._selector, **({"continue": go_on} if go_on else {})}
-            page = PAGES.decode(await self._wire.call("GET", self._path, query=query))
+        version = ""
+        async for page in pages(self._wire, self._path, self._selector):
             items.extend(self._kind.item(item) for item in page.items)
+            version = page.metadata.version
             self._hear()
-            go_on = page.metadata.go_on or ""
-            if not go_on:
-                break
-        self._version = page.metadata.version
-        self._audience.replaced(items, self._version)
+        self._version = version
+        self._audience.replaced(items, version)
         self.synced.set()
 
     async def _watch(self) -> None:
@@ -181,4 +188,4 @@ class Informer(Generic[T]):
         self.heard = asyncio.get_running_loop().time()
 
 
-__all__ = ["DOCUMENTS", "PODS", "SERVICES", "Audience", "Informer", "dependents"]
+__all__ = ["DOCUMENTS", "PODS", "SERVICES", "Audience", "Informer", "dependents", "pages"]

@@ -1,0 +1,230 @@
+"""The switch from training-operator v1, on a real API server: what `adopt` says of it, and that no pod restarts."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bed.binaries import binary
+from bed.control_plane import ControlPlane
+from rig import Hand, Operator, Stage, v1
+from rig.hand import Refused, eventually
+from rig.jobs import job, pytorchjob, tfjob
+from trainshed.cli import cli
+
+CRDS = Path(__file__).parents[2] / "crds"
+WEBHOOK = "validator.training-operator.kubeflow.org"
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+#: Jobs half-way as v1 leaves them, each with the states that its status shows, the pods that are not there and whether
+#: it is over. What becomes of the pods that are there is in `ENDED`; the others run.
+PS_JOB = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
+HALF_WAY = {
+    "tf": (tfjob("tf", restart="OnFailure", **PS_JOB), ("Created", "Running")),
+    "ddp": (pytorchjob("ddp", restart="OnFailure", Master=1, Worker=2), ("Created", "Running")),
+    "jax": (job("JAXJob", "jax", restart="OnFailure", Worker=2), ("Created", "Running")),
+    "xgb": (job("XGBoostJob", "xgb", restart="Never", Master=1, Worker=1), ("Created", "Running")),
+    "paddle": (job("PaddleJob", "paddle", restart="OnFailure", Worker=2), ("Created", "Running")),
+    "again": (pytorchjob("again", restart="ExitCode", Master=1, Worker=2), ("Created", "Restarting")),
+    "paused": (tfjob("paused", policy={"suspend": True}, Worker=2), ("Created", "Suspended")),
+    "done": (pytorchjob("done", Master=1, Worker=1), ("Created", "-Running", "Succeeded")),
+    "lost": (tfjob("lost", Worker=2), ("Created", "-Running", "Failed")),
+}
+ENDED = {"done-master-0": 0, "lost-worker-0": 1}
+MISSING = {"again": ("worker-1",)}
+#: Whose end is the job's.
+DECIDES = {"tf": "chief-0", "ddp": "master-0", "xgb": "master-0", "again": "master-0"}
+ALL = {"jax": ("worker-0", "worker-1"), "paddle": ("worker-0", "worker-1"), "paused": ("worker-0", "worker-1")}
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane with v1's CRDs and v1's Deployment."""
+    with ControlPlane(tmp_path / "plane", controllers=True) as plane:
+        hand = Hand(plane.kubeconfig, "kubeflow")
+        hand.make_namespace()
+        v1.install(hand)
+        v1.deploy(hand, "--gang-scheduler-name=", "--webhook-server-port=9443", "-zap-log-level=2")
+        eventually(lambda: all(_served(hand, found["kind"]) for found, _ in HALF_WAY.values()))
+        yield plane
+
+
+@pytest.fixture
+def hand(plane: ControlPlane) -> Hand:
+    """A user's hand in a namespace of its own."""
+    hand = Hand(plane.kubeconfig, f"ml-{uuid.uuid4().hex[:8]}")
+    hand.make_namespace()
+    return hand
+
+
+@pytest.fixture
+def operators(tmp_path: Path) -> Iterator[Callable[..., Operator]]:
+    """Starts the operator, and leaves none behind."""
+    begun: list[Operator] = []
+
+    def start(kubeconfig: Path, *flags: str) -> Operator:
+        begun.append(Operator(kubeconfig, tmp_path, *flags))
+        return begun[-1].start()
+
+    yield start
+    for operator in begun:
+        if operator.alive:
+            operator.kill()
+
+
+def _served(hand: Hand, kind: str) -> bool:
+    try:
+        return hand.jobs(kind) == []
+    except Refused:
+        return False
+
+
+def kubectl(plane: ControlPlane, *words: object) -> str:
+    command = [str(binary("kube", "kubectl")), "--kubeconfig", str(plane.kubeconfig), *map(str, words)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def adopt(kubeconfig: Path, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["adopt", "--dry-run", "--kubeconfig", str(kubeconfig), *words])
+
+
+def line(result: Result, words: str) -> str:
+    """The one line of the output that has these words."""
+    (found,) = [line.strip() for line in result.stdout.splitlines() if words in line]
+    return found
+
+
+def leave_half_way(hand: Hand, stage: Stage) -> None:
+    """Everything in `HALF_WAY`."""
+    for name, (found, states) in HALF_WAY.items():
+        over = states[-1] in ("Succeeded", "Failed")
+        v1.half_way(hand, found, *states, completed=over, missing=MISSING.get(name, ()))
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()), 20)
+    for pod, code in ENDED.items():
+        stage.end(pod, code)
+
+
+def uids(hand: Hand) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
+
+
+def told(hand: Hand, name: str) -> list[str]:
+    """The conditions of a job, `-` before those that are not true."""
+    conditions = hand.conditions(HALF_WAY[name][0]["kind"], name).values()
+    return [("" if item["status"] == "True" else "-") + item["type"] for item in conditions]
+
+
+def only_reads(plane: ControlPlane, hand: Hand) -> Path:
+    """The kubeconfig of somebody who may get and list, and nothing else."""
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
+    hand.call("POST", f"{ROLES}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}]
+    body = {"metadata": {"name": "reader"}, "roleRef": reference, "subjects": subjects}
+    hand.call("POST", f"{ROLES}/clusterrolebindings", body)
+    return plane.kubeconfig_for("reader")
+
+
+def switch(plane: ControlPlane) -> None:
+    """The commands of docs/switching.md up to the start of the operator."""
+    kubectl(plane, "--namespace", "kubeflow", "scale", "deployment/training-operator", "--replicas=0")
+    kubectl(plane, "delete", "validatingwebhookconfiguration", WEBHOOK)
+    kubectl(plane, "replace", "-f", CRDS)
+
+
+def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operators):
+    with Stage(hand) as stage:
+        leave_half_way(hand, stage)
+        v1.guard(hand)
+        before = adopt(only_reads(plane, hand))
+        assert before.exit_code == 0, before.output
+        assert "to do    training-operator v1 runs: Deployment kubeflow/training-operator" in before.stdout
+        assert "once v1 is stopped it refuses every job" in before.stdout
+        assert "the CRD tfjobs.kubeflow.org is v1's" in before.stdout
+        assert "--webhook-server-port is passed over" in before.stdout
+        for name in HALF_WAY:
+            assert line(before, f"/{name} (").startswith("goes on" if name == "again" else "as it is"), before.stdout
+        assert "pod again-worker-1 made" in line(before, "/again (")
+
+        known, states = uids(hand), {name: told(hand, name) for name in HALF_WAY}
+        switch(plane)
+        operator = operators(plane.kubeconfig, "--no-leader-elect")
+        eventually(lambda: told(hand, "again") == ["Created", "Running"], 20)
+        looked_at = (name for name in HALF_WAY if name not in ("done", "lost"))
+        eventually(lambda: all(hand.job(HALF_WAY[name][0]["kind"], name)["status"].get("ready") for name in looked_at))
+        after = uids(hand)
+        assert after.pop("again-worker-1")
+        assert after == known
+        assert {name: told(hand, name) for name in HALF_WAY} == states | {"again": ["Created", "Running"]}
+        assert line(adopt(plane.kubeconfig), "/again (").startswith("as it is")
+
+        _play(hand, stage)
+        assert {name: uid for name, uid in uids(hand).items() if name in known} == known
+        assert told(hand, "done") == states["done"]
+        assert told(hand, "lost") == states["lost"]
+        assert operator.stop() == 0
+        assert operator.complaints() == []
+
+
+def _play(hand: Hand, stage: Stage) -> None:
+    """Every job to its end."""
+    hand.patch_job("TFJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: told(hand, "paused") == ["Created", "-Suspended", "Running"])
+    for name, seat in DECIDES.items():
+        stage.end(f"{name}-{seat}", 0)
+    for name, seats in ALL.items():
+        for seat in seats:
+            stage.end(f"{name}-{seat}", 0)
+    for name in (*DECIDES, *ALL):
+        eventually(lambda name=name: told(hand, name)[-1] == "Succeeded")
+        status = hand.job(HALF_WAY[name][0]["kind"], name)["status"]
+        assert status["completionTime"] > status["startTime"]
+        assert "restarts" not in status or status["restarts"] == 0
+
+
+def test_jobs_in_trouble_want_a_look(plane, hand):
+    with Stage(hand) as stage:
+        bad = tfjob("bad", policy={"cleanPodPolicy": "Foo"}, Worker=1)
+        v1.half_way(hand, bad, "Created", "Running")
+        v1.half_way(hand, pytorchjob("hurt", restart="ExitCode", Master=1, Worker=1), "Created", "Running")
+        v1.half_way(hand, tfjob("late", policy={"activeDeadlineSeconds": 60}, Worker=1), "Created", "Running")
+        v1.half_way(hand, tfjob("kept", policy={"ttlSecondsAfterFinished": 60}, Worker=1), "Succeeded", completed=True)
+        eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()))
+        stage.end("hurt-worker-0", 137)
+        result = adopt(plane.kubeconfig, "--namespace", hand.namespace)
+    assert result.exit_code == 1
+    assert line(result, "/bad (").startswith("look")
+    assert "spec.runPolicy.cleanPodPolicy" in line(result, "/bad (")
+    assert "left alone, neither restarted nor cleaned up" in line(result, "/bad (")
+    assert line(result, "/hurt (").startswith("look")
+    assert "pods hurt-master-0, hurt-worker-0 deleted" in line(result, "/hurt (")
+    assert line(result, "/late (").startswith("look")
+    assert "active longer than specified deadline" in line(result, "/late (")
+    assert "deleted: the time that it was to be kept is up" in line(result, "/kept (")
+    assert "4 jobs: 1 goes on, 3 look" in result.stdout
+
+
+def test_two_operators_a_webhook_nobody_answers_and_their_crds_under_us_are_wrong(plane, hand):
+    ours = {"name": "operator", "image": "ghcr.io/trainshed/trainshed:1"}
+    labels = {"app": "ours"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [ours]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    body = {"metadata": {"name": "trainshed"}, "spec": spec}
+    hand.call("POST", f"/apis/apps/v1/namespaces/{hand.namespace}/deployments", body)
+    eventually(lambda: "two operators at once" in adopt(plane.kubeconfig).stdout)
+    result = adopt(plane.kubeconfig)
+    assert result.exit_code == 1
+    assert line(result, "the CRD tfjobs.kubeflow.org").startswith("wrong")
+    v1.guard(hand)
+    kubectl(plane, "--namespace", "kubeflow", "scale", "deployment/training-operator", "--replicas=0")
+    eventually(lambda: "nobody answers it" in adopt(plane.kubeconfig).stdout)
+    assert line(adopt(plane.kubeconfig), f"configuration {WEBHOOK} is there").startswith("wrong")
+    kubectl(plane, "delete", "validatingwebhookconfiguration", WEBHOOK)
+    kubectl(plane, "replace", "-f", CRDS)
+    result = adopt(plane.kubeconfig)
+    assert result.exit_code == 0, result.output
+    assert "0 to do" in result.stdout

@@ -1,0 +1,52 @@
+"""Everything there is of a kind is read, in however many pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from rig.jobs import tfjob
+from trainshed.cluster import Unavailable, informer
+from trainshed.cluster.census import Census
+from trainshed.cluster.gateway import CORE, KUBEFLOW
+from trainshed.cluster.informer import DOCUMENTS, PODS
+from trainshed.cluster.wire import Path
+
+
+def names(documents) -> list[str]:
+    return sorted(document["metadata"]["name"] for document in documents)
+
+
+async def test_all_pages_are_read(wire, hand, monkeypatch):
+    monkeypatch.setattr(informer, "PAGE", 2)
+    for number in range(5):
+        hand.create(tfjob(f"j{number}", Worker=1))
+    found = await Census(wire).all(Path(KUBEFLOW, "tfjobs", hand.namespace), DOCUMENTS)
+    assert names(found) == ["j0", "j1", "j2", "j3", "j4"]
+
+
+async def test_only_what_bears_a_label_is_read_if_one_is_named(wire, hand):
+    spec = {"containers": [{"name": "a", "image": "x"}]}
+    hand.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
+    hand.make("pods", {"metadata": {"name": "b"}, "spec": spec})
+    census = Census(wire)
+    assert [pod.name for pod in await census.all(Path(CORE, "pods", hand.namespace), PODS, "ours")] == ["a"]
+    assert len(await census.all(Path(CORE, "pods", hand.namespace), PODS)) == 2
+
+
+async def test_of_a_kind_that_the_server_does_not_know_there_is_nothing(wire):
+    assert await Census(wire).all(Path("/apis/scheduling.volcano.sh/v1beta1", "podgroups"), DOCUMENTS) == []
+
+
+async def test_what_tells_of_the_switch_can_be_read(wire):
+    census = Census(wire)
+    assert "tfjobs.kubeflow.org" in names(await census.definitions())
+    assert await census.deployments() == await census.webhooks() == []
+
+
+async def test_an_answer_that_makes_no_sense_is_an_error_of_ours(wire, monkeypatch):
+    async def garbled(*_, **__) -> bytes:
+        return b"<html>"
+
+    monkeypatch.setattr(wire, "call", garbled)
+    with pytest.raises(Unavailable, match="makes no sense"):
+        await Census(wire).deployments()

@@ -1,0 +1,171 @@
+"""What training-operator v1 leaves in a cluster: its CRDs as far as they matter, its operator, and jobs half-way."""
+
+from __future__ import annotations
+
+import copy
+
+from trainshed.api.crd import definition
+from trainshed.frameworks import FRAMEWORKS
+
+from .hand import MERGE, Hand
+from .jobs import KINDS
+
+CRD, RBAC = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/rbac.authorization.k8s.io/v1"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+LABELS = {"control-plane": "kubeflow-training-operator"}
+SINCE = "2026-01-01T12:00:00Z"
+#: v1's status, in which nothing of ours has a place.
+TEXT, WHOLE, TIME = (
+    {"type": "string"},
+    {"type": "integer", "format": "int32"},
+    {"type": "string", "format": "date-time"},
+)
+CONDITION = dict.fromkeys(("type", "status", "reason", "message"), TEXT) | dict.fromkeys(
+    ("lastUpdateTime", "lastTransitionTime"), TIME
+)
+TALLY = dict.fromkeys(("active", "succeeded", "failed"), WHOLE) | {"selector": TEXT}
+STATUS = {
+    "type": "object",
+    "properties": {
+        "conditions": {"type": "array", "items": {"type": "object", "properties": CONDITION}},
+        "replicaStatuses": {"type": "object", "additionalProperties": {"type": "object", "properties": TALLY}},
+        **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
+    },
+}
+#: The rights of v1's operator: none on Leases.
+RULES = (
+    ("", "configmaps", "create list update watch"),
+    ("", "events", "create delete get list patch update watch"),
+    ("", "pods", "create delete get list patch update watch"),
+    ("", "pods/exec", "create"),
+    ("", "secrets", "get list update watch"),
+    ("", "serviceaccounts", "create get list watch"),
+    ("", "services", "create delete get list watch"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get list update watch"),
+    ("autoscaling", "horizontalpodautoscalers", "create delete get list patch update watch"),
+    ("rbac.authorization.k8s.io", "roles", "create list update watch"),
+    ("rbac.authorization.k8s.io", "rolebindings", "create list update watch"),
+    *(("kubeflow.org", f"{kind.lower()}s", "create delete get list patch update watch") for kind in KINDS),
+    *(("kubeflow.org", f"{kind.lower()}s/finalizers", "update") for kind in KINDS),
+    *(("kubeflow.org", f"{kind.lower()}s/status", "get patch update") for kind in KINDS),
+)
+
+
+def crds() -> list[dict]:
+    """CRDs without a rule, an enum, a default or a field of ours."""
+    found = [copy.deepcopy(definition(framework)) for framework in FRAMEWORKS]
+    for crd in found:
+        (version,) = crd["spec"]["versions"]
+        version["additionalPrinterColumns"] = version["additionalPrinterColumns"][:2]
+        schema = version["schema"]["openAPIV3Schema"]
+        schema["properties"]["status"] = STATUS
+        schema["properties"]["metadata"] = {"type": "object"}
+        _loosen(schema)
+    return found
+
+
+def _loosen(schema: object) -> None:
+    if isinstance(schema, dict):
+        for word in ("x-kubernetes-validations", "enum", "maxLength", "maxProperties", "minProperties", "maxItems"):
+            schema.pop(word, None)
+        if schema.get("default") == {}:
+            del schema["default"]
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _loosen(part)
+
+
+def install(hand: Hand) -> None:
+    """v1's CRDs."""
+    for crd in crds():
+        hand.call("POST", CRD, crd)
+
+
+def grant(hand: Hand, user: str) -> None:
+    """Give a user the rights of v1's operator."""
+    rules = [{"apiGroups": [group], "resources": [what], "verbs": verbs.split()} for group, what, verbs in RULES]
+    metadata = {"name": "training-operator"}
+    hand.call("POST", f"{RBAC}/clusterroles", {"metadata": metadata, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "training-operator"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    body = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+    hand.call("POST", f"{RBAC}/clusterrolebindings", body)
+
+
+def deploy(hand: Hand, *flags: str) -> None:
+    """v1's Deployment, as far as anybody looks at it."""
+    container = {"name": "training-operator", "image": "kubeflow/training-operator:v1-0000000", "command": ["/manager"]}
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [container | {"args": list(flags)}]}},
+    }
+    path = f"/apis/apps/v1/namespaces/{hand.namespace}/deployments"
+    hand.call("POST", path, {"metadata": {"name": "training-operator", "labels": LABELS}, "spec": spec})
+
+
+def guard(hand: Hand) -> None:
+    """v1's webhook configuration: nobody will answer."""
+    service = {"namespace": hand.namespace, "name": "training-operator", "path": "/validate"}
+    rule = {
+        "apiGroups": ["kubeflow.org"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [f"{kind.lower()}s" for kind in KINDS],
+    }
+    hook = {"name": "validator.pytorchjob.training-operator.kubeflow.org", "clientConfig": {"service": service}}
+    hook |= {"admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "rules": [rule]}
+    hand.call("POST", WEBHOOKS, {"metadata": {"name": "validator.training-operator.kubeflow.org"}, "webhooks": [hook]})
+
+
+def half_way(hand: Hand, job: dict, *states: str, completed: bool = False, missing: tuple[str, ...] = ()) -> None:
+    """A job of v1's, its pods and Services but for the `missing`, and conditions such as `Running` or `-Running`."""
+    if not job["spec"].get("runPolicy"):
+        job["spec"].pop("runPolicy", None)
+    made = hand.create(job)
+    kind, name = job["kind"], job["metadata"]["name"]
+    groups = job["spec"][KINDS[kind].field]
+    suspended = (job["spec"].get("runPolicy") or {}).get("suspend")
+    for role, group in {} if suspended else groups.items():
+        for index in range(group["replicas"]):
+            if f"{role.lower()}-{index}" not in missing:
+                _member(hand, made, role, index)
+    conditions = [_condition(kind, name, state) for state in states]
+    status = {"conditions": conditions, "replicaStatuses": {role: {} for role in groups}}
+    status |= {"lastReconcileTime": SINCE} | ({} if suspended else {"startTime": SINCE})
+    status |= {"completionTime": SINCE} if completed else {}
+    hand.call("PATCH", hand.path(kind, name, "status"), {"status": status}, MERGE)
+
+
+def tally(hand: Hand, kind: str, name: str, **counts: dict[str, int]) -> None:
+    """What v1 has counted of each role."""
+    hand.call("PATCH", hand.path(kind, name, "status"), {"status": {"replicaStatuses": counts}}, MERGE)
+
+
+def _member(hand: Hand, job: dict, role: str, index: int) -> None:
+    kind, name = job["kind"], job["metadata"]["name"]
+    group = job["spec"][KINDS[kind].field][role]
+    labels = {
+        "training.kubeflow.org/operator-name": f"{kind.lower()}-controller",
+        "training.kubeflow.org/job-name": name,
+        "training.kubeflow.org/replica-type": role.lower(),
+        "training.kubeflow.org/replica-index": str(index),
+    }
+    leads = {"training.kubeflow.org/job-role": "master"} if role in ("Master", "Chief") else {}
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": job["metadata"]["uid"]}
+    owner |= {"controller": True, "blockOwnerDeletion": True}
+    metadata = {"name": f"{name}-{role.lower()}-{index}", "ownerReferences": [owner]}
+    policy = {"ExitCode": "Never"}.get(group["restartPolicy"], group["restartPolicy"])
+    spec = copy.deepcopy(group["template"]["spec"]) | {"restartPolicy": policy}
+    hand.make("pods", {"metadata": metadata | {"labels": labels | leads}, "spec": spec})
+    ports = [{"name": "port", "port": 2222}]
+    hand.make(
+        "services",
+        {"metadata": metadata | {"labels": labels}, "spec": {"clusterIP": "None", "selector": labels, "ports": ports}},
+    )
+
+
+def _condition(kind: str, name: str, state: str) -> dict:
+    known = state.removeprefix("-")
+    told = {"type": known, "status": str(known == state), "reason": f"{kind}{known}"}
+    times = dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), SINCE)
+    return told | {"message": f"{kind} {name} is {known.lower()}."} | times
