@@ -93,11 +93,11 @@ def test_one_note_is_an_event_in_its_own_words_on_its_job():
 def test_notes_of_the_same_kind_are_gathered_into_one_event():
     async def story():
         scene = Scene()
-        scene.tell(*(created(f"mnist-worker-{index}") for index in range(3)))
+        scene.tell(*(created(f"mnist-worker-{index}") for index in (10, 9, 1)))
         scene.tell(Note(Tone.WARNING, "FailedCreatePod", "Error creating: full"))
         await scene.settle()
         assert scene.desk.messages() == [
-            "Created pod: mnist-worker-0, mnist-worker-1, mnist-worker-2",
+            "Created pod: mnist-worker-1, mnist-worker-9, mnist-worker-10",
             "Error creating: full",
         ]
 

@@ -148,7 +148,7 @@ class Recorder:
 
 
 def _message(note: Note, names: list[str]) -> str:
-    listed = [name for name in names if name]
+    listed = sorted(filter(None, names), key=_place)
     if not listed:
         return _cut(note.message)
     whole = f"{note.message}: {', '.join(listed)}"
@@ -157,6 +157,11 @@ def _message(note: Note, names: list[str]) -> str:
     end = f" ... ({len(listed)} in all)"
     kept = whole.encode()[: LONGEST - len(end)].decode(errors="ignore")
     return (kept.rpartition(",")[0] or kept) + end
+
+
+def _place(name: str) -> tuple[str, int, str]:
+    """Worker 2 stands before worker 10, and whoever was made first: the same names make the same Event again."""
+    return name.rstrip("0123456789"), len(name), name
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,182 @@
+"""What /metrics serves after lives that were played: every counter has the very value, before and after a restart."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bed.control_plane import ControlPlane
+from rig import Hand, Operator
+from rig.hand import eventually
+from rig.jobs import pytorchjob, tfjob
+from rig.planes import ready_control_plane
+from rig.stage import Stage
+
+JOBS = "training_operator_jobs_"
+#: v1's counters, whole.
+COUNTERS = (
+    *(f"{JOBS}{what}_total" for what in ("created", "deleted", "successful", "failed", "restarted")),
+    *(f"{what}_pods_total" for what in ("created", "deleted", "failed")),
+    *(f"{what}_service_creation_total" for what in ("succeeded", "failed")),
+    *(f"{what}_pod_groups_total" for what in ("created", "deleted")),
+)
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that no other operator looks after."""
+    with ready_control_plane(tmp_path_factory.mktemp("metrics")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def operator(plane: ControlPlane, tmp_path: Path) -> Iterator[Operator]:
+    """An operator that nobody else uses, the only one of its cluster."""
+    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect").start()
+    yield operator
+    if operator.alive:
+        operator.kill()
+
+
+def served(operator: Operator) -> Samples:
+    """All samples, by name and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{operator.metrics}/metrics", timeout=5) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
+
+
+def counters(samples: Samples, namespace: str, framework: str) -> dict[str, float | None]:
+    """v1's counters for a namespace and a framework, but for those that are 0."""
+    labels = {"job_namespace": namespace, "framework": framework}
+    found = {name: value(samples, name, **labels) for name in COUNTERS}
+    return {name: count for name, count in found.items() if count != 0}
+
+
+def a_namespace(plane: ControlPlane, name: str) -> Hand:
+    hand = Hand(plane.kubeconfig, name)
+    hand.make_namespace()
+    return hand
+
+
+def a_job_succeeds_and_goes(hand: Hand, stage: Stage) -> None:
+    hand.create(tfjob("well", policy={"ttlSecondsAfterFinished": 1}, Worker=2))
+    eventually(lambda: hand.state("TFJob", "well") == "Running")
+    stage.end("well-worker-0", 0)
+    eventually(lambda: hand.job("TFJob", "well") is None)
+
+
+def a_job_is_restarted_and_fails_for_good(hand: Hand, stage: Stage) -> None:
+    hand.create(pytorchjob("bad", restart="ExitCode", Master=1, Worker=1))
+    eventually(lambda: hand.state("PyTorchJob", "bad") == "Running")
+    stage.end("bad-worker-0", 137)
+    eventually(lambda: stage.created.count("bad-worker-0") == 2, 20)
+    eventually(lambda: hand.state("PyTorchJob", "bad") == "Running")
+    stage.end("bad-master-0", 1)
+    eventually(lambda: hand.state("PyTorchJob", "bad") == "Failed")
+
+
+def a_job_runs_out_of_time(hand: Hand) -> None:
+    hand.create(tfjob("late", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, Worker=1))
+    eventually(lambda: hand.state("TFJob", "late") == "Failed")
+    eventually(lambda: not hand.pods("late"))
+
+
+def a_job_is_suspended_and_resumed(hand: Hand) -> None:
+    for suspend, state in ((True, "Suspended"), (False, "Running")):
+        hand.patch_job("TFJob", "stays", {"spec": {"runPolicy": {"suspend": suspend}}})
+        eventually(lambda wanted=state: hand.state("TFJob", "stays") == wanted)
+
+
+def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_restart(
+    plane: ControlPlane, operator: Operator
+):
+    hand = a_namespace(plane, "counted")
+    with Stage(hand) as stage:
+        hand.create(tfjob("stays", Worker=1))
+        a_job_succeeds_and_goes(hand, stage)
+        a_job_is_restarted_and_fails_for_good(hand, stage)
+        a_job_runs_out_of_time(hand)
+        eventually(lambda: hand.state("TFJob", "stays") == "Running")
+        samples = served(operator)
+        assert counters(samples, "counted", "tensorflow") == {
+            f"{JOBS}created_total": 3,
+            f"{JOBS}deleted_total": 1,
+            f"{JOBS}successful_total": 1,
+            f"{JOBS}failed_total": 1,
+            "created_pods_total": 4,
+            "deleted_pods_total": 1,
+            "succeeded_service_creation_total": 4,
+        }
+        assert counters(samples, "counted", "pytorch") == {
+            f"{JOBS}created_total": 1,
+            f"{JOBS}failed_total": 1,
+            f"{JOBS}restarted_total": 1,
+            "created_pods_total": 4,
+            "deleted_pods_total": 2,
+            "failed_pods_total": 2,
+            "succeeded_service_creation_total": 2,
+        }
+        states = {("tensorflow", "Running"): 1, ("tensorflow", "Failed"): 1, ("pytorch", "Failed"): 1}
+        shown = {labels: count for (name, labels), count in samples.items() if name == "trainshed_jobs" and count}
+        assert shown == {
+            frozenset({"framework": framework, "state": state}.items()): count
+            for (framework, state), count in states.items()
+        }
+        assert value(samples, "trainshed_jobs", framework="tensorflow", state="Suspended") == 0
+        assert operator.stop() == 0
+
+        operator.start()
+        a_job_is_suspended_and_resumed(hand)
+        samples = served(operator)
+        assert counters(samples, "counted", "tensorflow") == {
+            "created_pods_total": 1,
+            "deleted_pods_total": 1,
+            "succeeded_service_creation_total": 1,
+        }
+        shown = {labels: count for (name, labels), count in samples.items() if name == "trainshed_jobs" and count}
+        assert sum(shown.values()) == 3
+    assert operator.complaints() == []
+
+
+def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_their_errors(
+    plane: ControlPlane, operator: Operator
+):
+    hand = a_namespace(plane, "narrow")
+    hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}})
+    path = "/api/v1/namespaces/narrow/resourcequotas/none"
+    eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
+    hand.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=2))
+    eventually(lambda: hand.state("TFJob", "stuck") == "Failed")
+    samples = served(operator)
+    refused = value(samples, "trainshed_api_requests_total", verb="POST", resource="services", code="403")
+    assert refused >= 2
+    assert counters(samples, "narrow", "tensorflow") == {
+        f"{JOBS}created_total": 1,
+        f"{JOBS}failed_total": 1,
+        "failed_service_creation_total": refused,
+    }
+    assert value(samples, "trainshed_reconcile_errors_total", error="Denied") == refused
+
+
+def test_how_the_operator_does_is_served_too(plane: ControlPlane, operator: Operator):
+    hand = a_namespace(plane, "watched")
+    with Stage(hand):
+        hand.create(tfjob("runs", Worker=1))
+        eventually(lambda: hand.state("TFJob", "runs") == "Running")
+    samples = served(operator)
+    assert value(samples, "trainshed_leader") == 1
+    looks = value(samples, "trainshed_reconcile_seconds_count")
+    assert looks >= value(samples, "trainshed_queue_seconds_count") > 0
+    assert value(samples, "trainshed_reconcile_seconds_bucket", le="60.0") == looks
+    assert value(samples, "trainshed_watch_age_seconds", resource="tfjobs") < 60
+    assert value(samples, "trainshed_events_lost_total") == 0
+    assert value(samples, "process_resident_memory_bytes") > 2**20
