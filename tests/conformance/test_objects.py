@@ -15,7 +15,7 @@ from .row import same
 pytestmark = pytest.mark.usefixtures("operator")
 
 TF, PT, MPI, XGB, PD, JX = KINDS
-SIX = tuple(f"a-worker-{index}" for index in range(4)) + ("a-ps-0", "a-ps-1")
+SIX = ("a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3", "a-ps-0", "a-ps-1")
 
 
 def with_service(hand: Hand, *names: str) -> dict[str, dict]:

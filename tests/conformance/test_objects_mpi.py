@@ -1,0 +1,155 @@
+"""What an MPIJob has besides its workers: a launcher, its configuration and its rights (TO-106 to TO-112)."""
+
+from __future__ import annotations
+
+import pytest
+
+from rig import Hand, Stage
+from rig.hand import always, eventually
+from rig.jobs import job, pod_spec
+from rig.pods import container
+
+from .births import RBAC, born, by_name, listed, owners, pods, services, variables
+from .row import differs, same
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+MPI = "MPIJob"
+ALL = ("m-launcher", "m-worker-0", "m-worker-1")
+
+
+def run(**spec: object) -> dict:
+    """An MPIJob `m` of a launcher and two workers of four slots."""
+    wanted = job(MPI, "m", Launcher=1, Worker=2)
+    wanted["spec"] |= {"slotsPerWorker": 4} | spec
+    return wanted
+
+
+def launching(wanted: dict, **fields: object) -> dict:
+    """The same with something changed in the launcher's container."""
+    pod_spec(wanted, "Launcher")["containers"][0].update(fields)
+    return wanted
+
+
+def data(hand: Hand) -> dict[str, str]:
+    """What stands in the job's ConfigMap, once it is there."""
+    return eventually(lambda: listed(hand, "configmaps").get("m-config"))["data"]
+
+
+@differs("TO-106", "D14", "v1's objects, Role and all; the launcher not before its workers are ready")
+def test_a_launcher_its_configuration_and_its_rights(hand: Hand):
+    born(hand, run(), "m-worker-0", "m-worker-1")
+    always(lambda: "m-launcher" not in by_name(hand.pods()), during=0.5)
+    made = _owned(hand)
+    for found in made.values():
+        assert found["metadata"]["ownerReferences"] == owners(hand, MPI, "m")
+        assert found["metadata"]["labels"]["app"] == "m"
+    assert made["configmaps"]["metadata"]["name"] == "m-config"
+    assert {found["metadata"]["name"] for kind, found in made.items() if kind != "configmaps"} == {"m-launcher"}
+    assert made["configmaps"]["data"]["hostfile"] == "m-worker-0 slots=4\nm-worker-1 slots=4\n"
+    assert made["roles"]["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {
+            "apiGroups": [""],
+            "resources": ["pods/exec"],
+            "verbs": ["create"],
+            "resourceNames": ["m-worker-0", "m-worker-1"],
+        },
+    ]
+    assert made["rolebindings"]["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": "m-launcher",
+    }
+    subject = {"kind": "ServiceAccount", "name": "m-launcher", "namespace": hand.namespace}
+    assert made["rolebindings"]["subjects"] == [subject]
+    with Stage(hand):
+        launcher = pods(hand, *ALL)["m-launcher"]
+    assert launcher["spec"]["serviceAccountName"] == "m-launcher"
+    assert launcher["metadata"]["ownerReferences"] == owners(hand, MPI, "m")
+    assert services(hand) == {}
+
+
+@same("TO-107", "a launcher with a GPU, by whatever name, is the first host, and NVIDIA_* stay away")
+@pytest.mark.usefixtures("stage")
+@pytest.mark.parametrize(
+    ("resource", "computes"),
+    [("nvidia.com/gpu", True), ("example.org/big-gpus", True), ("vendor-domain/resourcetype", False)],
+)
+def test_a_launcher_with_a_gpu_is_a_host(hand: Hand, resource: str, computes: bool):
+    made = born(hand, launching(run(), resources={"limits": {resource: "1"}}), *ALL)
+    assert (data(hand)["hostfile"].splitlines()[0] == "m-launcher slots=4") is computes
+    hidden = {name for name, _ in variables(made["m-launcher"]) if name.startswith("NVIDIA_")}
+    assert hidden == (set() if computes else {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"})
+
+
+@same("TO-108", "discover_hosts.sh tells of nobody, and of a worker once it runs")
+def test_the_script_tells_who_runs(hand: Hand):
+    hand.create(run())
+    assert data(hand)["discover_hosts.sh"] == "#!/bin/sh"
+    with Stage(hand, script=lambda name: "Running" if name == "m-worker-0" else ""):
+        eventually(lambda: data(hand)["discover_hosts.sh"] == "#!/bin/sh\necho m-worker-0:4")
+
+
+@same("TO-109", "mainContainer is the container that kubexec.sh enters")
+def test_the_main_container_is_entered(hand: Hand):
+    hand.create(run(mainContainer="main"))
+    assert " --container main " in data(hand)["kubexec.sh"]
+
+
+@same("TO-110", "a worker without a command sleeps for a year; one with a command keeps it")
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [(None, (["sleep"], ["365d"])), (["/usr/sbin/sshd", "-De"], (["/usr/sbin/sshd", "-De"], None))],
+)
+def test_a_worker_sleeps(hand: Hand, command: list | None, expected: tuple):
+    wanted = run()
+    if command:
+        pod_spec(wanted, "Worker")["containers"][0]["command"] = command
+    for pod in born(hand, wanted, "m-worker-0", "m-worker-1").values():
+        assert (container(pod)["command"], container(pod).get("args")) == expected
+
+
+@same("TO-111", "Intel MPI's launcher is set to kubexec.sh, as far as the template does not set it")
+@pytest.mark.usefixtures("stage")
+@pytest.mark.parametrize(
+    "preset",
+    [
+        {},
+        {"I_MPI_HYDRA_BOOTSTRAP": "RSH"},
+        {"I_MPI_HYDRA_BOOTSTRAP_EXEC": "/script.sh"},
+        {"I_MPI_HYDRA_BOOTSTRAP": "RSH", "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/script.sh"},
+    ],
+    ids=lambda preset: "+".join(preset) or "none",
+)
+def test_intels_variables(hand: Hand, preset: dict):
+    wanted = launching(run(), env=[{"name": name, "value": value} for name, value in preset.items()])
+    found = [pair for pair in variables(born(hand, wanted, *ALL)["m-launcher"]) if pair[0].startswith("I_MPI_")]
+    own = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh"}
+    assert sorted(found) == sorted((own | preset).items())
+
+
+@same("TO-112", "a launcher's own service account, which somebody else has made, is used")
+@pytest.mark.usefixtures("stage")
+def test_a_launchers_own_account_is_used(hand: Hand):
+    before = hand.make("serviceaccounts", {"metadata": {"name": "launcher-sa"}})
+    wanted = run()
+    pod_spec(wanted, "Launcher")["serviceAccountName"] = "launcher-sa"
+    launcher = born(hand, wanted, *ALL)["m-launcher"]
+    assert launcher["spec"]["serviceAccountName"] == "launcher-sa"
+    accounts = listed(hand, "serviceaccounts")
+    assert set(accounts) == {"default", "launcher-sa"}
+    assert accounts["launcher-sa"]["metadata"] == before["metadata"]
+    (subject,) = listed(hand, "rolebindings", RBAC)["m-launcher"]["subjects"]
+    assert subject["name"] == "launcher-sa"
+    eventually(lambda: hand.state(MPI, "m") == "Running")
+
+
+def _owned(hand: Hand) -> dict[str, dict]:
+    """The one object of each kind that is neither Kubernetes' own nor a pod."""
+    kinds = {"serviceaccounts": "/api/v1", "configmaps": "/api/v1", "roles": RBAC, "rolebindings": RBAC}
+    found = {}
+    for plural, group in kinds.items():
+        own = listed(hand, plural, group)
+        (found[plural],) = (own[name] for name in own if name not in ("default", "kube-root-ca.crt"))
+    return found

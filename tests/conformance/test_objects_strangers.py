@@ -1,0 +1,79 @@
+"""What an MPIJob does with names that are taken, with a job that is gone, and with fewer workers (TO-113 to TO-115)."""
+
+from __future__ import annotations
+
+import pytest
+
+from rig import Hand, Operator, Stage
+from rig.hand import always, eventually
+from rig.jobs import job, template
+
+from .births import RBAC, born, listed, pods, resize, uids
+from .row import differs, same
+
+MPI = "MPIJob"
+POD = template("mpi")
+ROLE_REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"}
+
+
+@differs("TO-113", "D21", "a stranger of a name that the job needs is told of in the condition Blocked, and left alone")
+@pytest.mark.usefixtures("operator", "stage")
+@pytest.mark.parametrize(
+    ("plural", "group", "name", "content"),
+    [
+        ("pods", "/api/v1", "m-launcher", POD),
+        ("pods", "/api/v1", "m-worker-0", POD),
+        ("configmaps", "/api/v1", "m-config", {"data": {"theirs": "x"}}),
+        ("roles", RBAC, "m-launcher", {"rules": []}),
+        ("rolebindings", RBAC, "m-launcher", {"roleRef": ROLE_REF, "subjects": []}),
+    ],
+)
+def test_a_stranger_is_left_alone(hand: Hand, plural: str, group: str, name: str, content: dict):
+    path = f"{group}/namespaces/{hand.namespace}/{plural}"
+    before = hand.call("POST", path, content | {"metadata": {"name": name, "labels": {"app": "m"}}})
+    hand.create(job(MPI, "m", Launcher=1, Worker=1))
+    blocked = eventually(lambda: hand.conditions(MPI, "m").get("Blocked"))
+    assert blocked["status"] == "True"
+    assert blocked["message"].startswith(f"{plural[:-1]} {name} exists already and belongs to somebody else.")
+    assert hand.state(MPI, "m") == "Blocked"
+    after = listed(hand, plural, group)[name]
+    for field in ("uid", "labels", "ownerReferences"):
+        assert after["metadata"].get(field) == before["metadata"].get(field)
+    for field in content:
+        if plural != "pods":
+            assert after.get(field) == before.get(field)
+
+
+@same("TO-114", "an MPIJob that is gone before it is looked at is no error")
+def test_a_job_that_is_gone_is_no_error(hand: Hand, operator: Operator):
+    for number in range(5):
+        hand.create(job(MPI, f"m-{number}", Launcher=1, Worker=1))
+        hand.delete_job(MPI, f"m-{number}")
+    always(lambda: not _complaints(operator, hand.namespace), during=0.5)
+    assert operator.alive
+
+
+@same("TO-115", "from three workers to one: two pods go, and hosts and Role are fewer")
+def test_fewer_workers_are_fewer_hosts(hand: Hand, operator: Operator, stage: Stage):
+    wanted = job(MPI, "m", Launcher=1, Worker=3)
+    before = uids(born(hand, wanted, "m-launcher", "m-worker-0", "m-worker-1", "m-worker-2"))
+    eventually(lambda: len(_hosts(hand)) == 3)
+    assert _may_enter(hand) == ["m-worker-0", "m-worker-1", "m-worker-2"]
+    resize(hand, MPI, "m", Worker=1)
+    after = uids(pods(hand, "m-launcher", "m-worker-0"))
+    assert after.items() <= before.items()
+    eventually(lambda: _hosts(hand) == ["m-worker-0 slots=1"])
+    eventually(lambda: _may_enter(hand) == ["m-worker-0"])
+
+
+def _hosts(hand: Hand) -> list[str]:
+    return listed(hand, "configmaps")["m-config"]["data"]["hostfile"].splitlines()
+
+
+def _may_enter(hand: Hand) -> list[str]:
+    return listed(hand, "roles", RBAC)["m-launcher"]["rules"][1]["resourceNames"]
+
+
+def _complaints(operator: Operator, namespace: str) -> list[str]:
+    lines = (line for line in operator.log.read_text().splitlines() if namespace in line)
+    return [line for line in lines if any(word in line for word in ("ERROR", "WARNING", "Traceback"))]
