@@ -1,0 +1,209 @@
+"""What is left of a job that is over, and what ends it: limits, deadlines and times to live (TO-201 to TO-219)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rig import Hand, Stage
+from rig.hand import always, eventually
+from rig.jobs import job
+from rig.pods import names
+
+from .play import alive, becomes, decree, end_all, says, status, suspend, tallies
+from .row import differs, same
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+TF, PT = "TFJob", "PyTorchJob"
+SIX = ["a-ps-0", "a-ps-1", "a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3"]
+LIMIT = "has failed because it has reached the specified backoff limit"
+DEADLINE = "has failed because it was active longer than specified deadline"
+
+
+def left(hand: Hand) -> tuple[list[str], list[str]]:
+    """The names of the pods and of the Services."""
+    return names(hand.pods()), names(hand.core("services"))
+
+
+def six(hand: Hand, **policy: object) -> None:
+    """A TFJob of two parameter servers and four workers, all of which run."""
+    alive(hand, job(TF, "a", policy=policy, PS=2, Worker=4), 6)
+
+
+@pytest.mark.parametrize(
+    ("policy", "codes", "remain"),
+    [
+        pytest.param(
+            "All", {}, [], marks=same("TO-201", "a job that succeeded, its pods running, All: no pod, no Service stays")
+        ),
+        pytest.param("Running", {}, [], marks=same("TO-202", "the same, Running: no pod, no Service stays")),
+        pytest.param(
+            "Running",
+            dict.fromkeys(SIX, 0),
+            SIX,
+            marks=same("TO-203", "a job that succeeded, its pods too, Running: all pods and Services stay"),
+        ),
+        pytest.param("None", dict.fromkeys(SIX, 0), SIX, marks=same("TO-204", "the same, None: all of them stay")),
+    ],
+)
+def test_what_stays_of_a_success(hand: Hand, stage: Stage, policy: str, codes: dict, remain: list):
+    wanted = job(TF, "a", policy={"cleanPodPolicy": policy}, PS=2, Worker=4)
+    wanted["spec"]["successPolicy"] = "AllWorkers"
+    alive(hand, wanted, 6)
+    if codes:
+        end_all(stage, codes)
+        eventually(lambda: "Succeeded" in says(hand, TF, "a"))
+    else:
+        decree(hand, TF, "a", "Succeeded", completionTime="2026-01-01T00:00:00Z")
+    eventually(lambda: left(hand) == (remain, remain))
+    always(lambda: left(hand) == (remain, remain))
+
+
+@same("TO-205", "which pods and Services go: the running ones, all, or none; all of them when a job is suspended")
+def test_what_goes(hand: Hand, stage: Stage):
+    for name, policy in (("some", "Running"), ("all", "All"), ("none", "None"), ("idle", "Running"), ("off", "None")):
+        alive(hand, job(TF, name, policy={"cleanPodPolicy": policy}, Worker=2), 2)
+    end_all(stage, {"some-worker-0": 0, "all-worker-0": 0, "none-worker-0": 1})
+    for name in ("idle", "off"):
+        suspend(hand, TF, name)
+    kept = ["none-worker-0", "none-worker-1", "some-worker-0"]
+    eventually(lambda: left(hand) == (kept, kept))
+    assert "Failed" in says(hand, TF, "none")
+    always(lambda: left(hand) == (kept, kept))
+
+
+@same("TO-206", "Running: a pod that is still pending goes, too")
+def test_a_pending_pod_goes(hand: Hand, stage: Stage):
+    stage.script = lambda name: "Running" if name == "a-worker-0" else ""
+    hand.create(job(TF, "a", policy={"cleanPodPolicy": "Running"}, Worker=2))
+    eventually(lambda: "Running" in says(hand, TF, "a"))
+    stage.end("a-worker-0", 0)
+    eventually(lambda: names(hand.pods()) == ["a-worker-0"])
+
+
+@same("TO-207", "after success those that still run count as succeeded")
+def test_how_the_rest_is_counted(hand: Hand, stage: Stage):
+    alive(hand, job(PT, "a", Master=1, Worker=2), 3)
+    stage.end("a-master-0", 0)
+    becomes(hand, PT, "a", "Created", "-Running", "Succeeded")
+    counts = tallies(hand, PT, "a")
+    assert (counts["Master"]["succeeded"], counts["Worker"]["succeeded"]) == (1, 2)
+    assert "active" not in counts["Worker"]
+    assert hand.pod("a-worker-0")["status"]["phase"] == "Running"
+
+
+@same("TO-208", "without a deadline pods stay; with one the job fails in time, and All takes its pods and Services")
+def test_a_deadline(hand: Hand, stage: Stage):
+    six(hand)
+    always(lambda: left(hand) == (SIX, SIX))
+    hand.create(job(TF, "b", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, PS=2, Worker=4))
+    eventually(lambda: hand.state(TF, "b") == "Failed", 20)
+    assert hand.conditions(TF, "b")["Failed"]["message"] == f"Job b {DEADLINE}"
+    eventually(lambda: left(hand) == (SIX, SIX))
+
+
+@differs("TO-209", "D1", "a job that runs quietly fails at its deadline, within a second or so")
+def test_a_quiet_deadline(hand: Hand, stage: Stage):
+    six(hand, activeDeadlineSeconds=2)
+    eventually(lambda: hand.state(TF, "a") == "Failed", 6)
+    found = status(hand, TF, "a")
+    times = [datetime.fromisoformat(found[field]) for field in ("startTime", "completionTime")]
+    assert 1 <= (times[1] - times[0]).total_seconds() <= 4
+
+
+@same("TO-210", "at the deadline, None: the job has failed and its pods run on")
+def test_a_deadline_that_leaves_pods(hand: Hand, stage: Stage):
+    six(hand, activeDeadlineSeconds=1)
+    eventually(lambda: hand.state(TF, "a") == "Failed", 6)
+    always(lambda: {pod["status"]["phase"] for pod in hand.pods()} == {"Running"} and names(hand.pods()) == SIX)
+
+
+@same("TO-211", "a deadline of 0 is over at once, one of many seconds is not")
+def test_when_a_deadline_is_over(hand: Hand, stage: Stage):
+    hand.create(job(TF, "now", policy={"activeDeadlineSeconds": 0}, Worker=1))
+    alive(hand, job(TF, "later", policy={"activeDeadlineSeconds": 60}, Worker=1), 1)
+    eventually(lambda: hand.state(TF, "now") == "Failed")
+    assert hand.state(TF, "later") == "Running"
+
+
+@same("TO-212", "backoffLimit 4: four containers restarted once each are too many; All takes the pods")
+def test_restarts_in_sum(hand: Hand, stage: Stage):
+    policy = {"backoffLimit": 4, "cleanPodPolicy": "All"}
+    alive(hand, job(TF, "a", policy=policy, restart="OnFailure", Worker=4), 4)
+    for index in range(4):
+        stage.restart_in_place(f"a-worker-{index}", 1)
+    assert eventually(lambda: hand.conditions(TF, "a").get("Failed"))["message"] == f"Job a {LIMIT}"
+    eventually(lambda: left(hand) == ([], []))
+
+
+@same("TO-213", "backoffLimit 0 allows no restart and 3 fails at the third; without restarts neither does")
+def test_when_restarts_are_too_many(hand: Hand, stage: Stage):
+    for name, limit in (("zero", 0), ("three", 3)):
+        alive(hand, job(TF, name, policy={"backoffLimit": limit}, restart="OnFailure", Worker=1), 1)
+    stage.restart_in_place("three-worker-0", 2)
+    always(lambda: hand.state(TF, "zero") == hand.state(TF, "three") == "Running")
+    stage.restart_in_place("three-worker-0", 3)
+    eventually(lambda: hand.state(TF, "three") == "Failed")
+    assert hand.state(TF, "zero") == "Running"
+
+
+@same("TO-214", "past the limit None keeps the pods, All and Running take those that run")
+def test_what_stays_past_the_limit(hand: Hand, stage: Stage):
+    for name in ("none", "all", "running"):
+        policy = {"backoffLimit": 1, "cleanPodPolicy": name.capitalize()}
+        alive(hand, job(TF, name, policy=policy, restart="OnFailure", Worker=2), 2)
+        stage.restart_in_place(f"{name}-worker-0", 1)
+    eventually(lambda: names(hand.pods()) == ["none-worker-0", "none-worker-1"])
+    always(lambda: names(hand.pods()) == ["none-worker-0", "none-worker-1"])
+
+
+@differs("TO-215", "D2", "backoffLimit 2 with ExitCode: after two retries the job has failed")
+def test_retries_are_counted(hand: Hand, stage: Stage):
+    stage.script = lambda _name: "137"
+    hand.create(job(TF, "a", policy={"backoffLimit": 2}, restart="ExitCode", Worker=1))
+    assert eventually(lambda: hand.conditions(TF, "a").get("Failed"), 20)["message"] == f"Job a {LIMIT}"
+    assert stage.created.count("a-worker-0") == 3
+
+
+@same("TO-216", "backoffLimit 0: the first failure is one too many")
+def test_no_failure_at_all(hand: Hand, stage: Stage):
+    alive(hand, job(TF, "a", policy={"backoffLimit": 0}, Worker=2), 2)
+    stage.end("a-worker-1", 1)
+    assert eventually(lambda: hand.conditions(TF, "a").get("Failed"))["message"] == f"Job a {LIMIT}"
+
+
+@same("TO-217", "a job that succeeded or failed is deleted when its time to live is over")
+def test_a_time_to_live(hand: Hand, stage: Stage):
+    for name in ("won", "lost"):
+        alive(hand, job(TF, name, policy={"ttlSecondsAfterFinished": 3}, Worker=1), 1)
+    end_all(stage, {"won-worker-0": 0, "lost-worker-0": 1})
+    eventually(lambda: {hand.state(TF, "won"), hand.state(TF, "lost")} == {"Succeeded", "Failed"})
+    eventually(lambda: hand.jobs(TF) == [], 8)
+
+
+@same("TO-218", "who is deleted at his time: neither who has none, nor who is suspended, nor who never was completed")
+def test_who_is_deleted(hand: Hand, stage: Stage):
+    long_ago, now = (datetime.now(UTC) - timedelta(days=1), datetime.now(UTC))
+    jobs = {"none": None, "old": 180, "just": 0, "open": 10, "paused": 0}
+    for name, ttl in jobs.items():
+        policy = {} if ttl is None else {"ttlSecondsAfterFinished": ttl}
+        alive(hand, job(TF, name, policy=policy, Worker=1), 1)
+    suspend(hand, TF, "paused")
+    for name, time_ in (("none", long_ago), ("old", long_ago), ("just", now)):
+        decree(hand, TF, name, "Succeeded", completionTime=time_.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    decree(hand, TF, "open", "Succeeded")
+    eventually(lambda: names(hand.jobs(TF)) == ["none", "open", "paused"])
+    always(lambda: names(hand.jobs(TF)) == ["none", "open", "paused"])
+
+
+@same("TO-219", "a time to live ends just so many seconds after completion")
+def test_when_a_time_to_live_ends(hand: Hand, stage: Stage):
+    alive(hand, job(TF, "a", policy={"ttlSecondsAfterFinished": 2}, Worker=1), 1)
+    stage.end("a-worker-0", 0)
+    completed = eventually(lambda: status(hand, TF, "a").get("completionTime"))
+    end = datetime.fromisoformat(completed).timestamp() + 2
+    eventually(lambda: hand.job(TF, "a") is None, 6)
+    assert end - 0.1 <= time.time() <= end + 2.5

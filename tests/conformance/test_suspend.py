@@ -1,0 +1,150 @@
+"""Jobs that are suspended and resumed, or that somebody else manages, of every kind (TO-220 to TO-230)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from rig import Hand, Refused, Stage
+from rig.hand import always, eventually
+from rig.jobs import job
+from rig.pods import names
+
+from .play import active, alive, becomes, hold, says, status, suspend, tallies
+from .row import differs, same
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+TF, PT = "TFJob", "PyTorchJob"
+ROLES = {
+    "TFJob": {"PS": 1, "Worker": 1},
+    "PyTorchJob": {"Master": 1, "Worker": 1},
+    "MPIJob": {"Launcher": 1, "Worker": 1},
+    "XGBoostJob": {"Master": 1, "Worker": 1},
+    "PaddleJob": {"Master": 1, "Worker": 1},
+    "JAXJob": {"Worker": 2},
+}
+#: v1 names the namespace when it speaks of some kinds as running.
+QUALIFIED = ("TFJob", "JAXJob")
+ELSEWHERE = "kueue.x-k8s.io/multikueue"
+
+
+def services(hand: Hand, kind: str) -> int:
+    """How many Services are there that should be: MPI has none."""
+    return len(hand.core("services")) + (2 if kind == "MPIJob" else 0)
+
+
+@same("TO-220", "created suspended: no pods, no Services, no start time, just Created and Suspended")
+@same("TO-221", "resumed and running: the kind's own words")
+@same("TO-222", "suspended: pods and Services go, nothing is active, the start time stays")
+@same("TO-223", "resumed: pods and Services are back, and the start time is a new one")
+@pytest.mark.parametrize("kind", ROLES)
+def test_a_job_is_suspended_and_resumed(hand: Hand, stage: Stage, kind: str):
+    alive(hand, job(kind, "a", **ROLES[kind]), 2)
+    name = f"{hand.namespace}/a" if kind in QUALIFIED else "a"
+    running = becomes(hand, kind, "a", "Created", "Running")["Running"]
+    assert (running["reason"], running["message"]) == (f"{kind}Running", f"{kind} {name} is running.")
+    started = status(hand, kind, "a")["startTime"]
+
+    suspend(hand, kind, "a")
+    found = becomes(hand, kind, "a", "Created", "-Running", "Suspended")
+    assert found["Running"]["reason"] == f"{kind}Suspended"
+    eventually(lambda: not hand.pods() and services(hand, kind) == (2 if kind == "MPIJob" else 0))
+    always(lambda: not hand.pods())
+    eventually(lambda: active(hand, kind, "a") == 0)
+    assert status(hand, kind, "a")["startTime"] == started
+
+    suspend(hand, kind, "a", suspended=False)
+    found = becomes(hand, kind, "a", "Created", "-Suspended", "Running")
+    assert found["Suspended"]["reason"] == f"{kind}Resumed"
+    assert found["Suspended"]["message"] == f"{kind} a is resumed."
+    eventually(lambda: len(hand.pods()) == services(hand, kind) == 2)
+    assert status(hand, kind, "a")["startTime"] != started
+
+    hand.create(job(kind, "b", policy={"suspend": True}, **ROLES[kind]))
+    found = becomes(hand, kind, "b", "Created", "Suspended")
+    assert found["Created"]["message"] == f"{kind} b is created."
+    assert found["Suspended"]["message"] == f"{kind} b is suspended."
+    always(lambda: not hand.pods("b") and "startTime" not in status(hand, kind, "b"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(
+            pytest.param(kind, marks=same("TO-224", "managed elsewhere: left alone, suspended or not"))
+            for kind in ROLES
+            if kind != "JAXJob"
+        ),
+        pytest.param("JAXJob", marks=differs("TO-225", "D7", "JAXJob, managed elsewhere: left alone as well")),
+    ],
+)
+def test_a_job_that_somebody_else_manages(hand: Hand, stage: Stage, kind: str):
+    hand.create(job(kind, "a", policy={"managedBy": ELSEWHERE, "suspend": True}, **ROLES[kind]))
+    always(lambda: not hand.pods() and not hand.core("services") and not status(hand, kind, "a"), 0.7)
+    suspend(hand, kind, "a", suspended=False)
+    always(lambda: not hand.pods() and not hand.core("services") and not status(hand, kind, "a"), 0.7)
+
+
+@same("TO-226", "a job is ours if it says so or says nothing; nobody's name but two is accepted")
+def test_whose_job_it_is(hand: Hand, stage: Stage):
+    alive(hand, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
+    alive(hand, job(TF, "unsaid", Worker=1), 1)
+    hand.create(job(TF, "theirs", policy={"managedBy": ELSEWHERE}, Worker=1))
+    for stranger in ("", "somebody"):
+        with pytest.raises(Refused, match="managedBy"):
+            hand.create(job(TF, "strange", policy={"managedBy": stranger}, Worker=1))
+    always(lambda: names(hand.pods()) == ["said-worker-0", "unsaid-worker-0"])
+
+
+@same("TO-227", "a job that is over and is suspended stays as it is")
+def test_it_is_too_late_to_suspend(hand: Hand, stage: Stage):
+    alive(hand, job(TF, "a", Worker=2), 2)
+    stage.end("a-worker-0", 0)
+    becomes(hand, TF, "a", "Created", "-Running", "Succeeded")
+    before = status(hand, TF, "a")
+    suspend(hand, TF, "a")
+    always(lambda: status(hand, TF, "a") == before and len(hand.pods()) == 2)
+
+
+@same("TO-228", "suspended with one pod succeeded and one running: both go, the success stays counted")
+def test_a_success_outlives_its_pod(hand: Hand, stage: Stage):
+    alive(hand, job(PT, "a", Worker=2), 2)
+    stage.end("a-worker-1", 0)
+    eventually(lambda: tallies(hand, PT, "a")["Worker"].get("succeeded") == 1)
+    suspend(hand, PT, "a")
+    eventually(lambda: not hand.pods() and "Suspended" in says(hand, PT, "a"))
+    eventually(lambda: active(hand, PT, "a") == 0)
+    assert tallies(hand, PT, "a")["Worker"]["succeeded"] == 1
+
+
+@differs("TO-229", "D3", "resumed while old pods terminate: the job waits for them, and does not fail")
+def test_a_hasty_resume(hand: Hand, stage: Stage):
+    for kind in (TF, PT):
+        name = kind.lower()
+        alive(hand, job(kind, name, restart="OnFailure", Worker=2), 2)
+        held = f"{name}-worker-1"
+        uid = hand.pod(held)["metadata"]["uid"]
+        hold(hand, held)
+        suspend(hand, kind, name)
+        eventually(lambda held=held: "deletionTimestamp" in hand.pod(held)["metadata"])
+        suspend(hand, kind, name, suspended=False)
+        always(lambda kind=kind, name=name: "Failed" not in says(hand, kind, name))
+        hold(hand, held, held=False)
+        eventually(lambda held=held, uid=uid: (hand.pod(held) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
+        eventually(lambda kind=kind, name=name: says(hand, kind, name) == ["Created", "-Suspended", "Running"])
+
+
+@same("TO-230", "after a resume the deadline counts anew")
+def test_a_deadline_begins_anew(hand: Hand, stage: Stage):
+    alive(hand, job(TF, "a", policy={"activeDeadlineSeconds": 3}, Worker=1), 1)
+    suspend(hand, TF, "a")
+    eventually(lambda: not hand.pods())
+    always(lambda: "Failed" not in says(hand, TF, "a"), 3.5)
+    suspend(hand, TF, "a", suspended=False)
+    eventually(lambda: hand.state(TF, "a") == "Running")
+    eventually(lambda: hand.state(TF, "a") == "Failed", 8)
+    found = status(hand, TF, "a")
+    times = [datetime.fromisoformat(found[field]) for field in ("startTime", "completionTime")]
+    assert 2 <= (times[1] - times[0]).total_seconds() <= 5
