@@ -7,7 +7,9 @@ import pytest
 from rig import Operator
 from rig.fixtures import hand, server, shared_operator, stage
 
-__all__ = ["hand", "operator", "server", "shared_operator", "stage"]
+from .gangs import gangs, plugins, volcano
+
+__all__ = ["gangs", "hand", "operator", "plugins", "server", "shared_operator", "stage", "volcano"]
 
 
 @pytest.fixture(scope="session")

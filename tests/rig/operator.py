@@ -61,6 +61,11 @@ class Operator:
         """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
+    def wait_until_over(self, within: float = 30) -> int:
+        """Wait until it ends by itself; its exit code."""
+        assert self._process is not None
+        return self._process.wait(within)
+
     def kill(self) -> None:
         """End it without a warning."""
         self._end(signal.SIGKILL)

@@ -1,0 +1,91 @@
+"""Operators that were told of a gang scheduler, each in a namespace of its own, the scheduler played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bed.control_plane import ControlPlane
+from rig import Hand, Operator, Stage
+from rig.groups import Groups, define_groups
+from rig.hand import eventually
+from rig.jobs import job, pod_spec
+from rig.planes import ready_control_plane
+
+PT = "PyTorchJob"
+
+#: The value of the flag, and the API of its groups.
+APIS = {"volcano": "scheduling.volcano.sh/v1beta1", "scheduler-plugins": "scheduling.x-k8s.io/v1alpha1"}
+BOTH = tuple(APIS)
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """One scheduler: its groups, its pods' stage, and a user's hand."""
+
+    scheduler: str
+    hand: Hand
+    groups: Groups
+    stage: Stage
+
+    def let_in(self, name: str) -> None:
+        """The scheduler has room for a job."""
+        self.groups.set_phase(name, "Inqueue" if self.scheduler == "volcano" else "Scheduled")
+
+
+@contextmanager
+def gang(plane: ControlPlane, folder: Path, scheduler: str) -> Iterator[Gang]:
+    """An operator with the flag; at the end its log holds no traceback."""
+    hand = Hand(plane.kubeconfig, scheduler)
+    hand.make_namespace()
+    groups = Groups(hand, APIS[scheduler])
+    flags = ("--no-leader-elect", f"--namespace={hand.namespace}", f"--gang-scheduler-name={scheduler}")
+    operator = Operator(plane.kubeconfig, folder, *flags).start()
+    with Stage(hand, groups.place) as stage:
+        yield Gang(scheduler, hand, groups, stage)
+    assert operator.alive, operator.log.read_text()[-3000:]
+    assert operator.stop() == 0
+    assert operator.complaints() == []
+
+
+def a_gang(name: str, kind: str = "PyTorchJob", *, policy: dict | None = None, **roles: int) -> dict:
+    """A job, by default of a master and two workers, with this scheduling policy."""
+    roles = roles or {"Master": 1, "Worker": 2}
+    return job(kind, name, policy={"schedulingPolicy": policy} if policy else None, **roles)
+
+
+def needing(wanted: dict, role: str, **resources: dict) -> dict:
+    """The same job, its container of a role with these requests and limits."""
+    pod_spec(wanted, role)["containers"][0]["resources"] = resources
+    return wanted
+
+
+def running(found: Gang, name: str) -> None:
+    """Let a job of that name run."""
+    found.hand.create(a_gang(name))
+    found.let_in(name)
+    eventually(lambda: found.hand.state(PT, name) == "Running")
+
+
+@pytest.fixture(scope="session")
+def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
+    """Both schedulers, on an API server that knows their groups."""
+    with ready_control_plane(tmp_path_factory.mktemp("gangs")) as plane, ExitStack() as stack:
+        define_groups(Hand(plane.kubeconfig, "default"))
+        yield {name: stack.enter_context(gang(plane, tmp_path_factory.mktemp(name), name)) for name in BOTH}
+
+
+@pytest.fixture
+def volcano(gangs: dict[str, Gang]) -> Gang:
+    """Volcano."""
+    return gangs["volcano"]
+
+
+@pytest.fixture
+def plugins(gangs: dict[str, Gang]) -> Gang:
+    """The coscheduling plugin of scheduler-plugins."""
+    return gangs["scheduler-plugins"]

@@ -1,0 +1,70 @@
+"""What becomes of a gang that is too big, and of groups that others change, delete or have (TO-246, TO-266)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rig.hand import MERGE, eventually
+from rig.jobs import KINDS
+
+from .gangs import BOTH, PT, Gang, a_gang, running
+from .row import same
+
+#: Of each kind a job of two, and those whose success is the job's.
+PAIRS = {
+    "TFJob": ({"Worker": 2}, ("worker-0", "worker-1")),
+    PT: ({"Master": 1, "Worker": 1}, ("master-0",)),
+    "MPIJob": ({"Launcher": 1, "Worker": 1}, ("launcher",)),
+    "XGBoostJob": ({"Master": 1, "Worker": 1}, ("master-0",)),
+    "PaddleJob": ({"Worker": 2}, ("worker-0", "worker-1")),
+    "JAXJob": ({"Worker": 2}, ("worker-0", "worker-1")),
+}
+
+
+@same("TO-246", "a minAvailable that is lowered lowers the group's minMember, and the job completes")
+@same("TO-266", "every kind, under both schedulers: not Running while too many are wanted at once, then to its end")
+@pytest.mark.parametrize("scheduler", BOTH)
+def test_a_gang_that_is_too_big_waits_until_less_is_asked_for(gangs: dict[str, Gang], scheduler: str):
+    found = gangs[scheduler]
+    assert set(PAIRS) == set(KINDS)
+    for kind, (roles, _) in PAIRS.items():
+        found.hand.create(a_gang(kind.lower(), kind, policy={"minAvailable": 10}, **roles))
+        assert found.groups.spec(kind.lower())["minMember"] == 10
+        if scheduler == "volcano":
+            found.groups.turn_down(kind.lower())
+    time.sleep(15)
+    for kind in PAIRS:
+        states = found.hand.conditions(kind, kind.lower())
+        assert "Created" in states
+        assert "Running" not in states
+        found.hand.patch_job(kind, kind.lower(), {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}})
+    for kind, (_, leaders) in PAIRS.items():
+        eventually(lambda kind=kind: found.groups.spec(kind.lower())["minMember"] == 2)
+        found.let_in(kind.lower())
+        eventually(lambda kind=kind: found.hand.state(kind, kind.lower()) == "Running", within=20)
+        for seat in leaders:
+            found.stage.end(f"{kind.lower()}-{seat}", 0)
+        eventually(lambda kind=kind: found.hand.state(kind, kind.lower()) == "Succeeded", within=20)
+
+
+def test_a_group_that_was_deleted_or_changed_by_hand_is_restored(volcano: Gang):
+    running(volcano, "mended")
+    path = f"{volcano.groups.path}/mended"
+    volcano.hand.call("PATCH", path, {"spec": {"minMember": 1}}, MERGE)
+    eventually(lambda: volcano.groups.spec("mended")["minMember"] == 3)
+    volcano.hand.call("DELETE", path)
+    eventually(lambda: volcano.groups.get("mended"))
+    assert volcano.hand.state(PT, "mended") == "Running"
+    assert len(volcano.hand.pods("mended")) == 3
+
+
+def test_a_name_that_somebody_elses_group_has_is_reported(volcano: Gang):
+    stranger = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "taken"}}
+    volcano.hand.call("POST", volcano.groups.path, stranger)
+    volcano.hand.create(a_gang("taken"))
+    eventually(lambda: volcano.hand.conditions(PT, "taken").get("Blocked", {}).get("reason") == "NameTaken")
+    assert volcano.hand.pods("taken") == []
+    volcano.hand.call("DELETE", f"{volcano.groups.path}/taken")
+    eventually(lambda: volcano.groups.spec("taken").get("minMember") == 3, within=30)
