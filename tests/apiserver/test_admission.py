@@ -11,7 +11,7 @@ import yaml
 from bed.control_plane import ControlPlane
 from rig.bad_jobs import BAD, GOOD
 from rig.hand import Hand, Refused
-from rig.jobs import pytorchjob, tfjob
+from rig.jobs import KINDS, job, replicas, smallest, tfjob
 from rig.kubectl import kubectl
 from trainshed.api import template
 
@@ -42,15 +42,14 @@ def test_a_job_without_replicas_hears_of_that_and_not_of_its_name(hand: Hand):
     assert "metadata.name" not in str(refused.value)
 
 
-def test_who_manages_a_job_never_changes(hand: Hand):
-    hand.create(tfjob("a", Worker=1))
-    hand.create(pytorchjob("b", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1))
-    with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
-        hand.patch_job("TFJob", "a", {"spec": {"runPolicy": {"managedBy": "kubeflow.org/training-operator"}}})
-    with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
-        hand.patch_job("PyTorchJob", "b", {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}})
-    with pytest.raises(Refused, match="field is immutable"):
-        hand.patch_job("PyTorchJob", "b", {"spec": {"runPolicy": {"managedBy": None}}})
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_manages_a_job_never_changes(hand: Hand, kind: str):
+    ours, theirs = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
+    hand.create(smallest(kind, "a"))
+    hand.create(smallest(kind, "b", policy={"managedBy": ours}))
+    for name, manager in (("a", ours), ("b", theirs), ("b", None)):
+        with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
+            hand.patch_job(kind, name, {"spec": {"runPolicy": {"managedBy": manager}}})
 
 
 def test_a_queue_may_come_and_go_but_not_change(hand: Hand):
@@ -92,12 +91,17 @@ def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, hand: Hand
     assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON"]
 
 
-def test_only_a_pytorchjob_can_be_scaled(server: ControlPlane, hand: Hand):
-    hand.create(pytorchjob("a", Worker=2))
-    hand.create(tfjob("b", Worker=2))
-    assert kubectl(server, hand, "scale", "pytorchjob/a", "--replicas=3").returncode == 0
-    assert hand.job("PyTorchJob", "a")["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
-    assert kubectl(server, hand, "scale", "tfjob/b", "--replicas=3").returncode == 1
+@pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob", "JAXJob"])
+def test_kubectl_scales_the_workers(server: ControlPlane, hand: Hand, kind: str):
+    hand.create(job(kind, "a", Worker=2))
+    assert kubectl(server, hand, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 0
+    assert replicas(hand.job(kind, "a"), "Worker")["replicas"] == 3
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "XGBoostJob", "MPIJob"])
+def test_other_kinds_are_not_scaled(server: ControlPlane, hand: Hand, kind: str):
+    hand.create(smallest(kind, "a"))
+    assert kubectl(server, hand, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 1
 
 
 def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane, hand: Hand):
