@@ -70,3 +70,16 @@ def test_the_deployment_runs_under_the_restricted_standard():
         "capabilities": {"drop": ["ALL"]},
     }
     assert {"requests", "limits"} <= set(container["resources"])
+
+
+def test_v1s_roles_for_people_know_all_our_kinds():
+    admin, edit, view = manifests.user_rights()
+    (gathers,) = admin["aggregationRule"]["clusterRoleSelectors"]
+    assert gathers["matchLabels"].items() <= edit["metadata"]["labels"].items()
+    assert admin["rules"] == []
+    looking = {"get", "list", "watch"}
+    for role, verbs in ((edit, looking | {"create", "delete", "patch", "update"}), (view, looking)):
+        jobs, statuses = role["rules"][:2]
+        assert jobs["resources"] == [framework.plural for framework in FRAMEWORKS]
+        assert set(jobs["verbs"]) == verbs
+        assert statuses["verbs"] == ["get"]

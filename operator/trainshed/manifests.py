@@ -1,4 +1,4 @@
-"""Writes crds/ and the rights in manifests/; with --check it says what is stale, and fails."""
+"""Writes crds/ and the rights in manifests/ and profiles/; with --check it says what is stale, and fails."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ MPI_RULES: Rules = (
 )
 #: And in its own: the Lease of the leader.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
+#: What v1's roles for people allow: to have and change jobs, with all that goes with it, and to look at them.
+LOOK = ["get", "list", "watch"]
+STATUSES = ("kubeflow.org", [f"{kind}/status" for kind in KINDS], ["get"])
+EDIT_RULES: Rules = (
+    ("kubeflow.org", KINDS, ["create", "delete", "get", "list", "patch", "update", "watch"]),
+    STATUSES,
+    ("kueue.x-k8s.io", ["localqueues"], ["get", "list"]),
+    ("", ["persistentvolumeclaims"], ["create", "delete", *LOOK]),
+    ("", ["events"], LOOK),
+)
+VIEW_RULES: Rules = (("kubeflow.org", KINDS, LOOK), STATUSES)
 
 
 class _Plain(yaml.SafeDumper):
@@ -67,6 +78,7 @@ def files() -> Iterator[tuple[Path, str]]:
         yield ROOT / "crds" / f"kubeflow.org_{framework.plural}.yaml", text(definition(framework))
     yield ROOT / "manifests" / "rbac.yaml", text(*rights())
     yield ROOT / "manifests" / "rbac-mpi.yaml", text(*mpi_rights())
+    yield ROOT / "profiles" / "v1" / "user-roles.yaml", text(*user_rights())
 
 
 def rights() -> Iterator[dict[str, Any]]:
@@ -78,6 +90,28 @@ def rights() -> Iterator[dict[str, Any]]:
 def mpi_rights() -> Iterator[dict[str, Any]]:
     """What MPIJobs need on top of that."""
     yield from _role("ClusterRole", MPI_RULES, {"name": f"{ACCOUNT}-mpi"})
+
+
+def user_rights() -> Iterator[dict[str, Any]]:
+    """v1's roles for people, which are parts of Kubeflow's: who may have and change jobs, and who may look at them."""
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    part_of_admin = {"aggregate-to-kubeflow-training-admin": "true"}
+    selector = {"matchLabels": _prefixed(part_of_admin)}
+    admin = {"aggregationRule": {"clusterRoleSelectors": [selector]}, "rules": []}
+    yield {**head, "metadata": _user("admin"), **admin}
+    yield {**head, "metadata": _user("edit", **part_of_admin), "rules": [_rule(*rule) for rule in EDIT_RULES]}
+    yield {**head, "metadata": _user("view"), "rules": [_rule(*rule) for rule in VIEW_RULES]}
+
+
+def _user(what: str, **more: str) -> dict[str, Any]:
+    return {
+        "name": f"kubeflow-training-{what}",
+        "labels": _prefixed({f"aggregate-to-kubeflow-{what}": "true", **more}),
+    }
+
+
+def _prefixed(labels: dict[str, str]) -> dict[str, str]:
+    return {f"rbac.authorization.kubeflow.org/{key}": value for key, value in labels.items()}
 
 
 def _role(kind: str, rules: Rules, metadata: dict[str, str]) -> Iterator[dict[str, Any]]:

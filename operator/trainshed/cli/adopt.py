@@ -27,7 +27,7 @@ Adopting is nothing but starting Trainshed: it goes on with the jobs and the pod
   kubectl --namespace kubeflow scale deployment/training-operator --replicas=0
   kubectl delete validatingwebhookconfiguration validator.training-operator.kubeflow.org
   kubectl replace -f crds/                       never with --force, which deletes all jobs
-  kubectl apply -k manifests/                    or manifests/profiles/v1, with v1's names
+  kubectl apply -k manifests/                    or profiles/v1, with v1's names
   trainshed adopt --dry-run                      is it all as it should be?
 
 docs/switching.md says why, what else may happen, and how to go back."""
