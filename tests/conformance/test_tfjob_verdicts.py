@@ -132,7 +132,7 @@ def without_statuses(hand: Hand, *pods: str) -> None:
         hand.set_pod_status(name, {"phase": "Succeeded", "containerStatuses": None})
 
 
-@differs("TO-158", "D31", "TFJob: worker 0 succeeded, without container statuses: success")
+@differs("TO-158", "D34", "TFJob: worker 0 succeeded, without container statuses: success")
 def test_a_success_is_believed_without_an_exit_code(hand: Hand, stage: Stage):
     alive(hand, job(TF, "a", **PS_JOB), 6)
     without_statuses(hand, "a-worker-1", "a-worker-2")

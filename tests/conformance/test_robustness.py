@@ -1,0 +1,188 @@
+"""What a job and its operator survive: refusals, clashes, crashes, restarts (TO-231 to TO-238)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bed.control_plane import ControlPlane
+from rig import Hand, Operator, Proxy, Refused, Stage
+from rig.hand import always, eventually
+from rig.jobs import KINDS, job, smallest
+from rig.planes import ready_control_plane
+from rig.pods import names
+
+from .play import alive, becomes, born, says, status
+from .row import differs, same
+
+TF = "TFJob"
+RUNNING, SUCCEEDED = ["Created", "Running"], ["Created", "-Running", "Succeeded"]
+
+
+def warnings(hand: Hand, name: str) -> list[str]:
+    """What is told of pods of a job that could not be made."""
+    return [message for tone, reason, message in hand.events(name) if (tone, reason) == ("Warning", "FailedCreatePod")]
+
+
+@pytest.mark.usefixtures("operator")
+class TestRefusals:
+    """On the operator that all tests share."""
+
+    @differs("TO-231", "D6", "a quota: warnings and new tries as in v1, and besides the reason in the status")
+    def test_a_quota(self, hand: Hand, stage: Stage):
+        hand.make("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}})
+        path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/few"
+        eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
+        hand.create(job(TF, "a", Worker=1))
+        blocked = eventually(lambda: hand.conditions(TF, "a").get("Blocked"), 5)
+        assert "exceeded quota: few" in blocked["message"]
+        assert says(hand, TF, "a") == ["Created", "Blocked"]
+        eventually(lambda: any("exceeded quota" in message for message in warnings(hand, "a")))
+        hand.call("DELETE", path)
+        eventually(lambda: says(hand, TF, "a") == RUNNING, 40)
+
+    @differs("TO-232", "D21", "a stranger's pod of that name: a warning, the reason in the status, the pod untouched")
+    def test_a_stranger(self, hand: Hand, stage: Stage):
+        container = {"name": "c", "image": "x"}
+        stranger = hand.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
+        hand.create(job(TF, "a", Worker=1))
+        eventually(lambda: any("exists already" in message for message in warnings(hand, "a")))
+        assert eventually(lambda: hand.conditions(TF, "a").get("Blocked"))["reason"] == "NameTaken"
+        assert hand.pod("a-worker-0")["metadata"]["uid"] == stranger["metadata"]["uid"]
+        assert "ownerReferences" not in hand.pod("a-worker-0")["metadata"]
+
+    @differs("TO-233", "D11", "a name of 60 characters is refused at once, with the length that fits")
+    def test_a_long_name(self, hand: Hand):
+        with pytest.raises(Refused, match="no more than 54 characters fit") as refused:
+            hand.create(job(TF, "a" * 60, Worker=1))
+        assert refused.value.code == 422
+
+    @same("TO-236", "a deleted job takes all that is its own along, and nothing holds it up")
+    def test_all_goes_with_the_job(self, hand: Hand, stage: Stage):
+        elastic = job("PyTorchJob", "p", restart="OnFailure", Worker=1)
+        metric = {
+            "type": "Resource",
+            "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+        }
+        elastic["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
+        alive(hand, elastic, 1)
+        alive(hand, job("MPIJob", "m", Launcher=1, Worker=1), 2)
+        assert "finalizers" not in hand.job("PyTorchJob", "p")["metadata"]
+        assert (len(hand.pods()), len(owned(hand))) == (3, 6)
+        hand.delete_job("PyTorchJob", "p")
+        hand.delete_job("MPIJob", "m")
+        eventually(lambda: not hand.pods() and not owned(hand), 60)
+
+
+def owned(hand: Hand) -> list[str]:
+    """All but pods that a controller owns in the namespace."""
+    rights = "/apis/rbac.authorization.k8s.io/v1"
+    paths = [
+        f"/api/v1/namespaces/{hand.namespace}/{plural}" for plural in ("services", "configmaps", "serviceaccounts")
+    ]
+    paths += [f"{rights}/namespaces/{hand.namespace}/{plural}" for plural in ("roles", "rolebindings")]
+    paths += [f"/apis/autoscaling/v2/namespaces/{hand.namespace}/horizontalpodautoscalers"]
+    found = [item for path in paths for item in hand.call("GET", path)["items"]]
+    return [item["metadata"]["name"] for item in found if "ownerReferences" in item["metadata"]]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane without an operator."""
+    with ready_control_plane(tmp_path_factory.mktemp("lonely")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> Hand:
+    """A hand in a namespace of its own, where nobody looks after jobs yet."""
+    hand = Hand(plane.kubeconfig, request.node.name.replace("_", "-")[-40:].strip("-"))
+    hand.make_namespace()
+    return hand
+
+
+@pytest.fixture
+def begin(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[..., Operator]]:
+    """Starts operators with flags of their own, and leaves none behind."""
+    begun: list[Operator] = []
+
+    def begin(*flags: str, kubeconfig: Path | None = None) -> Operator:
+        folder = tmp_path / f"operator-{len(begun)}"
+        folder.mkdir()
+        begun.append(Operator(kubeconfig or plane.kubeconfig, folder, "--no-leader-elect", *flags))
+        return begun[-1].start()
+
+    yield begin
+    for operator in begun:
+        if operator.alive:
+            operator.kill()
+
+
+class TestOperators:
+    """On operators of their own."""
+
+    @same("TO-234", "killed after it made the pods and before it wrote the status: no pod is made twice")
+    def test_a_crash(self, lonely: Hand, begin: Callable[..., Operator], tmp_path: Path):
+        operator: list[Operator] = []
+        with Proxy(lonely) as proxy, Stage(lonely) as stage:
+            forward = proxy.forward
+
+            def deadly(verb: str, path: str, body: bytes | None, headers: dict[str, str]):
+                if verb == "PATCH" and path.partition("?")[0].endswith("/status") and operator[0].alive:
+                    operator[0].kill()
+                return (
+                    forward("GET", "/healthz", None, headers) if verb == "PATCH" else forward(verb, path, body, headers)
+                )
+
+            proxy.forward = deadly
+            operator.append(begin(f"--namespace={lonely.namespace}", kubeconfig=proxy.kubeconfig(tmp_path)))
+            born(lonely, job(TF, "a", PS=1, Worker=2), 3)
+            eventually(lambda: not operator[0].alive)
+            assert status(lonely, TF, "a") == {}
+            begin(f"--namespace={lonely.namespace}")
+            becomes(lonely, TF, "a", *RUNNING)
+            assert sorted(stage.created) == names(lonely.pods()) == ["a-ps-0", "a-worker-0", "a-worker-1"]
+
+    @same("TO-235", "restarted: jobs that are over stay as they are, and are deleted at their time")
+    def test_a_restart(self, lonely: Hand, begin: Callable[..., Operator]):
+        flag = f"--namespace={lonely.namespace}"
+        first = begin(flag)
+        with Stage(lonely) as stage:
+            alive(lonely, job(TF, "stays", Worker=1), 1)
+            alive(lonely, job(TF, "goes", policy={"ttlSecondsAfterFinished": 6}, Worker=1), 1)
+            for name in ("stays", "goes"):
+                stage.end(f"{name}-worker-0", 0)
+                becomes(lonely, TF, name, *SUCCEEDED)
+            first.kill()
+            before = lonely.job(TF, "stays")
+            lonely.delete("pods", "stays-worker-0", grace=0)
+            begin(flag)
+            eventually(lambda: names(lonely.jobs(TF)) == ["stays"], 15)
+            assert lonely.job(TF, "stays") == before
+            assert "stays-worker-0" not in names(lonely.pods())
+
+    @same("TO-237", "--namespace: jobs in other namespaces are left alone")
+    def test_one_namespace(self, lonely: Hand, plane: ControlPlane, begin: Callable[..., Operator]):
+        other = Hand(plane.kubeconfig, "elsewhere")
+        other.make_namespace()
+        begin(f"--namespace={lonely.namespace}")
+        other.create(job(TF, "a", Worker=1))
+        born(lonely, job(TF, "a", Worker=1), 1)
+        always(lambda: not other.pods() and not status(other, TF, "a"))
+
+    @same(
+        "TO-238", "--enable-scheme: just these kinds, in any case of letters; an unknown kind is an error at the start"
+    )
+    def test_some_kinds(self, lonely: Hand, plane: ControlPlane, begin: Callable[..., Operator], tmp_path: Path):
+        begin(f"--namespace={lonely.namespace}", "--enable-scheme=tfjob", "--enable-scheme=MPIJob")
+        for kind in KINDS:
+            lonely.create(smallest(kind, kind.lower()))
+        made = ["mpijob-worker-0", "tfjob-worker-0"]
+        eventually(lambda: names(lonely.pods()) == made)
+        always(lambda: names(lonely.pods()) == made)
+        wrong = Operator(plane.kubeconfig, tmp_path, "--enable-scheme=nojob").start(wait=False)
+        assert eventually(lambda: not wrong.alive)
+        assert wrong.stop() != 0
+        assert "nojob" in wrong.log.read_text()
