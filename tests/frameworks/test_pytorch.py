@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, elastic, replace
-from trainshed.api.job import Elastic, Member, Options, Scope
+from rig.jobs import pytorchjob
+from trainshed.api import read
+from trainshed.api.dependent import AUTOSCALERS
+from trainshed.api.job import Member, Options, Scope
 from trainshed.api.site import Site
 from trainshed.frameworks.pytorch import PYTORCH
 
@@ -71,29 +74,6 @@ def test_an_elastic_job_meets_at_worker_0_and_leaves_ranks_to_torchrun():
     ]
 
 
-def test_every_setting_of_the_rendezvous_arrives():
-    policy = Elastic(1, 3, "etcd", "localhost", 1234, "rdzv-id", (("a", "1"), ("b", "2")), True, 2, 3)
-    job = a_job("PyTorchJob", worker=2, options=Options(elastic=policy))
-    assert env(job, "Worker", 0)[1:] == [
-        "PET_RDZV_ENDPOINT=localhost:1234",
-        "PET_RDZV_BACKEND=etcd",
-        "PET_NNODES=1:3",
-        "PET_MAX_RESTARTS=3",
-        "PET_NPROC_PER_NODE=2",
-        "PET_RDZV_ID=rdzv-id",
-        "PET_RDZV_CONF=a=1,b=2",
-        "PET_STANDALONE=",
-        STORE,
-    ]
-
-
-def test_an_elastic_job_with_a_master_gets_both_sets():
-    job = a_job("PyTorchJob", master=1, worker=2, options=elastic())
-    variables = env(job, "Worker", 0)
-    assert "MASTER_ADDR=mnist-master-0" in variables
-    assert "PET_NNODES=1:3" in variables
-
-
 def test_an_elastic_job_without_workers_meets_at_the_usual_port():
     job = a_job("PyTorchJob", master=1, options=elastic())
     assert "PET_RDZV_ENDPOINT=mnist-worker-0:23456" in env(job, "Master", 0)
@@ -117,3 +97,138 @@ def test_v1s_file_of_init_containers_takes_the_place_of_the_init_container():
     expected = {"name": "wait", "image": "busybox", "args": ["ddp-master-0", "7"]}
     assert PYTORCH.waits(job, Member("Worker", 0), site) == (expected,)
     assert PYTORCH.waits(job, Member("Master", 0), site) == ()
+
+
+METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+FULL = {
+    "rdzvBackend": "etcd-v2",
+    "rdzvHost": "localhost",
+    "rdzvPort": 1234,
+    "rdzvId": "rdzv-id",
+    "rdzvConf": [{"key": "b", "value": "2"}, {"key": "a", "value": "x=y"}],
+    "standalone": True,
+    "nProcPerNode": 2,
+    "maxRestarts": 0,
+    "minReplicas": 1,
+    "maxReplicas": 3,
+}
+OWN = "PYTHONUNBUFFERED=1"
+AUTO = "PET_NPROC_PER_NODE=auto"
+
+
+def ranks(host, rank, size):
+    """The variables of a job that has somebody at rank 0."""
+    return [
+        "MASTER_PORT=23456",
+        "PET_MASTER_PORT=23456",
+        f"MASTER_ADDR={host}",
+        f"PET_MASTER_ADDR={host}",
+        f"WORLD_SIZE={size}",
+        f"RANK={rank}",
+        f"PET_NODE_RANK={rank}",
+    ]
+
+
+def meeting(nodes, endpoint="j-worker-0:23456", backend="c10d"):
+    """The variables of a job that meets elastically."""
+    return [f"PET_RDZV_ENDPOINT={endpoint}", f"PET_RDZV_BACKEND={backend}", f"PET_NNODES={nodes}"]
+
+
+@pytest.mark.parametrize(
+    ("roles", "spec", "seat", "expected"),
+    [
+        ({"Master": 1, "Worker": 2}, {}, ("Worker", 1), [OWN, *ranks("j-master-0", 2, 3), AUTO, "PET_NNODES=3"]),
+        ({"Master": 1}, {}, ("Master", 0), [OWN, *ranks("j-master-0", 0, 1), AUTO, "PET_NNODES=1"]),
+        (
+            {"Master": 1, "Worker": 1},
+            {"nprocPerNode": "4"},
+            ("Worker", 0),
+            [OWN, *ranks("j-master-0", 1, 8), "PET_NPROC_PER_NODE=4", "PET_NNODES=2"],
+        ),
+        (
+            {"Master": 1, "Worker": 1},
+            {"nprocPerNode": "gpu"},
+            ("Master", 0),
+            [OWN, *ranks("j-master-0", 0, 2), "PET_NPROC_PER_NODE=gpu", "PET_NNODES=2"],
+        ),
+        ({"Worker": 2}, {}, ("Worker", 1), [OWN, *ranks("j-worker-0", 1, 2), AUTO, "PET_NNODES=2"]),
+        ({"Worker": 2}, {"elasticPolicy": {}}, ("Worker", 1), [OWN, AUTO, *meeting("2:2"), STORE]),
+        ({"Worker": 1}, {"elasticPolicy": {"minReplicas": 1}}, ("Worker", 0), [OWN, AUTO, *meeting("1:1"), STORE]),
+        ({"Worker": 1}, {"elasticPolicy": {"maxReplicas": 4}}, ("Worker", 0), [OWN, AUTO, *meeting("4:4"), STORE]),
+        (
+            {"Worker": 2},
+            {"elasticPolicy": {"nProcPerNode": 2}},
+            ("Worker", 0),
+            [OWN, *meeting("2:2"), "PET_NPROC_PER_NODE=2", STORE],
+        ),
+        (
+            {"Worker": 2},
+            {"nprocPerNode": "2", "elasticPolicy": {"maxRestarts": 100}},
+            ("Worker", 0),
+            [OWN, "PET_NPROC_PER_NODE=2", *meeting("2:2"), "PET_MAX_RESTARTS=100", STORE],
+        ),
+        (
+            {"Worker": 2},
+            {"elasticPolicy": {"standalone": False, "rdzvConf": [], "rdzvPort": 8080}},
+            ("Worker", 0),
+            [OWN, AUTO, *meeting("2:2", "j-worker-0:8080"), STORE],
+        ),
+        (
+            {"Worker": 2},
+            {"elasticPolicy": FULL},
+            ("Worker", 1),
+            [
+                OWN,
+                *meeting("1:3", "localhost:1234", "etcd-v2"),
+                "PET_MAX_RESTARTS=0",
+                "PET_NPROC_PER_NODE=2",
+                "PET_RDZV_ID=rdzv-id",
+                "PET_RDZV_CONF=b=2,a=x=y",
+                "PET_STANDALONE=",
+                STORE,
+            ],
+        ),
+        (
+            {"Master": 1, "Worker": 2},
+            {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
+            ("Worker", 0),
+            [OWN, *ranks("j-master-0", 1, 3), AUTO, *meeting("1:3"), STORE],
+        ),
+    ],
+)
+def test_a_job_as_it_is_written_becomes_v1s_environment(roles, spec, seat, expected):
+    document = pytorchjob("j", **roles)
+    document["spec"].update(spec)
+    job = read.job(document, PYTORCH, Site())
+    assert job.problems == ()
+    assert env(job, *seat) == expected
+
+
+def test_an_elastic_jobs_port_is_its_workers():
+    document = pytorchjob("j", Worker=1)
+    document["spec"]["elasticPolicy"] = {}
+    (container,) = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    container["ports"] = [{"name": "pytorchjob-port", "containerPort": 8080}]
+    assert "PET_RDZV_ENDPOINT=j-worker-0:8080" in env(read.job(document, PYTORCH, Site()), "Worker", 0)
+
+
+@pytest.mark.parametrize("metrics", [[METRIC], [METRIC, {"type": "Pods", "unknown": [None]}]])
+def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
+    document = pytorchjob("j", Worker=2)
+    document["spec"]["elasticPolicy"] = {"maxReplicas": 3, "metrics": metrics}
+    (wish,) = PYTORCH.dependents(read.job(document, PYTORCH, Site()), Site(), ())
+    assert (wish.resource, wish.name, wish.shared) == (AUTOSCALERS, "j", False)
+    spec = {key: value for key, value in wish.content["spec"].items() if value is not None}
+    assert spec == {
+        "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "j"},
+        "minReplicas": 3,
+        "maxReplicas": 3,
+        "metrics": metrics,
+    }
+
+
+@pytest.mark.parametrize("policy", [None, {}, {"metrics": []}, {"metrics": None}])
+def test_without_metrics_there_is_no_autoscaler(policy):
+    document = pytorchjob("j", Worker=2)
+    document["spec"]["elasticPolicy"] = policy
+    assert PYTORCH.dependents(read.job(document, PYTORCH, Site()), Site(), ()) == ()
