@@ -43,8 +43,9 @@ EXCLUSIVE = {"Running", "Restarting", "Suspended", "Succeeded", "Failed"}
 class Life:
     """One random job's life, and the operator's."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, site: Site | None = None) -> None:
         self.random = random
+        self.site = site or Site()
         self.world = World()
         self.kind = random.choice(list(ROLES))
         self.key = Key("ml", self.kind, NAME)
@@ -57,7 +58,7 @@ class Life:
     def begin(self) -> None:
         """The operator starts, knowing nothing."""
         self.world.dead, self.world.dies_in = False, -1
-        self.view = View(FRAMEWORKS, Site(), lambda _key: None)
+        self.view = View(FRAMEWORKS, self.site, lambda _key: None)
         self.world.news()
         for kind in KINDS:
             jobs = [job for (of, _), job in self.world.jobs.items() if of == kind]
@@ -114,7 +115,7 @@ class Life:
     def job(self):
         """The job as it is stored, read."""
         document = self.world.jobs[self.kind, NAME]
-        return read.job(document, KINDS[self.kind], Site()), read.status(document)
+        return read.job(document, KINDS[self.kind], self.site), read.status(document)
 
     async def step(self) -> None:
         """Something happens."""
