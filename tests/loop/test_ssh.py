@@ -1,0 +1,36 @@
+"""The keys of an MPIJob: such as ssh takes, and never the same twice."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+
+from cryptography.hazmat.primitives import serialization
+
+from trainshed.loop.ssh import key_pair
+
+
+def halves() -> tuple[bytes, bytes]:
+    found = {name: base64.b64decode(text) for name, text in key_pair().items()}
+    assert sorted(found) == ["ssh-privatekey", "ssh-publickey"]
+    return found["ssh-privatekey"], found["ssh-publickey"]
+
+
+def test_a_pair_fits_together():
+    private, public = halves()
+    assert private.startswith(b"-----BEGIN EC PRIVATE KEY-----\n")
+    assert public.startswith(b"ecdsa-sha2-nistp521 ")
+    assert public.endswith(b"\n")
+    key = serialization.load_pem_private_key(private, password=None)
+    form = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    assert key.public_key().public_bytes(*form) == public.strip()
+
+
+def test_no_two_pairs_are_alike():
+    assert len({halves()[0] for _ in range(5)}) == 5
+
+
+def test_nobody_who_does_not_need_keys_has_the_library_in_memory():
+    script = "import sys, trainshed.__main__; sys.exit('cryptography' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
