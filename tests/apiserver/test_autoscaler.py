@@ -12,6 +12,7 @@ from rig.hand import MERGE, Hand, Refused, eventually
 from rig.jobs import job, pytorchjob
 from rig.operator import Operator
 from rig.stage import Stage
+from trainshed.api import metric, template
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}}
 QUEUE = {
@@ -22,7 +23,7 @@ QUEUE = {
     },
 }
 MEMORY = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": 2**29}}}
-PODS = {"type": "Pods", "pods": {"metric": {"name": "rate"}, "target": {"type": "AverageValue", "averageValue": 0.5}}}
+PODS = {"type": "Pods", "pods": {"metric": {"name": "rate"}, "target": {"type": "AverageValue", "averageValue": "0.5"}}}
 BARE = {
     "type": "External",
     "external": {
@@ -153,8 +154,8 @@ def test_it_follows_the_job(hand: Hand, scaled: dict):
 
 @pytest.mark.parametrize(
     "metrics",
-    [[CPU], [QUEUE], [CPU, QUEUE], [QUEUE, CPU], [MEMORY, PODS, CPU, QUEUE], [CPU | {"object": None}], [BARE]],
-    ids=["cpu", "queue", "cpu and queue", "queue and cpu", "all", "with a null", "with empty parts"],
+    [[CPU], [QUEUE], [CPU, QUEUE], [QUEUE, CPU], [MEMORY, PODS, CPU, QUEUE], [BARE]],
+    ids=["cpu", "queue", "cpu and queue", "queue and cpu", "all", "with empty parts"],
 )
 def test_what_the_server_spells_otherwise_is_no_change(
     hand: Hand, stage: Stage, shared_operator: Operator, metrics: list
@@ -210,6 +211,19 @@ def test_somebody_elses_of_that_name_is_left_alone(hand: Hand, stage: Stage, sha
     hand.call("DELETE", f"{path}/el")
     eventually(lambda: hand.state("PyTorchJob", "el") == "Running", 30)
     assert scalers(hand)["el"]["spec"]["scaleTargetRef"]["name"] == "el"
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob"])
+def test_a_metric_without_its_parts_is_refused(hand: Hand, kind: str):
+    wanted = job(kind, "wrong", Worker=1)
+    wanted["spec"]["elasticPolicy"] = {"metrics": [{"type": "Resource", "resource": {"target": {"type": "Value"}}}]}
+    with pytest.raises(Refused, match=r"metrics\[0\]\.resource\.name: Required value"):
+        hand.create(wanted)
+
+
+def test_the_schema_of_a_metric_is_this_servers(hand: Hand):
+    schemas = hand.call("GET", "/openapi/v3/apis/autoscaling/v2")["components"]["schemas"]
+    assert template.lean_part(schemas, "io.k8s.api.autoscaling.v2.MetricSpec") == metric.SCHEMA
 
 
 def test_bounds_the_wrong_way_round_are_refused(hand: Hand):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import template
+from . import metric, template
 from .claim import Rule
 from .framework import Framework
 from .rules import LONGEST_NAME, rules
@@ -94,7 +94,7 @@ def _version(framework: Framework) -> dict[str, Any]:
         for name, kind, path, priority in columns(framework)
     ]
     return {
-        "name": "v1",
+        "name": framework.version,
         "served": True,
         "storage": True,
         "additionalPrinterColumns": printed,
@@ -121,10 +121,12 @@ def _scale(framework: Framework) -> dict[str, Any]:
 
 
 def _schema(framework: Framework) -> dict[str, Any]:
-    described = SPECS[framework.kind].model_json_schema(by_alias=True)
+    described = SPECS[framework.version, framework.kind].model_json_schema(by_alias=True)
     spec = _plain(described, described.get("$defs", {}))
     replicas = spec["properties"][framework.field]
     replicas["additionalProperties"]["properties"]["template"] = template.schema()
+    if "elasticPolicy" in spec["properties"]:
+        spec["properties"]["elasticPolicy"]["properties"]["metrics"]["items"] = metric.SCHEMA
     policy = spec["properties"]["runPolicy"]
     policy["default"] = {}
     policy["x-kubernetes-validations"] = [_immutable("managedBy")]

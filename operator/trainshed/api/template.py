@@ -39,13 +39,18 @@ def schema() -> dict[str, Any]:
 
 def lean(document: Mapping[str, Any]) -> dict[str, Any]:
     """The schema made from an API server's OpenAPI document: references inlined, words and defaults left out."""
-    template = _lean({"$ref": f"#/components/schemas/{WHAT}"}, document["components"]["schemas"])
+    template = lean_part(document["components"]["schemas"], WHAT)
     template["properties"]["metadata"] = METADATA
     containers = template["properties"]["spec"]["properties"]["containers"]
     containers["maxItems"] = MOST_CONTAINERS
     containers["items"]["properties"]["name"]["maxLength"] = LONGEST_NAME
     containers["items"]["properties"]["image"]["maxLength"] = LONGEST_IMAGE
     return template
+
+
+def lean_part(schemas: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """One of these schemas in the same way."""
+    return _lean({"$ref": f"#/components/schemas/{name}"}, schemas)
 
 
 def _lean(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
