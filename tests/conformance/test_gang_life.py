@@ -68,3 +68,19 @@ def test_a_name_that_somebody_elses_group_has_is_reported(volcano: Gang):
     assert volcano.hand.pods("taken") == []
     volcano.hand.call("DELETE", f"{volcano.groups.path}/taken")
     eventually(lambda: volcano.groups.spec("taken").get("minMember") == 3, within=30)
+
+
+def test_the_group_that_v1_has_made_is_taken_over_where_it_stands(volcano: Gang):
+    wanted = a_gang("v1s", policy={"queue": "other"})
+    wanted["spec"]["runPolicy"]["suspend"] = True
+    uid = volcano.hand.create(wanted)["metadata"]["uid"]
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": PT, "name": "v1s", "uid": uid, "controller": True}
+    metadata = {"name": "v1s", "ownerReferences": [owner]}
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata}
+    theirs = volcano.hand.call("POST", volcano.groups.path, group | {"spec": {"minMember": 1, "queue": "first"}})
+    volcano.groups.set_phase("v1s", "Running")
+    volcano.hand.patch_job(PT, "v1s", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: volcano.hand.state(PT, "v1s") == "Running")
+    ours = volcano.groups.get("v1s")
+    assert ours["metadata"]["uid"] == theirs["metadata"]["uid"]
+    assert ours["spec"] == {"minMember": 3, "queue": "first"}
