@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rig import Operator
-from rig.fixtures import hand, server, shared_operator, stage
+from rig.fixtures import elsewhere, hand, server, shared_operator, stage
 
 from .gangs import gangs, plugins, volcano
 
-__all__ = ["gangs", "hand", "operator", "plugins", "server", "shared_operator", "stage", "volcano"]
+__all__ = ["elsewhere", "gangs", "hand", "operator", "plugins", "server", "shared_operator", "stage", "volcano"]
 
 
 @pytest.fixture(scope="session")

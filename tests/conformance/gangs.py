@@ -14,7 +14,6 @@ from rig import Hand, Operator, Stage
 from rig.groups import Groups, define_groups
 from rig.hand import eventually
 from rig.jobs import job, pod_spec
-from rig.planes import ready_control_plane
 
 PT = "PyTorchJob"
 
@@ -72,11 +71,11 @@ def running(found: Gang, name: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def gangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
+def gangs(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
     """Both schedulers, on an API server that knows their groups."""
-    with ready_control_plane(tmp_path_factory.mktemp("gangs")) as plane, ExitStack() as stack:
-        define_groups(Hand(plane.kubeconfig, "default"))
-        yield {name: stack.enter_context(gang(plane, tmp_path_factory.mktemp(name), name)) for name in BOTH}
+    define_groups(Hand(elsewhere.kubeconfig, "default"))
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(gang(elsewhere, tmp_path_factory.mktemp(name), name)) for name in BOTH}
 
 
 @pytest.fixture

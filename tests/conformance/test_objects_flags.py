@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from bed.control_plane import ControlPlane
 from rig import Hand, Operator
+from rig.hand import eventually
 from rig.jobs import job, pod_spec
-from rig.planes import ready_control_plane
 
 from .births import born, variables
 from .row import differs, same
@@ -21,23 +20,27 @@ IMAGE, DOMAIN = "alpine:3.10", "tf.training.org"
 
 
 @pytest.fixture(scope="module")
-def flagged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with an operator that was told to bring the init container back, and of a domain."""
-    with ready_control_plane(tmp_path_factory.mktemp("flagged")) as plane, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUSTOM_CLUSTER_DOMAIN", DOMAIN)
-        flags = ("--no-leader-elect", f"--pytorch-init-container-image={IMAGE}")
-        operator = Operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), *flags).start()
-        yield plane
-        assert operator.stop() == 0
-        assert operator.complaints() == []
-
-
-@pytest.fixture
-def there(flagged: ControlPlane, request: pytest.FixtureRequest) -> Hand:
-    """A user's hand in a namespace of that control plane: the test's parameter, or one of its own."""
-    hand = Hand(flagged.kubeconfig, getattr(request, "param", f"t-{uuid.uuid4().hex[:8]}"))
+def there(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
+    """A user's hand where the operator was told to bring the init container back, and of a domain."""
+    hand = Hand(elsewhere.kubeconfig, "flags")
     hand.make_namespace()
-    return hand
+    flags = ("--no-leader-elect", f"--namespace={hand.namespace}", f"--pytorch-init-container-image={IMAGE}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUSTOM_CLUSTER_DOMAIN", DOMAIN)
+        operator = Operator(elsewhere.kubeconfig, tmp_path_factory.mktemp("flags"), *flags).start()
+    yield hand
+    assert operator.stop() == 0
+    assert operator.complaints() == []
+
+
+@pytest.fixture(autouse=True)
+def empty(there: Hand) -> Iterator[None]:
+    """After each test nothing of its jobs is left."""
+    yield
+    for kind in (PT, TF):
+        for found in there.jobs(kind):
+            there.delete_job(kind, found["metadata"]["name"])
+    eventually(lambda: not there.pods(), 20)
 
 
 def waiting(pod: dict) -> list[dict]:
@@ -53,9 +56,11 @@ def test_workers_wait_for_their_master_where_they_are_told_to(hand: Hand, there:
     assert [waiting(pod) for pod in by_default.values()] == [[], []]
     told = born(there, wanted, "a-master-0", "a-worker-0")
     assert (len(waiting(told["a-master-0"])), len(waiting(told["a-worker-0"]))) == (0, 1)
-    there.delete_job(PT, "a")
-    alone = born(there, job(PT, "b", Worker=1), "b-worker-0")
-    assert waiting(alone["b-worker-0"]) == []
+
+
+@differs("TO-099", "D15", "no init container; with v1's flag one in each worker that has a master")
+def test_workers_without_a_master_wait_for_nobody(there: Hand):
+    assert waiting(born(there, job(PT, "a", Worker=1), "a-worker-0")["a-worker-0"]) == []
 
 
 @differs("TO-100", "D15", "with v1's flag the init container is v1's, after the template's own")
@@ -82,14 +87,11 @@ def test_a_lone_worker_is_told_nothing_of_a_domain(there: Hand):
 
 
 @pytest.mark.parametrize(
-    ("there", "roles"),
+    "roles",
     [
-        pytest.param("ns2", ("ps", "worker"), marks=same("TO-124", "the domain stands after svc in every address")),
-        pytest.param(
-            "ns3", ("evaluator", "ps", "worker"), marks=same("TO-125", "the evaluator is in the cluster, and first")
-        ),
+        pytest.param(("ps", "worker"), marks=same("TO-124", "the domain stands after svc in every address")),
+        pytest.param(("evaluator", "ps", "worker"), marks=same("TO-125", "the evaluator is in the cluster, and first")),
     ],
-    indirect=["there"],
 )
 def test_the_domain_is_in_every_address(there: Hand, roles: tuple[str, ...]):
     known = {"ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}

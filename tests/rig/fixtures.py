@@ -23,6 +23,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A second control plane, for operators that were told something else: each in a namespace of its own."""
+    with ready_control_plane(tmp_path_factory.mktemp("elsewhere")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
 def shared_operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """One operator for all tests that do no harm to it; at the end its log holds no traceback."""
     operator = Operator(server.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect").start()
