@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -112,6 +113,19 @@ async def test_an_address_that_is_in_use_is_an_error_with_a_name(settings):
         with pytest.raises(OSError, match=str(port)):
             await operator.start()
         await operator.stop()
+
+
+async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_answered(settings, caplog):
+    operator = Operator(replace(settings, gang_scheduler="volcano"), NOWHERE, FRAMEWORKS)
+    beginning = asyncio.create_task(operator.start())
+    await asyncio.sleep(0.3)
+    assert await ask(settings.health, "/healthz") == (200, "ok\n")
+    assert (await ask(settings.health, "/readyz"))[0] == 503
+    assert not beginning.done()
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line.partition(": ")[0] for line in told] == ["asking for scheduling.volcano.sh/v1beta1"]
+    beginning.cancel()
+    await operator.stop()
 
 
 def test_documents_of_jobs_are_read_on_their_way_into_the_store():
