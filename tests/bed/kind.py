@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from .binaries import binary
-from .places import HERE, state
+from .images import OPEN_MPI
+from .places import HERE, ROOT, state
 from .steps import output, run, step
 
 NAME = "trainshed"
@@ -41,6 +42,8 @@ def up() -> Path:
         with step("creating a kind cluster (a minute or two)"):
             command = [program, "create", "cluster", "--config", HERE / "kind.yaml", "--kubeconfig", kubeconfig()]
             run([*command, "--wait", "120s"], state() / "kind.log", hint="docker info; docker system df")
+        folder = ROOT / "examples" / "mpi"  # the one image of the examples that nobody has published
+        build(OPEN_MPI, folder / "Dockerfile", folder)
     return kubeconfig()
 
 
