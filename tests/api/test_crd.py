@@ -8,7 +8,6 @@ import pytest
 
 from trainshed.api.crd import definition
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
 
@@ -54,7 +53,15 @@ def test_a_missing_run_policy_is_an_empty_one():
     assert spec["required"] == ["tfReplicaSpecs"]
 
 
+@pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob"])
+def test_the_metrics_of_an_elastic_policy_are_described(kind):
+    framework = next(framework for framework in FRAMEWORKS if framework.kind == kind)
+    spec = version(framework)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    items = spec["elasticPolicy"]["properties"]["metrics"]["items"]
+    assert {"type", "resource"} <= set(items["properties"])
+
+
 def test_what_we_do_not_describe_is_kept():
-    spec = version(PYTORCH)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    metrics = spec["elasticPolicy"]["properties"]["metrics"]
-    assert metrics["items"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    status = version(TENSORFLOW)["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    selector = status["replicaStatuses"]["additionalProperties"]["properties"]["labelSelector"]
+    assert selector == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
