@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .outcome import Outcomes, table
-from .register import claims, decided, known_differences, open_rows, problems, ranges
+from .register import claims, decided, known_differences, open_rows, problems, ranges, tests
 from .row import Row, Verdict, differs, marked, same
 
 #: So many rows are not decided yet.
@@ -51,6 +51,14 @@ def test_rows_are_found_on_a_test_and_on_its_cases():
         del case
 
     assert {row.number for row in marked(a_test.pytestmark)} == {"TO-001", "TO-002", "TO-003"}
+
+
+def test_tests_in_classes_count_too():
+    class TestMore:
+        test_two = "two"
+        helper = "none"
+
+    assert list(tests({"test_one": "one", "TestMore": TestMore, "Test": "no class"})) == ["one", "two"]
 
 
 def test_a_row_has_passed_when_all_its_tests_have():
