@@ -33,18 +33,18 @@ def claims() -> tuple[Row, ...]:
     found: list[Row] = []
     for path in sorted(HERE.glob("test_*.py")):
         module = importlib.import_module(f"{__package__}.{path.stem}")
-        for test in tests(vars(module)):
+        for test in checks(vars(module)):
             found.extend(marked(getattr(test, "pytestmark", ())))
     return (*found, *untested())
 
 
-def tests(names: Mapping[str, object]) -> Iterator[object]:
+def checks(names: Mapping[str, object]) -> Iterator[object]:
     """The tests among these names, those in classes too."""
     for name, value in names.items():
         if name.startswith("test_"):
             yield value
         elif name.startswith("Test") and isinstance(value, type):
-            yield from tests(vars(value))
+            yield from checks(vars(value))
 
 
 def decided(rows: tuple[Row, ...]) -> dict[str, Row]:

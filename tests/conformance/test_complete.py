@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .outcome import Outcomes, table
-from .register import claims, decided, known_differences, open_rows, problems, ranges, tests
+from .register import checks, claims, decided, known_differences, open_rows, problems, ranges
 from .row import Row, Verdict, differs, marked, same
 
 #: So many rows are not decided yet.
@@ -58,7 +58,7 @@ def test_tests_in_classes_count_too():
         test_two = "two"
         helper = "none"
 
-    assert list(tests({"test_one": "one", "TestMore": TestMore, "Test": "no class"})) == ["one", "two"]
+    assert list(checks({"test_one": "one", "TestMore": TestMore, "Test": "no class"})) == ["one", "two"]
 
 
 def test_a_row_has_passed_when_all_its_tests_have():
