@@ -95,6 +95,19 @@ def queue(training: TrainingClient, namespace: str) -> object:
     return training.get_job("a").metadata.labels
 
 
+def managers(training: TrainingClient, namespace: str) -> object:
+    """Jobs that say who manages them."""
+    training.create_job(job("PyTorchJob", "ours", namespace, managed_by="kubeflow.org/training-operator"))
+    training.create_job(job("PyTorchJob", "theirs", namespace, managed_by="kueue.x-k8s.io/multikueue"))
+    training.wait_for_job_conditions("ours", expected_conditions={"Running"}, polling_interval=1, timeout=30)
+    try:
+        training.create_job(job("PyTorchJob", "strange", namespace, managed_by="kueue.x-k8s.io/other-controller"))
+    except RuntimeError as error:
+        told = [training.is_job_created("ours"), training.get_job_conditions("theirs") or []]
+        return [listing(training, namespace), *told, str(error)]
+    return "no error"
+
+
 def deletion(training: TrainingClient, namespace: str) -> object:
     """A job that runs is deleted."""
     training.create_job(job("PyTorchJob", "a", namespace))
@@ -160,7 +173,7 @@ def main(kubeconfig: str, namespace: str, action: str) -> None:
     """Do it, and print what came of it as the last line."""
     actions: dict[str, Callable[[TrainingClient, str], object]] = {
         known.__name__: known
-        for known in (function, image, waiting, selection, listing, queue, deletion, everything, fine_tuning)
+        for known in (function, image, waiting, selection, listing, queue, managers, deletion, everything, fine_tuning)
     }
     training = TrainingClient(config_file=kubeconfig, namespace=namespace, job_kind="PyTorchJob")
     print(json.dumps(actions[action](training, namespace)))

@@ -1,4 +1,4 @@
-"""The unmodified v1 SDK, in an environment of its own, against our operator (TO-249 to TO-258)."""
+"""The unmodified v1 SDK, in an environment of its own, against our operator (TO-249 to TO-258, TO-265)."""
 
 from __future__ import annotations
 
@@ -91,6 +91,16 @@ def test_a_queue(hand: Hand, sdk: Callable[[str], object]):
 def test_deleting(hand: Hand, stage: Stage, sdk: Callable[[str], object]):
     assert sdk("deletion") == []
     eventually(lambda: not hand.pods() and not hand.core("services"), 60)
+
+
+@same("TO-265", "managedBy: ours runs, MultiKueue's gets no condition, a stranger's cannot be created")
+def test_who_manages(hand: Hand, stage: Stage, sdk: Callable[[str], object]):
+    listed, created, conditions, error = sdk("managers")
+    assert listed == ["ours", "theirs"]
+    assert created is True
+    assert conditions == []
+    assert error.startswith(f"Failed to create PyTorchJob: {hand.namespace}/strange")
+    assert "spec.runPolicy.managedBy: Unsupported value" in error
 
 
 def test_all_six_kinds_from_their_making_to_their_end(hand: Hand, stage: Stage, sdk: Callable[[str], object]):

@@ -52,7 +52,8 @@ def main(kubeconfig: str, namespace: str) -> None:
     logs, _ = training.get_job_logs(NAME)
     assert logs == {f"{NAME}-master-0": "rank 0\n"}, logs
     _, events = training.get_job_logs(NAME, verbose=True)
-    assert f"pytorchjob/{NAME}" in {key.lower() for key in events}, events
+    assert {f"pytorchjob/{NAME}", f"pod/{NAME}-master-0"} <= {key.lower() for key in events}, events
+    assert any("Created pod" in message for message in events[f"pytorchjob/{NAME}"]), events
     assert [found.metadata.name for found in training.list_jobs()] == [NAME]
     patched = training.get_job(NAME)
     patched.metadata.labels = {"seen": "yes"}
