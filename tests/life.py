@@ -105,7 +105,13 @@ class Life:
             role: {"replicas": count, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
             for role, count in wanted.items()
         }
-        return {"runPolicy": policy, field: groups}
+        return {"runPolicy": policy, field: groups} | self.growth(wanted)
+
+    def growth(self, wanted: dict) -> dict:
+        """How a job of a kind that can may grow: by an autoscaler, or by workers that nobody waits for."""
+        if self.kind == "PyTorchJob" and "Worker" in wanted:
+            return {"elasticPolicy": {"metrics": self.random.choice([[], [{"type": "Resource"}]])}}
+        return {"enableDynamicWorker": self.random.choice([True, False])} if self.kind == "TFJob" else {}
 
     def annotations(self) -> dict:
         """A random scope."""
@@ -217,6 +223,7 @@ class Life:
     def check_the_end(self) -> None:
         """What is left at rest."""
         job, status = self.job
+        assert not [name for resource, name in self.world.dependents if resource.passing]
         if status.over:
             keep = job.policy.clean_pods
             gone = {"All": set(self.world.pods), "Running": {n for n, p in self.world.pods.items() if not p.over}}

@@ -1,0 +1,120 @@
+"""An elastic job that is scaled while it trains: each group that forms goes on where the last one was."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig import Hand
+from rig.pods import env, names
+
+from .journal import Journal
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pytorch" / "torchrun-elastic.yaml"
+NAME = "torchrun-elastic"
+HOST = f"{NAME}-worker-0"
+#: So many epochs the last group trains, and so many seconds a group may take to form: torch is slow to start.
+LAST, PATIENCE = 10, 300
+#: The example trains on until a file says that it is enough; each new group looks for that anew.
+OWN_END = "range(first, EPOCHS + 1)"
+TOLD_END = f'range(first, first + {LAST} if (FOLDER / "enough").exists() else 10**6)'
+BEGINS = re.compile(r"^rank \d in a group of (\d) begins with epoch (\d+)$", re.MULTILINE)
+EPOCH = re.compile(r"^epoch (\d+): loss [\d.]+, group of (\d)$", re.MULTILINE)
+
+
+@pytest.fixture
+def journal(kubectl: Callable[..., str], tmp_path: Path) -> Iterator[Journal]:
+    """What the pods print."""
+    journal = Journal(kubectl, tmp_path)
+    yield journal
+    journal.finish()
+
+
+def an_open_end(folder: Path, workers: int) -> Path:
+    """The example with so many workers, and without an end of its own."""
+    config, job = yaml.safe_load_all(EXAMPLE.read_text())
+    ((script, text),) = config["data"].items()
+    assert OWN_END in text
+    config["data"][script] = text.replace(OWN_END, TOLD_END)
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = workers
+    path = folder / EXAMPLE.name
+    path.write_text(yaml.safe_dump_all((config, job)))
+    return path
+
+
+def trained(journal: Journal) -> tuple[int, int]:
+    """The last epoch that was trained, and in a group of how many."""
+    epoch, group = (EPOCH.findall(journal.of(HOST)) or [("0", "0")])[-1]
+    return int(epoch), int(group)
+
+
+def wait(question: Callable[[], object], journal: Journal) -> None:
+    """Return once the answer is yes; meanwhile the journal is kept."""
+    end = time.monotonic() + PATIENCE
+    while not question():
+        assert time.monotonic() < end, story(journal)
+        time.sleep(0.5)
+        journal.read()
+
+
+def story(journal: Journal) -> str:
+    """What a person would look at."""
+    logs = [f"--- {path.stem}\n{path.read_text()[-2000:]}" for path in sorted(journal.folder.glob("*.log"))]
+    return "\n".join([journal.kubectl("describe", "pytorchjob", NAME), *logs])
+
+
+def scale(count: int, hand: Hand, journal: Journal) -> float:
+    """Scale, and wait until so many train together; the seconds that took."""
+    began = time.monotonic()
+    journal.kubectl("scale", "pytorchjob", NAME, f"--replicas={count}")
+    members = [f"{NAME}-worker-{index}" for index in range(count)]
+    wait(lambda: trained(journal)[1] == count, journal)
+    took = time.monotonic() - began
+    wait(lambda: names(hand.pods()) == names(hand.core("services")) == members, journal)
+    return took
+
+
+def test_a_running_elastic_job_grows_and_shrinks(hand: Hand, journal: Journal, tmp_path: Path) -> None:
+    journal.kubectl("apply", "-f", str(an_open_end(tmp_path, 2)))
+    wait(lambda: trained(journal)[1] == 2, journal)
+    host = hand.pod(HOST)["metadata"]["uid"]
+    took = [scale(3, hand, journal), scale(1, hand, journal)]
+    journal.kubectl("exec", HOST, "--", "sh", "-c", "touch $CHECKPOINT_DIR/enough")
+    took.append(scale(2, hand, journal))
+    assert {env(pod)["PET_NNODES"] for pod in hand.pods()} == {"1:3"}
+    wait(lambda: hand.state("PyTorchJob", NAME) in ("Succeeded", "Failed"), journal)
+    journal.finish()
+    print("seconds until 3, 1 and 2 trained:", *(f"{seconds:.0f}" for seconds in took))
+    check_history(journal)
+    check_status(hand, host, journal)
+
+
+def check_history(journal: Journal) -> None:
+    """Four groups; each has begun with the epoch after the last one that was saved."""
+    begun = [(int(size), int(first)) for size, first in BEGINS.findall(journal.of(HOST))]
+    firsts = [first for _, first in begun]
+    print("groups began with epochs", firsts)
+    assert [size for size, _ in begun] == [2, 3, 1, 2]
+    assert firsts[0] == 1
+    assert firsts == sorted(set(firsts))
+    done = [int(epoch) for epoch, _ in EPOCH.findall(journal.of(HOST))]
+    assert set(done) == set(range(1, firsts[-1] + LAST)), "epochs were left out"
+    assert len(done) <= len(set(done)) + 3, "more was trained again than what was under way"
+
+
+def check_status(hand: Hand, host: str, journal: Journal) -> None:
+    """That was no failure of anybody, whatever code torchrun has ended with."""
+    status = hand.job("PyTorchJob", NAME)["status"]
+    assert hand.state("PyTorchJob", NAME) == "Succeeded", story(journal)
+    assert status.get("restarts", 0) == 0
+    assert "failure" not in status, status["failure"]
+    assert hand.pod(HOST)["metadata"]["uid"] == host
+    wait(lambda: "PyTorchJobSucceeded" in {reason for _, reason, _ in hand.events(NAME)}, journal)
+    told = hand.events(NAME)
+    assert [event for event in told if event[0] == "Warning"] == []
+    assert {reason for _, reason, _ in told} >= {"SuccessfulCreatePod", "SuccessfulDeletePod"}
