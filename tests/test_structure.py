@@ -108,7 +108,7 @@ def test_the_folder_of_the_operator_is_no_package() -> None:
 
 
 def test_every_example_is_an_end_to_end_test() -> None:
-    command = (sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(TESTS / "e2e"))
+    command = (sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "e2e")
     collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     examples = sorted(f"{path.parent.name}/{path.stem}" for path in EXAMPLES.glob("*/*.yaml"))
     assert examples, "no examples at all"
