@@ -155,6 +155,7 @@ def test_the_group_goes_with_the_verdict_and_that_is_told_once(gangs: dict[str, 
     eventually(lambda: _told(found, "ends", "SuccessfulDeletePodGroup"))
     time.sleep(1)
     assert _told(found, "ends", "SuccessfulDeletePodGroup") == ["Deleted PodGroup: ends"]
+    assert len(_told(found, "ends", "JobTerminated")) == 1
 
 
 @same("TO-245", GONE)
