@@ -172,7 +172,7 @@ def test_the_group_goes_with_a_suspension_and_comes_back_with_the_job(gangs: dic
     assert found.groups.get("rests")["metadata"]["uid"] != first
 
 
-@same("TO-247", "with the flag and without the CRD the operator ends at once, and not well")
+@same("TO-247", "with the flag and without the CRD the operator ends at once, its code not 0")
 @pytest.mark.parametrize("scheduler", BOTH)
 def test_without_the_groups_of_the_scheduler_nothing_begins(server: ControlPlane, tmp_path: Path, scheduler: str):
     operator = Operator(server.kubeconfig, tmp_path, f"--gang-scheduler-name={scheduler}").start(wait=False)
