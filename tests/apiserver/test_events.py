@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from bed.control_plane import ControlPlane
+from rig import Operator
 from rig.hand import Hand, always, eventually
+from rig.happenings import Line, events, happenings
 from rig.jobs import pytorchjob, template, tfjob
 from rig.kubectl import kubectl
 from rig.stage import Stage
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
-
-Line = tuple[str, str, str]
-
-
-def events(hand: Hand, job: dict) -> list[dict]:
-    """The Events of a job as `kubectl describe` asks for them: by kind, namespace, name and uid."""
-    meta = job["metadata"]
-    wanted = {"kind": job["kind"], "namespace": hand.namespace, "name": meta["name"], "uid": meta["uid"]}
-    selector = ",".join(f"involvedObject.{field}={value}" for field, value in wanted.items())
-    return hand.call("GET", f"/api/v1/namespaces/{hand.namespace}/events?fieldSelector={selector}")["items"]
-
-
-def happenings(hand: Hand, job: dict) -> Counter[Line]:
-    """How often each thing was told: type, reason and message, the names in a gathered message one by one."""
-    told: Counter[Line] = Counter()
-    for event in events(hand, job):
-        head, _, names = event["message"].rpartition(": ")
-        gathered = re.match(r"(Created|Deleted) (pod|service)$", head)
-        messages = [f"{head}: {name}" for name in names.split(", ")] if gathered else [event["message"]]
-        for message in messages:
-            told[event["type"], event["reason"], message] += event["count"]
-    return told
 
 
 def each(kind: str, what: str, pods: tuple[str, ...], times: int) -> dict[Line, int]:
@@ -167,3 +147,25 @@ def test_what_cannot_be_made_and_a_deadline_are_warnings(hand: Hand, kind: str, 
     assert refused[0] == "Warning"
     assert re.match(r"Error creating: .*exceeded quota: none", refused[2])
     assert happenings(hand, job)[refused] >= 2, "each try raises the count of one Event"
+
+
+def test_what_lasts_is_not_told_again_by_an_operator_that_begins_later(
+    hand: Hand, server: ControlPlane, stage: Stage, tmp_path: Path
+):
+    stage.script = lambda _name: ""
+    job = hand.create(tfjob("waits", Worker=1))
+    eventually(hand.pods)
+    troubled(hand, "waits-worker-0", waiting={"reason": "ImagePullBackOff", "message": "no such image"})
+    line = (
+        "Warning",
+        "ImagePullBackOff",
+        "Error pod waits-worker-0 container tensorflow waiting message: no such image",
+    )
+    eventually(lambda: happenings(hand, job)[line] == 1)
+    before = happenings(hand, job)
+    later = Operator(server.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={hand.namespace}").start()
+    tried = 'trainshed_api_requests_total{code="409",resource="events",verb="POST"} 1.0'
+    eventually(lambda: tried in later.served())
+    assert happenings(hand, job) == before
+    assert "trainshed_events_lost_total 0.0" in later.served()
+    assert later.stop() == 0

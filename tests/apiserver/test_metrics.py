@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bed.control_plane import ControlPlane
 from rig import Hand, Operator
+from rig.groups import Groups, define_groups
 from rig.hand import eventually
-from rig.jobs import pytorchjob, tfjob
+from rig.happenings import happenings
+from rig.jobs import pod_spec, pytorchjob, tfjob
 from rig.planes import ready_control_plane
 from rig.stage import Stage
 
@@ -45,8 +46,7 @@ def operator(plane: ControlPlane, tmp_path: Path) -> Iterator[Operator]:
 
 def served(operator: Operator) -> Samples:
     """All samples, by name and labels."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{operator.metrics}/metrics", timeout=5) as answer:
-        families = list(text_string_to_metric_families(answer.read().decode()))
+    families = list(text_string_to_metric_families(operator.served()))
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 
@@ -165,6 +165,36 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
         "failed_service_creation_total": refused,
     }
     assert value(samples, "trainshed_reconcile_errors_total", error="Denied") == refused
+
+
+def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane, tmp_path: Path):
+    hand = a_namespace(plane, "together")
+    define_groups(hand)
+    groups = Groups(hand, "scheduling.volcano.sh/v1beta1")
+    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", "--gang-scheduler-name=volcano").start()
+    gang = tfjob("gang", Worker=2)
+    pod_spec(gang, "Worker")["schedulerName"] = "mine"
+    with Stage(hand, groups.place) as stage:
+        gang = hand.create(gang)
+        for suspend in (True, False):
+            groups.set_phase("gang", "Inqueue")
+            eventually(lambda: hand.state("TFJob", "gang") == "Running", 20)
+            if suspend:
+                hand.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": True}}})
+                eventually(lambda: groups.get("gang") is None and not hand.pods())
+                hand.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": False}}})
+        stage.end("gang-worker-0", 0)
+        eventually(lambda: hand.state("TFJob", "gang") == "Succeeded" and groups.get("gang") is None)
+        found = counters(served(operator), "together", "tensorflow")
+        assert (found["created_pod_groups_total"], found["deleted_pod_groups_total"]) == (2, 2)
+        gone = ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: gang")
+        eventually(lambda: happenings(hand, gang)[gone] == 2)
+        told = happenings(hand, gang)
+        assert told["Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup"] == 2
+        other = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+        assert told["Warning", "SetPodTemplateSchedulerName", other] == 1
+    assert operator.stop() == 0
+    assert operator.complaints() == []
 
 
 def test_how_the_operator_does_is_served_too(plane: ControlPlane, operator: Operator):

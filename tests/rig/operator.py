@@ -74,6 +74,11 @@ class Operator:
         """Ask it to end; its exit code."""
         return self._end(signal.SIGTERM)
 
+    def served(self) -> str:
+        """What /metrics says now."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
+            return answer.read().decode()
+
     def complaints(self) -> list[str]:
         """The lines of its log that no operator should write."""
         wanted = ("Traceback", "Task exception was never retrieved", "never awaited", "unhandled")
