@@ -24,7 +24,7 @@ PAIRS = {
 
 
 @same("TO-246", "a minAvailable that is lowered lowers the group's minMember, and the job completes")
-@same("TO-266", "every kind under both schedulers, which the test plays: not Running while it wants 10, with 2 to its end")
+@same("TO-266", "every kind, both schedulers (played by the test): not Running while it wants 10, done with 2")
 @pytest.mark.parametrize("scheduler", BOTH)
 def test_a_gang_that_is_too_big_waits_until_less_is_asked_for(gangs: dict[str, Gang], scheduler: str):
     found = gangs[scheduler]
