@@ -94,7 +94,7 @@ def _version(framework: Framework) -> dict[str, Any]:
         for name, kind, path, priority in columns(framework)
     ]
     return {
-        "name": framework.version,
+        "name": "v1",
         "served": True,
         "storage": True,
         "additionalPrinterColumns": printed,
@@ -121,7 +121,7 @@ def _scale(framework: Framework) -> dict[str, Any]:
 
 
 def _schema(framework: Framework) -> dict[str, Any]:
-    described = SPECS[framework.version, framework.kind].model_json_schema(by_alias=True)
+    described = SPECS[framework.kind].model_json_schema(by_alias=True)
     spec = _plain(described, described.get("$defs", {}))
     replicas = spec["properties"][framework.field]
     replicas["additionalProperties"]["properties"]["template"] = template.schema()
