@@ -23,12 +23,17 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1"
 #: Jobs half-way as v1 leaves them, each with the states that its status shows, the pods that are not there and whether
 #: it is over. What becomes of the pods that are there is in `ENDED`; the others run.
 PS_JOB = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+ELASTIC = pytorchjob("elastic", restart="OnFailure", Worker=2)
+ELASTIC["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}
 HALF_WAY = {
     "tf": (tfjob("tf", restart="OnFailure", **PS_JOB), ("Created", "Running")),
     "ddp": (pytorchjob("ddp", restart="OnFailure", Master=1, Worker=2), ("Created", "Running")),
     "jax": (job("JAXJob", "jax", restart="OnFailure", Worker=2), ("Created", "Running")),
     "xgb": (job("XGBoostJob", "xgb", restart="Never", Master=1, Worker=1), ("Created", "Running")),
     "paddle": (job("PaddleJob", "paddle", restart="OnFailure", Worker=2), ("Created", "Running")),
+    "mpi": (job("MPIJob", "mpi", Launcher=1, Worker=1), ("Created", "Running")),
+    "elastic": (ELASTIC, ("Created", "Running")),
     "again": (pytorchjob("again", restart="ExitCode", Master=1, Worker=2), ("Created", "Restarting")),
     "paused": (tfjob("paused", policy={"suspend": True}, Worker=2), ("Created", "Suspended")),
     "done": (pytorchjob("done", Master=1, Worker=1), ("Created", "-Running", "Succeeded")),
@@ -37,7 +42,14 @@ HALF_WAY = {
 ENDED = {"done-master-0": 0, "lost-worker-0": 1}
 MISSING = {"again": ("worker-1",)}
 #: Whose end is the job's.
-DECIDES = {"tf": "chief-0", "ddp": "master-0", "xgb": "master-0", "again": "master-0"}
+DECIDES = {
+    "tf": "chief-0",
+    "ddp": "master-0",
+    "mpi": "launcher",
+    "xgb": "master-0",
+    "again": "master-0",
+    "elastic": "worker-0",
+}
 ALL = {"jax": ("worker-0", "worker-1"), "paddle": ("worker-0", "worker-1"), "paused": ("worker-0", "worker-1")}
 
 
@@ -147,25 +159,29 @@ def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operato
         assert "the CRD tfjobs.kubeflow.org is v1's" in before.stdout
         assert "--webhook-server-port is passed over" in before.stdout
         for name in HALF_WAY:
-            assert line(before, f"/{name} (").startswith("goes on" if name == "again" else "as it is"), before.stdout
+            grade = "goes on" if name in ("again", "mpi", "elastic") else "as it is"
+            assert line(before, f"/{name} (").startswith(grade), before.stdout
         assert "pod again-worker-1 made" in line(before, "/again (")
 
         known, states = uids(hand), {name: told(hand, name) for name in HALF_WAY}
         switch(plane)
         operator = operators(plane.kubeconfig, "--no-leader-elect")
         eventually(lambda: told(hand, "again") == ["Created", "Running"], 20)
-        looked_at = (name for name in HALF_WAY if name not in ("done", "lost"))
+        looked_at = [name for name in HALF_WAY if name not in ("paused", "done", "lost")]
         eventually(lambda: all(hand.job(HALF_WAY[name][0]["kind"], name)["status"].get("ready") for name in looked_at))
         after = uids(hand)
         assert after.pop("again-worker-1")
         assert after == known
         assert {name: told(hand, name) for name in HALF_WAY} == states | {"again": ["Created", "Running"]}
-        assert line(adopt(plane.kubeconfig), "/again (").startswith("as it is")
+        eventually(lambda: f"\n{len(HALF_WAY)} jobs: {len(HALF_WAY)} as it is" in adopt(plane.kubeconfig).stdout, 20)
+        (config,) = (item for item in hand.core("configmaps") if item["metadata"]["name"] == "mpi-config")
+        assert "echo mpi-worker-0:1" in config["data"]["discover_hosts.sh"]
 
         _play(hand, stage)
         assert {name: uid for name, uid in uids(hand).items() if name in known} == known
         assert told(hand, "done") == states["done"]
         assert told(hand, "lost") == states["lost"]
+        assert hand.call("GET", v1.scalers(hand))["items"] == []
         assert operator.stop() == 0
         assert operator.complaints() == []
 
@@ -182,7 +198,8 @@ def _play(hand: Hand, stage: Stage) -> None:
     for name in (*DECIDES, *ALL):
         eventually(lambda name=name: told(hand, name)[-1] == "Succeeded")
         status = hand.job(HALF_WAY[name][0]["kind"], name)["status"]
-        assert status["completionTime"] > status["startTime"]
+        assert status["completionTime"] >= status["startTime"]
+        assert (status["startTime"] == v1.SINCE) is (name != "paused")
         assert "restarts" not in status or status["restarts"] == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, at, pods_of, replace, run_policy, running, seen
+from trainshed.api.dependent import CONFIG_MAPS, Dependent
 from trainshed.api.status import Condition, Kind, Status
 from trainshed.cli.foresight import Grade, foresee
 
@@ -32,9 +33,17 @@ def test_what_is_missing_is_made():
     assert grade is Grade.GOES_ON
     assert "pods mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more made" in words
     assert "Created=True" in words
-    assert "CreateService" not in words
-    assert "CreateService mnist-worker-0" in outlook(JOB, services=())[1]
+    assert "Service" not in words
+    assert "Services mnist-worker-0, mnist-worker-1 made" in outlook(JOB, *pods_of(JOB), services=())[1]
     assert str(foresee(seen(a_job(worker=1)))).startswith("TFJob ml/mnist (New, 0 pods): Created=True")
+
+
+def test_what_a_job_owns_besides_is_told_by_its_kind():
+    job = a_job("MPIJob", launcher=1, worker=1)
+    stale = Dependent(CONFIG_MAPS, "mnist-config", "c", "1", "job-uid", "ml", "", {"data": {}})
+    words = foresee(replace(seen(job, *pods_of(job), status=running(job)), dependents=(stale,))).words
+    assert "ConfigMap mnist-config changed" in words
+    assert "Role mnist-launcher made" in words
 
 
 def test_a_restart_wants_a_look():

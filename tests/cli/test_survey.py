@@ -27,9 +27,9 @@ def test_the_flags_of_v1_count_unless_others_are_given():
 
 
 def test_flags_that_nobody_knows_are_told():
-    with pytest.raises(click.ClickException, match="flags of v1's Deployment would not do: .*--frobnicate"):
+    with pytest.raises(click.ClickException, match=r"flags of v1's Deployment would not do: .*--frobnicate"):
         settle(premises("--frobnicate"), ())
-    with pytest.raises(click.ClickException, match="flags after -- would not do: .*SparkJob"):
+    with pytest.raises(click.ClickException, match=r"flags after -- would not do: .*SparkJob"):
         settle(premises(), ("--enable-scheme=SparkJob",))
 
 

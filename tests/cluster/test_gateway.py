@@ -66,6 +66,19 @@ async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
         await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
 
 
+async def test_a_dependent_that_v1_made_gets_the_label_by_which_we_hear_of_it(gateway, hand):
+    job = a_job(hand, workers=65)
+    (wish,) = TENSORFLOW.dependents(job, Site(), ())
+    body = dependents.body(TENSORFLOW, job, wish)
+    theirs = {"name": wish.name, "ownerReferences": body["metadata"]["ownerReferences"], "labels": {"app": "mnist"}}
+    made = hand.make("configmaps", {"metadata": theirs, "data": {"hosts": "a"}})["metadata"]
+    found = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
+    assert (found.uid, found.job, found.document["data"]) == (made["uid"], "mnist", {"hosts": "a"})
+    assert found.document["metadata"]["labels"] == {"app": "mnist"} | body["metadata"]["labels"]
+    again = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
+    assert again.version == found.version
+
+
 async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
     container = {"name": "c", "image": "x"}
     hand.make("pods", {"metadata": {"name": "mnist-worker-0"}, "spec": {"containers": [container]}})

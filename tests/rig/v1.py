@@ -129,6 +129,7 @@ def half_way(hand: Hand, job: dict, *states: str, completed: bool = False, missi
         for index in range(group["replicas"]):
             if f"{role.lower()}-{index}" not in missing:
                 _member(hand, made, role, index)
+    _own(hand, job)
     conditions = [_condition(kind, name, state) for state in states]
     status = {"conditions": conditions, "replicaStatuses": {role: {} for role in groups}}
     status |= {"lastReconcileTime": SINCE} | ({} if suspended else {"startTime": SINCE})
@@ -136,32 +137,66 @@ def half_way(hand: Hand, job: dict, *states: str, completed: bool = False, missi
     hand.call("PATCH", hand.path(kind, name, "status"), {"status": status}, MERGE)
 
 
-def tally(hand: Hand, kind: str, name: str, **counts: dict[str, int]) -> None:
-    """What v1 has counted of each role."""
-    hand.call("PATCH", hand.path(kind, name, "status"), {"status": {"replicaStatuses": counts}}, MERGE)
-
-
 def _member(hand: Hand, job: dict, role: str, index: int) -> None:
     kind, name = job["kind"], job["metadata"]["name"]
     group = job["spec"][KINDS[kind].field][role]
+    launcher = role == "Launcher"
     labels = {
         "training.kubeflow.org/operator-name": f"{kind.lower()}-controller",
         "training.kubeflow.org/job-name": name,
         "training.kubeflow.org/replica-type": role.lower(),
-        "training.kubeflow.org/replica-index": str(index),
-    }
-    leads = {"training.kubeflow.org/job-role": "master"} if role in ("Master", "Chief") else {}
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": job["metadata"]["uid"]}
-    owner |= {"controller": True, "blockOwnerDeletion": True}
-    metadata = {"name": f"{name}-{role.lower()}-{index}", "ownerReferences": [owner]}
+    } | ({} if launcher else {"training.kubeflow.org/replica-index": str(index)})
+    leads = {"training.kubeflow.org/job-role": "master"} if role in ("Master", "Chief", "Launcher") else {}
+    suffix = "launcher" if launcher else f"{role.lower()}-{index}"
+    metadata = {"name": f"{name}-{suffix}", "ownerReferences": [_owner(job)]}
     policy = {"ExitCode": "Never"}.get(group["restartPolicy"], group["restartPolicy"])
     spec = copy.deepcopy(group["template"]["spec"]) | {"restartPolicy": policy}
     hand.make("pods", {"metadata": metadata | {"labels": labels | leads}, "spec": spec})
-    ports = [{"name": "port", "port": 2222}]
-    hand.make(
-        "services",
-        {"metadata": metadata | {"labels": labels}, "spec": {"clusterIP": "None", "selector": labels, "ports": ports}},
-    )
+    if kind != "MPIJob":
+        ports = [{"name": "port", "port": 2222}]
+        service = {"clusterIP": "None", "selector": labels, "ports": ports}
+        hand.make("services", {"metadata": metadata | {"labels": labels}, "spec": service})
+
+
+def _owner(job: dict) -> dict:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": job["kind"], "name": job["metadata"]["name"]}
+    return owner | {"uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
+
+
+def _own(hand: Hand, job: dict) -> None:
+    """What v1 makes besides pods and Services, for a job that is there: an MPIJob's configuration, an autoscaler."""
+    name, made = job["metadata"]["name"], hand.job(job["kind"], job["metadata"]["name"])
+    if job["kind"] == "MPIJob":
+        labels = {"labels": {"app": name}, "ownerReferences": [_owner(made)]}
+        config = {
+            "hostfile": f"{name}-worker-0 slots=1\n",
+            "kubexec.sh": "#!/bin/sh\n",
+            "discover_hosts.sh": "#!/bin/sh",
+        }
+        hand.make("configmaps", {"metadata": {"name": f"{name}-config"} | labels, "data": config})
+        metadata = {"name": f"{name}-launcher"} | labels
+        hand.make("serviceaccounts", {"metadata": metadata})
+        path = f"{RBAC}/namespaces/{hand.namespace}"
+        rule = {
+            "apiGroups": [""],
+            "resources": ["pods/exec"],
+            "verbs": ["create"],
+            "resourceNames": [f"{name}-worker-0"],
+        }
+        hand.call("POST", f"{path}/roles", {"metadata": metadata, "rules": [rule]})
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{name}-launcher"}
+        subjects = [{"kind": "ServiceAccount", "name": f"{name}-launcher", "namespace": hand.namespace}]
+        hand.call("POST", f"{path}/rolebindings", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
+    elif elastic := job["spec"].get("elasticPolicy"):
+        target = {"apiVersion": "kubeflow.org/v1", "kind": job["kind"], "name": name}
+        spec = {"scaleTargetRef": target, "minReplicas": elastic["minReplicas"], "maxReplicas": elastic["maxReplicas"]}
+        metadata = {"name": name, "ownerReferences": [_owner(made)]}
+        hand.call("POST", scalers(hand), {"metadata": metadata, "spec": spec | {"metrics": elastic["metrics"]}})
+
+
+def scalers(hand: Hand) -> str:
+    """Where autoscalers are."""
+    return f"/apis/autoscaling/v2/namespaces/{hand.namespace}/horizontalpodautoscalers"
 
 
 def _condition(kind: str, name: str, state: str) -> dict:

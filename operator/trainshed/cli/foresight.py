@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from trainshed.api.actions import CreatePod, DeleteJob, DeletePod, Plan
+from trainshed.api.actions import (
+    Action,
+    CreateDependent,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Plan,
+    UpdateDependent,
+)
 from trainshed.api.pod import Pod
 from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Kind, Status
@@ -118,21 +129,28 @@ def _works(pod: Pod) -> bool:
 
 
 def _made(snapshot: Snapshot, looks: tuple[Plan, ...]) -> Outlook:
-    """The objects that would be made or changed."""
-    actions = [action for look in looks for action in look.actions]
-    pods = [action.name for action in actions if isinstance(action, CreatePod)]
-    words = [f"{_listed(pods)} made"] if pods else []
-    others = [action for action in actions if not isinstance(action, (CreatePod, DeletePod, DeleteJob))]
-    for kind in dict.fromkeys(type(action) for action in others):
-        names = [action.name for action in others if type(action) is kind]
-        words.append(f"{kind.__name__} {', '.join(names[:NAMES])}{_more(len(names))}")
+    """The objects that would be made, changed or deleted, but for pods that go."""
+    groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for action in (action for look in looks for action in look.actions):
+        if not isinstance(action, (DeletePod, DeleteJob)):
+            groups[_what(action)].append(action.name)
+    words = [f"{_listed(names, kind)} {done}" for (kind, done), names in groups.items()]
     return Outlook(snapshot, Grade.GOES_ON if words else Grade.SAME, tuple(words))
 
 
-def _listed(names: list[str]) -> str:
-    what = "pod" if len(names) == 1 else "pods"
-    return f"{what} {', '.join(names[:NAMES])}{_more(len(names))}"
+def _what(action: Action) -> tuple[str, str]:
+    """Which kind of object, and what is done to it."""
+    match action:
+        case CreateDependent() | UpdateDependent() | DeleteDependent():
+            kind = action.resource.kind
+        case CreateService() | DeleteService():
+            kind = "Service"
+        case _:
+            kind = "pod"
+    done = {"Create": "made", "Update": "changed", "Delete": "deleted"}
+    return kind, done[type(action).__name__[:6]]
 
 
-def _more(count: int) -> str:
-    return f" and {count - NAMES} more" if count > NAMES else ""
+def _listed(names: list[str], kind: str = "pod") -> str:
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:NAMES])}{more}"
