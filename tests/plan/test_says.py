@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from make import a_job, a_pod, look, message, pods_of, running
+from make import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
 from trainshed.api.actions import DeleteDependent, Tone
 from trainshed.api.dependent import CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.api.job import Options
@@ -129,3 +129,78 @@ def test_the_end_of_a_gang_is_told_with_the_jobs():
     assert (note.tone, note.reason) == (Tone.NORMAL, "JobTerminated")
     assert note.message == "Job has been terminated. Deleting PodGroup"
     assert note.key == "JobTerminated/g"
+
+
+def suspended_job(**fields):
+    return a_job("PyTorchJob", master=1, policy=run_policy(suspend=True), **fields)
+
+
+MASTER = {"container": "pytorch"}
+ALONE = a_job("PyTorchJob", master=1)
+RETRYING = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode")
+SPENT = replace(RETRYING, policy=run_policy(backoff_limit=0))
+LATE = a_job("PyTorchJob", master=1, policy=run_policy(deadline=60))
+RUNS = running(RETRYING)
+REFUSED = replace(ALONE, problems=("spec: Invalid value: no",))
+#: §7.1 of v1's behaviour: what is told of a job's turns, with D17's tone for failures.
+TURNS = [
+    (look(suspended_job()), [("Normal", "PyTorchJobSuspended", "PyTorchJob mnist is suspended.")]),
+    (
+        look(ALONE, status=look(suspended_job()).status),
+        [("Normal", "PyTorchJobResumed", "PyTorchJob mnist is resumed.")],
+    ),
+    (
+        look(ALONE, a_pod("master-0", "Succeeded", code=0, **MASTER)),
+        [("Normal", "PyTorchJobSucceeded", "PyTorchJob mnist is successfully completed.")],
+    ),
+    (
+        look(ALONE, a_pod("master-0", "Failed", code=9, **MASTER)),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-master-0 exited with code 9"),
+            ("Warning", "PyTorchJobFailed", "PyTorchJob mnist is failed because 1 Master replica(s) failed."),
+        ],
+    ),
+    (
+        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
+            ("Warning", "PyTorchJobRestarting", "job mnist is restarting because Worker replica(s) failed."),
+        ],
+    ),
+    (
+        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 1"),
+            ("Warning", "PyTorchJobFailed", 'job "mnist" is failing because "Worker" replica(s) failed.'),
+        ],
+    ),
+    (
+        look(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                "Job mnist has failed because it has reached the specified backoff limit",
+            ),
+        ],
+    ),
+    (
+        look(LATE, *pods_of(LATE), status=running(LATE), now=at(61)),
+        [
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                "Job mnist has failed because it was active longer than specified deadline",
+            )
+        ],
+    ),
+    (look(REFUSED), [("Warning", "PyTorchJobFailed", "spec: Invalid value: no")]),
+    (look(ALONE), []),
+    (look(ALONE, *pods_of(ALONE)), []),
+]
+
+
+@pytest.mark.parametrize(("decision", "expected"), TURNS)
+def test_each_turn_of_a_job_is_told_in_v1s_words(decision, expected):
+    assert [(note.tone, note.reason, note.message) for note in decision.notes] == expected
