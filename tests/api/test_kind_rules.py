@@ -9,5 +9,5 @@ from trainshed.frameworks import FRAMEWORKS
 def test_a_rule_of_one_kind_speaks_of_that_kinds_fields():
     for framework in FRAMEWORKS:
         for rule in kind_rules(framework):
-            assert framework.field in rule.cel or "self.spec." in rule.cel
+            assert framework.field in rule.message or "self.spec." in rule.cel
             assert rule.message.startswith("spec.")

@@ -65,21 +65,22 @@ def _paddle(*, metrics: list | None = None, **rest: int) -> dict:
 
 def _of_every_kind() -> Iterator[tuple[str, dict, str]]:
     for kind in NAMED_KINDS:
-        field, path = KINDS[kind].field, f"spec.{KINDS[kind].field}[*].template.spec.containers"
+        field, role = KINDS[kind].field, KINDS[kind].least[0]
+        path = f"spec.{field}[{role}].template.spec.containers"
         named = f"must have at least one container with name {KINDS[kind].container}"
         yield f"name begins with a digit ({kind})", smallest(kind, "0-test"), "metadata.name: Invalid value"
         yield f"name too long for its members ({kind})", smallest(kind, "x" * 56), "too long"
         yield f"unknown manager ({kind})", smallest(kind, "a", policy={"managedBy": "other"}), "managedBy"
         yield f"no replicas at all ({kind})", job(kind, "a"), field
         yield f"replica specs missing ({kind})", _edited(smallest(kind, "a"), "spec", field, value=None), field
-        yield f"unknown role ({kind})", job(kind, "a", Foo=1), f"spec.{field}: Unsupported value"
+        yield f"unknown role ({kind})", job(kind, "a", Foo=1), f"spec.{field}: Invalid value: supported replica types"
         yield f"negative replicas ({kind})", job(kind, "a", Master=1, Worker=-1), "replicas"
         yield f"no containers ({kind})", _empty(kind), f"{path}: Required value: must be specified"
-        yield f"no image ({kind})", _container(kind, image=""), f"{path}[*].image: Required value: must be required"
-        yield f"image missing ({kind})", _container(kind, image=None), f"{path}[*].image: Required value"
+        yield f"no image ({kind})", _container(kind, image=""), f"{path}[0].image: Required value: must be required"
+        yield f"image missing ({kind})", _container(kind, image=None), f"{path}[0].image: Required value"
         yield f"no container of that name ({kind})", _container(kind, name="x"), f"{path}: Required value: {named}"
     for kind in NAMED_KINDS[1:]:
-        yield f"lower-case role ({kind})", job(kind, "a", worker=1), "Unsupported value: supported replica types"
+        yield f"lower-case role ({kind})", job(kind, "a", worker=1), "supported replica types"
     for kind in ("PyTorchJob", "XGBoostJob"):
         one = f"spec.{KINDS[kind].field}[Master].replicas: Forbidden: must be 1"
         yield f"two masters ({kind})", job(kind, "a", Master=2, Worker=1), one
@@ -115,7 +116,7 @@ BAD: list[tuple[str, dict, str]] = [
     ("a setting without value", _pytorch(elasticPolicy={"rdzvConf": [{"key": "a"}]}), "rdzvConf[0].value"),
     ("absurdly many replicas", tfjob("a", Worker=10**9), "replicas"),
     ("too many replicas in sum", tfjob("a", Worker=60_000, PS=60_000), "no more than 100000 replicas in sum"),
-    ("a role twice in different cases", tfjob("a", Worker=1, worker=1), "Duplicate value"),
+    ("a role twice in different cases", tfjob("a", Worker=1, worker=1), "must not appear twice"),
     ("chief and master", tfjob("a", Chief=1, Master=1), "must not have more than 1 Chief or Master role"),
     ("chief and master in lower case", tfjob("a", chief=1, master=1), "must not have more than 1 Chief or Master role"),
     (
@@ -123,7 +124,7 @@ BAD: list[tuple[str, dict, str]] = [
         job("XGBoostJob", "a", Worker=1),
         "spec.xgbReplicaSpecs[Master]: Required value: must be present",
     ),
-    ("a master of a JAXJob", job("JAXJob", "a", Master=1, Worker=1), "spec.jaxReplicaSpecs: Unsupported value"),
+    ("a master of a JAXJob", job("JAXJob", "a", Master=1, Worker=1), "spec.jaxReplicaSpecs: Invalid value"),
     ("fewer than no restarts of a PaddleJob", _paddle(Worker=1, maxRestarts=-1), "elasticPolicy.maxRestarts"),
     ("no workers", pytorchjob("a", Master=1, Worker=0), "[Worker].replicas: Forbidden: must be at least 1"),
     (

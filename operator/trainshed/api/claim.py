@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from .framework import Framework
 from .spec import JobSpec, ReplicaSpec
@@ -19,14 +20,26 @@ class Claim:
     spec: JobSpec
 
 
+class Place(StrEnum):
+    """Where in a job a rule looks: the whole of it, the spec of each role, or each container of its template."""
+
+    JOB = ""
+    REPLICAS = "[*]"
+    CONTAINER = "[*].template.spec.containers[*]"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`cel` must hold on the whole object, `kept` on a claim; `message_cel` words the message with figures."""
+    """`cel` must hold on the object at each `place`, `kept` on a claim; `message_cel` words the message with figures.
+
+    A message is v1's: a path, what kind of error it is, and what is wrong.
+    """
 
     cel: str
     message: str
     kept: Callable[[Claim], bool]
     message_cel: str = ""
+    place: Place = Place.JOB
 
 
 def count(group: ReplicaSpec) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from . import metric, template
-from .claim import Rule
+from .claim import Place, Rule
 from .framework import Framework
 from .rules import LONGEST_NAME, rules
 from .spec import SPECS
@@ -59,6 +61,12 @@ COLUMNS = (
     ("Restarts", "integer", ".status.restarts", 1),
     ("Reason", "string", ".status.conditions[-1:].reason", 1),
 )
+#: The kinds of errors that a rule may have, as the API server calls them.
+REASONS = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Forbidden": "FieldValueForbidden",
+}
 UNCHANGED = (
     "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)"
 )
@@ -94,7 +102,7 @@ def _version(framework: Framework) -> dict[str, Any]:
         for name, kind, path, priority in columns(framework)
     ]
     return {
-        "name": "v1",
+        "name": framework.version,
         "served": True,
         "storage": True,
         "additionalPrinterColumns": printed,
@@ -121,10 +129,14 @@ def _scale(framework: Framework) -> dict[str, Any]:
 
 
 def _schema(framework: Framework) -> dict[str, Any]:
-    described = SPECS[framework.kind].model_json_schema(by_alias=True)
+    described = SPECS[framework.version, framework.kind].model_json_schema(by_alias=True)
     spec = _plain(described, described.get("$defs", {}))
     replicas = spec["properties"][framework.field]
-    replicas["additionalProperties"]["properties"]["template"] = template.schema()
+    group = replicas["additionalProperties"]
+    group["properties"]["template"] = copy.deepcopy(template.schema())
+    container = group["properties"]["template"]["properties"]["spec"]["properties"]["containers"]["items"]
+    group["x-kubernetes-validations"] = _validations(framework, Place.REPLICAS)
+    container["x-kubernetes-validations"] = _validations(framework, Place.CONTAINER)
     if "elasticPolicy" in spec["properties"]:
         spec["properties"]["elasticPolicy"]["properties"]["metrics"]["items"] = metric.SCHEMA
     policy = spec["properties"]["runPolicy"]
@@ -142,13 +154,21 @@ def _schema(framework: Framework) -> dict[str, Any]:
             "spec": spec,
             "status": STATUS,
         },
-        "x-kubernetes-validations": [_validation(rule) for rule in rules(framework)],
+        "x-kubernetes-validations": _validations(framework, Place.JOB),
     }
 
 
-def _validation(rule: Rule) -> dict[str, str]:
+def _validations(framework: Framework, place: Place) -> list[dict[str, str]]:
+    at = f"spec.{framework.field}{place}" if place else ""
+    return [_validation(rule, at) for rule in rules(framework) if rule.place is place]
+
+
+def _validation(rule: Rule, at: str) -> dict[str, str]:
+    """The rule as the API server wants it, which puts path and kind of the error before the message by itself."""
+    path, kind, detail = rule.message.removeprefix(at).split(": ", 2)
     worded = {"messageExpression": rule.message_cel} if rule.message_cel else {}
-    return {"rule": rule.cel, "message": rule.message} | worded
+    where = re.sub(r"\[(\w+)\]", r"['\1']", path if path.startswith(".") else f".{path}")
+    return {"rule": rule.cel, "message": detail, "fieldPath": where, "reason": REASONS[kind]} | worded
 
 
 def _immutable(what: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .claim import Claim, Rule, containers, count
+from .claim import Claim, Place, Rule, containers, count
 from .framework import Framework
 from .spec import ElasticPolicy, PyTorchJobSpec
 
@@ -18,7 +18,7 @@ def _tensorflow(framework: Framework) -> tuple[Rule, ...]:
     return (
         Rule(
             f"{field}.all(r, {field}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
-            "spec.tfReplicaSpecs: Duplicate value: a replica type must not appear twice in different cases",
+            "spec.tfReplicaSpecs: Invalid value: a replica type must not appear twice in different cases",
             lambda claim: len({role.lower() for role in claim.roles}) == len(claim.roles),
         ),
         Rule(
@@ -72,7 +72,6 @@ def _xgboost(framework: Framework) -> tuple[Rule, ...]:
 
 def _mpi(framework: Framework) -> tuple[Rule, ...]:
     field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
-    listed = f"{field}[r].template.spec.containers"
     return (
         Rule(
             f"'Launcher' in {field}",
@@ -85,10 +84,28 @@ def _mpi(framework: Framework) -> tuple[Rule, ...]:
             lambda claim: "Launcher" not in claim.roles or count(claim.roles["Launcher"]) == 1,
         ),
         Rule(
-            f"{field}.all(r, !has({field}[r].template) || !has({field}[r].template.spec)"
-            f" || {listed}.all(c, size(c.name) > 0))",
+            "size(self.name) > 0",
             f"{path}[*].template.spec.containers[*].name: Required value: must be required",
             lambda claim: all(item.get("name") for group in claim.roles.values() for item in containers(group)),
+            place=Place.CONTAINER,
+        ),
+        *(_mpi_by_ssh(framework) if framework.version == "v2beta1" else ()),
+    )
+
+
+def _mpi_by_ssh(framework: Framework) -> tuple[Rule, ...]:
+    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
+    return (
+        Rule(
+            f"!('Worker' in {field}) || (has({field}['Worker'].replicas) && {field}['Worker'].replicas >= 1)",
+            f"{path}[Worker].replicas: Invalid value: must be greater than or equal to 1",
+            lambda claim: "Worker" not in claim.roles or (claim.roles["Worker"].replicas or 0) >= 1,
+        ),
+        Rule(
+            "!has(self.restartPolicy) || self.restartPolicy != 'Always'",
+            f'{path}[*].restartPolicy: Invalid value: supported values: "Never", "OnFailure", "ExitCode"',
+            lambda claim: all(group.restart_policy != "Always" for group in claim.roles.values()),
+            place=Place.REPLICAS,
         ),
     )
 

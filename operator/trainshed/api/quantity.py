@@ -40,7 +40,7 @@ def write(amount: Decimal, *, binary: bool = False) -> str:
     kept = max(-MOST, min(MOST, amount)).quantize(FINEST, ROUND_UP)
     if not kept:
         return "0"
-    family = BINARY if binary and abs(kept) >= 1024 else LARGE
+    family = BINARY if binary and abs(kept) >= BINARY["Ki"] else LARGE
     suffixes = (*reversed(family.items()), ("", Decimal(1)), *SMALL.items())
     suffix, factor = next((suffix, factor) for suffix, factor in suffixes if kept % factor == 0)
     return f"{kept / factor:.0f}{suffix}"

@@ -14,13 +14,12 @@ from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, R
 from .options import options
 from .pieces import integer, mapping, sequence
 from .recall import status
-from .rules import rules
+from .rules import complaints
 from .site import Site
 from .spec import SPECS, JobSpec, MPIJobSpec, ReplicaSpec, SchedulingPolicy
 
 RESTART_SCOPE = "trainshed.dev/restart-scope"
 ON_DISRUPTION = "trainshed.dev/on-disruption"
-OURS = "kubeflow.org/training-operator"
 #: What kubectl keeps for itself: the whole job once more.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -42,11 +41,12 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
         generation=integer(metadata.get("generation")),
         deleting=metadata.get("deletionTimestamp") is not None,
         replicas=(),
-        policy=_managed(document),
+        policy=_managed(document, framework),
         scope=scope,
         fail_on_disruption=on_disruption,
         problems=(*problems, *more),
         annotations=_own(mapping(metadata.get("annotations"))),
+        api_version=framework.api_version,
     )
     if spec is None:
         return found
@@ -55,7 +55,7 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
 
 def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tuple[str, ...]]:
     try:
-        return SPECS[framework.kind].model_validate(document.get("spec")), ()
+        return SPECS[framework.version, framework.kind].model_validate(document.get("spec")), ()
     except ValidationError as error:
         return None, tuple(_sentence(item["loc"], item["msg"]) for item in error.errors(include_url=False))
 
@@ -68,10 +68,10 @@ def _sentence(location: tuple[int | str, ...], message: str) -> str:
 def _complete(found: Job, framework: Framework, site: Site, spec: JobSpec) -> Job:
     roles: dict[str, ReplicaSpec] = getattr(spec, _snake(framework.field))
     claim = Claim(framework, found.name, roles, spec)
-    problems = (*found.problems, *(rule.message for rule in rules(framework) if not rule.kept(claim)))
+    problems = (*found.problems, *complaints(claim))
     written = {_canonical(framework, role): group for role, group in roles.items()}
     groups = tuple(_replicas(framework, role, written[role]) for role in framework.roles if role in written)
-    whole = replace(found, replicas=groups, policy=_policy(spec, site), options=options(spec, groups))
+    whole = replace(found, replicas=groups, policy=_policy(spec, framework, site), options=options(spec, groups))
     whole = replace(whole, problems=problems)
     return whole if problems else replace(whole, problems=framework.refuses(whole, site))
 
@@ -95,11 +95,16 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> Replicas:
     return Replicas(
         role=role,
         count=_count(framework, role, group),
-        restart_policy=RestartPolicy(group.restart_policy or framework.restart_policy),
+        restart_policy=_restart_policy(framework, role, group),
         template=template,
         ports=ports,
         port=own,
     )
+
+
+def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> RestartPolicy:
+    in_place = role in framework.on_failure_by_default
+    return RestartPolicy(group.restart_policy or (RestartPolicy.ON_FAILURE if in_place else framework.restart_policy))
 
 
 def _count(framework: Framework, role: str, group: ReplicaSpec) -> int:
@@ -114,15 +119,15 @@ def _ports(framework: Framework, template: Document) -> tuple[Port, ...]:
     return tuple(Port(str(port.get("name", "")), integer(port.get("containerPort"))) for port in ports)
 
 
-def _policy(spec: JobSpec, site: Site) -> RunPolicy:
+def _policy(spec: JobSpec, framework: Framework, site: Site) -> RunPolicy:
     policy, older = spec.run_policy, spec.clean_pod_policy if isinstance(spec, MPIJobSpec) else None
     return RunPolicy(
         clean_pods=CleanPodPolicy(policy.clean_pod_policy or older or site.clean_pods),
         ttl=policy.ttl_seconds_after_finished,
         deadline=policy.active_deadline_seconds,
-        backoff_limit=policy.backoff_limit,
+        backoff_limit=framework.backoff_limit if policy.backoff_limit is None else policy.backoff_limit,
         suspend=policy.suspend,
-        managed_elsewhere=policy.managed_by not in (None, OURS),
+        managed_elsewhere=policy.managed_by not in (None, framework.manager),
         scheduling=_scheduling(policy.scheduling_policy or SchedulingPolicy()),
     )
 
@@ -137,10 +142,10 @@ def _scheduling(policy: SchedulingPolicy) -> Scheduling:
     )
 
 
-def _managed(document: Document) -> RunPolicy:
+def _managed(document: Document, framework: Framework) -> RunPolicy:
     """Who manages a job is asked even if the rest of its spec makes no sense to us."""
     policy = mapping(mapping(document.get("spec")).get("runPolicy"))
-    return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, OURS))
+    return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.manager))
 
 
 def _own(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

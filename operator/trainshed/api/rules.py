@@ -5,9 +5,11 @@ Where v1's webhook has the rule, the message is v1's path and detail.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
-from .claim import Claim, Rule, containers, count
+from .claim import Claim, Place, Rule, containers, count
 from .framework import Framework
 from .kind_rules import kind_rules
 from .spec import MOST_REPLICAS
@@ -20,11 +22,41 @@ LONGEST_NAME = 63
 def rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of a kind."""
     return (
-        *(_names(framework) if framework.services else ()),
+        *(_names(framework) if framework.services or framework.domain else ()),
         *_roles(framework),
         *_containers(framework),
         *kind_rules(framework),
     )
+
+
+def complaints(claim: Claim) -> tuple[str, ...]:
+    """What is wrong with a claim, in the words of the rules that it breaks, and with the places where it does."""
+    return tuple(
+        _at(rule.message, names)
+        for rule in rules(claim.framework)
+        for names, part in _parts(claim, rule.place)
+        if not rule.kept(part)
+    )
+
+
+def _at(message: str, names: tuple[str, ...]) -> str:
+    for name in names:
+        message = message.replace("[*]", f"[{name}]", 1)
+    return message
+
+
+def _parts(claim: Claim, place: Place) -> Iterator[tuple[tuple[str, ...], Claim]]:
+    """The parts of a claim that a rule looks at one by one, and what they are called."""
+    if place is Place.JOB:
+        yield (), claim
+        return
+    for role, group in claim.roles.items():
+        if place is Place.REPLICAS:
+            yield (role,), replace(claim, roles={role: group})
+            continue
+        for index, container in enumerate(containers(group)):
+            alone = group.model_copy(update={"template": {"spec": {"containers": [container]}}})
+            yield (role, str(index)), replace(claim, roles={role: alone})
 
 
 def roles(framework: Framework) -> tuple[str, ...]:
@@ -66,7 +98,7 @@ def _roles(framework: Framework) -> tuple[Rule, ...]:
     return (
         Rule(
             f"{field}.all(r, r{case} in {known})",
-            f"{path}: Unsupported value: supported replica types: {supported}",
+            f"{path}: Invalid value: supported replica types: {supported}",
             lambda claim: all(_spelled(framework, role) in known for role in claim.roles),
         ),
         Rule(
@@ -78,39 +110,35 @@ def _roles(framework: Framework) -> tuple[Rule, ...]:
 
 
 def _containers(framework: Framework) -> tuple[Rule, ...]:
-    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}[*].template.spec.containers"
-    has = f"has({field}[r].template) && has({field}[r].template.spec)"
-    listed = f"{field}[r].template.spec.containers"
+    path = f"spec.{framework.field}[*].template.spec.containers"
+    listed = "self.template.spec.containers"
+    there = "has(self.template) && has(self.template.spec)"
+    named = framework.container
+    by_name = Rule(
+        f"{there} && {listed}.exists(c, c.name == '{named}')",
+        f"{path}: Required value: must have at least one container with name {named}",
+        lambda claim: all(
+            any(container.get("name") == named for container in containers(group)) for group in claim.roles.values()
+        ),
+        place=Place.REPLICAS,
+    )
     return (
         Rule(
-            f"{field}.all(r, {has} && size({listed}) > 0)",
+            f"{there} && size({listed}) > 0",
             f"{path}: Required value: must be specified",
             lambda claim: all(containers(group) for group in claim.roles.values()),
+            place=Place.REPLICAS,
         ),
         Rule(
-            f"{field}.all(r, !({has}) || {listed}.all(c, has(c.image) && size(c.image) > 0))",
+            "has(self.image) && size(self.image) > 0",
             f"{path}[*].image: Required value: must be required",
             lambda claim: all(
                 container.get("image") for group in claim.roles.values() for container in containers(group)
             ),
+            place=Place.CONTAINER,
         ),
-        *(_named(framework) if framework.by_name else ()),
+        *((by_name,) if framework.by_name else ()),
     )
-
-
-def _named(framework: Framework) -> tuple[Rule, ...]:
-    field, named = f"self.spec.{framework.field}", framework.container
-    template = f"{field}[r].template"
-    has = f"has({template}) && has({template}.spec)"
-    rule = Rule(
-        f"{field}.all(r, {has} && {template}.spec.containers.exists(c, c.name == '{named}'))",
-        f"spec.{framework.field}[*].template.spec.containers: Required value: must have at least one container with"
-        f" name {named}",
-        lambda claim: all(
-            any(container.get("name") == named for container in containers(group)) for group in claim.roles.values()
-        ),
-    )
-    return (rule,)
 
 
 def _least(framework: Framework) -> int:
@@ -121,8 +149,8 @@ def _least(framework: Framework) -> int:
 def _numerals(framework: Framework) -> list[str]:
     """The message for each length that may be the longest: CEL takes a number made text for one without end."""
     told = (
-        "metadata.name: Invalid value: too long: no more than {} characters fit with these replicas, because"
-        " <name>-<replica type>-<index> must not exceed 63"
+        "too long: no more than {} characters fit with these replicas, because <name>-<replica type>-<index> must not"
+        " exceed 63"
     )
     return [told.format(length) for length in range(_least(framework), LONGEST_NAME)]
 
