@@ -142,6 +142,15 @@ async def test_a_version_that_is_forgotten_is_answered_by_a_new_list(wire, hand,
         assert listener.lists == 2
 
 
+async def test_a_kind_that_the_server_does_not_know_keeps_nobody_waiting(wire, hand, caplog):
+    informer = Informer(wire, Path("/apis/kubeflow.org/v1", "nojobs", hand.namespace), DOCUMENTS, Listener())
+    async with running(informer):
+        await asyncio.wait_for(informer.synced.wait(), 20)
+        await asyncio.sleep(1)
+    assert [record.levelname for record in caplog.records if "watch nojobs" in record.message] == ["WARNING"]
+    assert informer.heard > 0
+
+
 async def test_jobs_come_as_they_are_written(wire, hand):
     class Documents(Listener):
         def replaced(self, items, _version):

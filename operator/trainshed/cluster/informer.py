@@ -16,7 +16,7 @@ from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from . import ClusterError, Expired, Unavailable
+from . import ClusterError, Expired, Missing, Unavailable
 from .objects import Meta, PodObject, ServiceObject, dependent, pod, service
 from .wire import Path, Wire
 
@@ -144,7 +144,10 @@ class Informer(Generic[T]):
             except Expired:
                 self._version = ""
             except (ClusterError, msgspec.DecodeError) as error:
-                failures = 1 if self.heard > heard else failures + 1
+                if isinstance(error, Missing):  # a kind that the server does not know has no objects; it may yet come
+                    self._hear()
+                    self.synced.set()
+                failures = 1 if self.heard > heard and not isinstance(error, Missing) else failures + 1
                 log.log(logging.WARNING if failures == 1 else logging.DEBUG, "watch %s: %s", self.plural, error)
                 longest = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE)
                 await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - only to spread tries
