@@ -116,7 +116,9 @@ def test_every_example_is_an_end_to_end_test() -> None:
 
 
 def test_nothing_in_the_repository_belongs_to_one_machine() -> None:
-    places = "|".join((re.escape(str(ROOT)), re.escape(f"{Path.home()}/"), r"/(?:home|Users)/\w"))
+    # Where MPI pods have their keys is mpi-operator's word, on whoever's machine.
+    home = rf"{re.escape(f'{Path.home()}/')}(?!\.ssh\b)"
+    places = "|".join((re.escape(str(ROOT)), home, r"/(?:home|Users)/\w"))
     private = re.compile(rf"(?<![\w.}})])(?:{places})|{'|'.join(map(re.escape, REGISTRIES))}")
     found = {path.relative_to(ROOT).as_posix(): private.findall(path.read_text(errors="replace")) for path in files()}
     assert {name: words for name, words in found.items() if words} == {}

@@ -31,6 +31,7 @@ class World:
         self.pods: dict[str, Pod] = {}
         self.services: dict[str, Service] = {}
         self.dependents: dict[tuple[Resource, str], Dependent] = {}
+        self.secrets: dict[str, dict] = {}
         self.writes: list[str] = []
         self.made: list[str] = []
         self.strangers: set[str] = set()
@@ -142,6 +143,11 @@ class World:
                 self._news.append(("changed", "services", self.services[meta["name"]]))
         return self.services[meta["name"]]
 
+    async def create_secret(self, _namespace: str, body: dict) -> None:
+        name = body["metadata"]["name"]
+        with _Write(self, f"create secret {name}"):
+            self.secrets.setdefault(name, copy.deepcopy(body))
+
     async def create_dependent(self, resource: Resource, _namespace: str, body: dict) -> Dependent:
         name, owner = body["metadata"]["name"], body["metadata"]["ownerReferences"][0]["uid"]
         with _Write(self, f"create {resource.plural} {name}"):
@@ -199,7 +205,7 @@ class World:
             "owner": meta["ownerReferences"][0]["uid"],
             "namespace": "ml",
             "job": labels[f"{LABEL}job-name"],
-            "role": labels[f"{LABEL}replica-type"],
+            "role": labels.get(f"{LABEL}replica-type", ""),
             "index": int(labels.get(f"{LABEL}replica-index", -1)),
         }
 

@@ -18,7 +18,7 @@ import uvloop
 from trainshed.cli import cli
 from trainshed.cluster import ClusterError
 from trainshed.cluster.credentials import NoCredentials, find
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import served
 from trainshed.loop import journal
 from trainshed.loop.handlers import registry
 from trainshed.loop.operator import Operator
@@ -46,7 +46,8 @@ def run(settings: Settings) -> int:
 
 async def operate(settings: Settings) -> int:
     """The operator, and kopf around it."""
-    frameworks = tuple(framework for framework in FRAMEWORKS if not settings.kinds or framework.kind in settings.kinds)
+    known = served(settings.mpi_version)
+    frameworks = tuple(framework for framework in known if not settings.kinds or framework.kind in settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
         operator = Operator(settings, credentials, frameworks)

@@ -13,7 +13,8 @@ import yaml
 
 from trainshed.api import template
 from trainshed.api.crd import definition
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.api.framework import Framework
+from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE, ACCOUNT = "trainshed-system", "trainshed"
@@ -42,6 +43,8 @@ MPI_RULES: Rules = (
     ("rbac.authorization.k8s.io", ["roles", "rolebindings"], DEPENDENTS),
     ("", ["pods/exec"], ["create"]),
 )
+#: The same for MPIJobs of v2beta1, whose launchers come in by ssh: to make keys, and never to read any.
+MPI_V2BETA1_RULES: Rules = (("", ["secrets"], ["create"]),)
 #: And in its own: the Lease of the leader.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
 #: What v1's roles for people allow: to have and change jobs, with all that goes with it, and to look at them.
@@ -75,10 +78,18 @@ def text(*documents: dict[str, Any]) -> str:
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file and what is to be in it."""
     for framework in FRAMEWORKS:
-        yield ROOT / "crds" / f"kubeflow.org_{framework.plural}.yaml", text(definition(framework))
+        yield ROOT / "crds" / _file(framework), text(definition(framework))
+    newer = MPI_VERSIONS["v2beta1"]
+    yield ROOT / "crds" / newer.version / _file(newer), text(definition(newer))
     yield ROOT / "manifests" / "rbac.yaml", text(*rights())
-    yield ROOT / "manifests" / "rbac-mpi.yaml", text(*mpi_rights())
+    yield ROOT / "manifests" / "rbac-mpi.yaml", text(*mpi_rights("mpi", MPI_RULES))
+    newer_rights = mpi_rights("mpi-v2beta1", MPI_V2BETA1_RULES)
+    yield ROOT / "profiles" / "mpi-v2beta1" / "rbac.yaml", text(*newer_rights)
     yield ROOT / "profiles" / "v1" / "user-roles.yaml", text(*user_rights())
+
+
+def _file(framework: Framework) -> str:
+    return f"kubeflow.org_{framework.plural}.yaml"
 
 
 def rights() -> Iterator[dict[str, Any]]:
@@ -87,9 +98,9 @@ def rights() -> Iterator[dict[str, Any]]:
     yield from _role("Role", LEASE_RULES, {"name": ACCOUNT, "namespace": NAMESPACE})
 
 
-def mpi_rights() -> Iterator[dict[str, Any]]:
+def mpi_rights(name: str, rules: Rules) -> Iterator[dict[str, Any]]:
     """What MPIJobs need on top of that."""
-    yield from _role("ClusterRole", MPI_RULES, {"name": f"{ACCOUNT}-mpi"})
+    yield from _role("ClusterRole", rules, {"name": f"{ACCOUNT}-{name}"})
 
 
 def user_rights() -> Iterator[dict[str, Any]]:

@@ -51,7 +51,9 @@ class Settings:
     #: Whose gang scheduling the pods of a job wait for: `volcano`, or the name of a scheduler with the coscheduling
     #: plugin; nothing means that each pod is scheduled by itself.
     gang_scheduler: str = ""
-    #: Where the launcher of an MPIJob gets its kubectl from.
+    #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's, and has another shape.
+    mpi_version: str = "v1"
+    #: Where the launcher of an MPIJob of v1 gets its kubectl from.
     mpi_kubectl_image: str = Site().mpi_kubectl_image
     #: How much the log tells, and to whom: "text" is for people, "json" for machines.
     log_level: str = "info"

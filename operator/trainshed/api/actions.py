@@ -28,6 +28,14 @@ class CreateService:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateKeys:
+    """Make this Secret with new ssh keys in it; one that is there already is ours, for no other job's has its name."""
+
+    name: str
+    body: Document
+
+
+@dataclass(frozen=True, slots=True)
 class CreateDependent:
     """Make this; that it is there already is success if it is ours, or with `shared` whoever's it is."""
 
@@ -82,6 +90,7 @@ class DeleteJob:
 Action = (
     CreatePod
     | CreateService
+    | CreateKeys
     | CreateDependent
     | UpdateDependent
     | DeletePod

@@ -25,13 +25,14 @@ class Goal:
     """Whose success is the job's, and whose running is its running.
 
     `qualified` says whether v1 names the job with its namespace when it speaks of it. A success counts only if all of
-    the role that `serves` have lived to see it.
+    the role that `serves` have lived to see it. With `whole` the job runs only while all of those run as well.
     """
 
     role: str
     enough: Enough
     qualified: bool
     serves: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,12 @@ class Framework:
     is the role whose members have to be ready before this one is made. `selectors` puts selectors into the status.
     `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when replicas fail
     it.
+
+    With a `domain` the job has one Service, of its own name, in which its members are found by their pods' names.
+    `keys` names the Secret with its ssh keys. `marks` are labels of a member's pod besides v1's. Roles that are `kept`
+    end with the job and stay to be read: of their pods only those that still run are deleted. `on_failure_by_default`
+    are the roles that the kubelet restarts unless the user says otherwise, `backoff_limit` how often if nothing is said
+    of it. `manager` is what `managedBy` calls us, `operator` what a label does.
     """
 
     kind: str
@@ -99,10 +106,29 @@ class Framework:
     gate: Callable[[Job, Member], str] = lambda _job, _member: ""
     dress: Callable[[Job, Site], Dresser] = lambda _job, _site: lambda _member, _spec: None
     selectors: bool = False
+    version: str = "v1"
+    domain: bool = False
+    keys: Callable[[Job], str] = lambda _job: ""
+    marks: Callable[[Job, Member], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
+    kept: tuple[str, ...] = ()
+    on_failure_by_default: tuple[str, ...] = ()
+    backoff_limit: int | None = None
+    manager: str = "kubeflow.org/training-operator"
+    operator: str = ""
     farewell: str = "SuccessfulDeleteJob"
     epitaph: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
 
     @property
     def operator_name(self) -> str:
-        """The value of the label `training.kubeflow.org/operator-name`, and the component that its events come from."""
-        return f"{self.kind.lower()}-controller"
+        """The value of the label `training.kubeflow.org/operator-name`."""
+        return self.operator or f"{self.kind.lower()}-controller"
+
+    @property
+    def api_version(self) -> str:
+        """As in `apiVersion`."""
+        return f"kubeflow.org/{self.version}"
+
+    @property
+    def prefix(self) -> str:
+        """Where the API server has its jobs."""
+        return f"/apis/{self.api_version}"

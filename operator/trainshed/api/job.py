@@ -121,6 +121,20 @@ class Elastic:
 
 
 @dataclass(frozen=True, slots=True)
+class Ssh:
+    """How the launcher of an MPIJob of v2beta1 gets into its workers.
+
+    The keys are mounted at `path`. `at_startup` says that the launcher is made before its workers are ready, and
+    `works` that it is a host itself.
+    """
+
+    path: str = "/root/.ssh"
+    implementation: str = "OpenMPI"
+    at_startup: bool = False
+    works: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What only some kinds know: a kind that does not know a field leaves it at its default."""
 
@@ -130,6 +144,7 @@ class Options:
     elastic: Elastic | None = None
     slots: int = 1
     main_container: str = ""
+    ssh: Ssh = Ssh()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +169,7 @@ class Job:
     fail_on_disruption: bool = False
     problems: tuple[str, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    api_version: str = "kubeflow.org/v1"
 
     def of(self, role: str) -> Replicas | None:
         """The replicas of `role`, or None if the job has no such role."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .job import Elastic, Options, Replicas
-from .spec import ElasticPolicy, JobSpec, MPIJobSpec, PyTorchJobSpec, TFJobSpec
+from .job import Elastic, Options, Replicas, Ssh
+from .spec import ElasticPolicy, JobSpec, MPIJobSpec, MPIJobV2Spec, PyTorchJobSpec, TFJobSpec
 
 
 def options(spec: JobSpec, groups: tuple[Replicas, ...]) -> Options:
@@ -14,7 +14,16 @@ def options(spec: JobSpec, groups: tuple[Replicas, ...]) -> Options:
         return _pytorch(spec, groups)
     if isinstance(spec, MPIJobSpec):
         return Options(slots=spec.slots_per_worker or 1, main_container=spec.main_container or "")
-    return Options()
+    return Options(slots=spec.slots_per_worker or 1, ssh=_ssh(spec)) if isinstance(spec, MPIJobV2Spec) else Options()
+
+
+def _ssh(spec: MPIJobV2Spec) -> Ssh:
+    return Ssh(
+        path=spec.ssh_auth_mount_path or Ssh().path,
+        implementation=spec.mpi_implementation or Ssh().implementation,
+        at_startup=spec.launcher_creation_policy == "AtStartup",
+        works=bool(spec.run_launcher_as_worker),
+    )
 
 
 def _pytorch(spec: PyTorchJobSpec, groups: tuple[Replicas, ...]) -> Options:

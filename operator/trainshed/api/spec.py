@@ -34,7 +34,7 @@ class SchedulingPolicy(Model):
     schedule_timeout_seconds: Count | None = None
 
 
-class RunPolicy(Model):
+class Lifetime(Model):
     """How long a job may run, and what remains of it."""
 
     clean_pod_policy: Literal["All", "Running", "None"] | None = None
@@ -43,11 +43,23 @@ class RunPolicy(Model):
     backoff_limit: Count | None = None
     scheduling_policy: SchedulingPolicy | None = None
     suspend: Annotated[bool, BeforeValidator(lambda value: False if value is None else value)] = False
+
+
+class RunPolicy(Lifetime):
+    """The same, and who manages the job."""
+
     managed_by: Literal["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
 
 
+class MPIRunPolicy(Lifetime):
+    """The same where the operator has another name."""
+
+    managed_by: Literal["kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue"] | None = None
+
+
 #: The API server puts the default where a key stands with nothing after it, and so do we.
-Policy = Annotated[RunPolicy, BeforeValidator(lambda value: {} if value is None else value)]
+FILLED = BeforeValidator(lambda value: {} if value is None else value)
+Policy = Annotated[RunPolicy, FILLED]
 
 
 class ReplicaSpec(Model):
@@ -136,13 +148,26 @@ class MPIJobSpec(Model):
     mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-JobSpec = TFJobSpec | PyTorchJobSpec | XGBoostJobSpec | PaddleJobSpec | JAXJobSpec | MPIJobSpec
-#: The model of each kind's spec.
-SPECS: dict[str, type[JobSpec]] = {
-    "TFJob": TFJobSpec,
-    "PyTorchJob": PyTorchJobSpec,
-    "XGBoostJob": XGBoostJobSpec,
-    "PaddleJob": PaddleJobSpec,
-    "JAXJob": JAXJobSpec,
-    "MPIJob": MPIJobSpec,
+class MPIJobV2Spec(Model):
+    """The spec of an MPIJob of v2beta1."""
+
+    run_policy: Annotated[MPIRunPolicy, FILLED] = MPIRunPolicy()
+    slots_per_worker: Count | None = None
+    run_launcher_as_worker: bool | None = None
+    ssh_auth_mount_path: str | None = None
+    launcher_creation_policy: Literal["AtStartup", "WaitForWorkersReady"] | None = None
+    mpi_implementation: Literal["OpenMPI", "Intel", "MPICH"] | None = None
+    mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+JobSpec = TFJobSpec | PyTorchJobSpec | XGBoostJobSpec | PaddleJobSpec | JAXJobSpec | MPIJobSpec | MPIJobV2Spec
+#: The model of each kind's spec, by the version and the kind.
+SPECS: dict[tuple[str, str], type[JobSpec]] = {
+    ("v1", "TFJob"): TFJobSpec,
+    ("v1", "PyTorchJob"): PyTorchJobSpec,
+    ("v1", "XGBoostJob"): XGBoostJobSpec,
+    ("v1", "PaddleJob"): PaddleJobSpec,
+    ("v1", "JAXJob"): JAXJobSpec,
+    ("v1", "MPIJob"): MPIJobSpec,
+    ("v2beta1", "MPIJob"): MPIJobV2Spec,
 }

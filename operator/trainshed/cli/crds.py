@@ -6,10 +6,12 @@ import click
 import yaml
 
 from trainshed.api.crd import definition
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import MPI_VERSIONS, served
 
 
 @click.command()
-def crds() -> None:
+@click.option("--mpi-version", default="v1", type=click.Choice([*MPI_VERSIONS]), show_default=True)
+def crds(mpi_version: str) -> None:
     """Print the CustomResourceDefinitions."""
-    click.echo(yaml.safe_dump_all([definition(framework) for framework in FRAMEWORKS], sort_keys=False), nl=False)
+    found = [definition(framework) for framework in served(mpi_version)]
+    click.echo(yaml.safe_dump_all(found, sort_keys=False), nl=False)

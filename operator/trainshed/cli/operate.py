@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from trainshed.api.init_template import WORDS, BadTemplate, containers
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.settings import Settings
 
 from .gostyle import GoStyle
@@ -137,6 +137,9 @@ def _needless(command: click.Command) -> None:
     show_default=True,
     callback=_template,
     help="v1's file of init containers; if it is there they are back.",
+)
+@click.option(
+    "--mpi-version", default="v1", type=click.Choice([*MPI_VERSIONS]), show_default=True, help="As the CRD of MPIJob."
 )
 @click.option("--mpi-kubectl-delivery-image", "mpi_kubectl_image", default=Settings().mpi_kubectl_image)
 @click.option("--log-level", "--zap-log-level", default="info", callback=_level, help="debug, info, warning or error.")

@@ -14,17 +14,16 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from trainshed.api import read
-from trainshed.api.actions import CreateDependent, CreatePod, CreateService
+from trainshed.api.actions import CreateDependent, CreateKeys, CreatePod, CreateService
 from trainshed.api.job import Document, Job
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Status
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import plan
 
-KINDS = {framework.kind: framework for framework in FRAMEWORKS}
-API = "kubeflow.org/v1"
-MAKES = (CreateDependent, CreateService, CreatePod)
+KINDS = {(known.api_version, known.kind): known for known in (*FRAMEWORKS, *MPI_VERSIONS.values())}
+MAKES = (CreateKeys, CreateDependent, CreateService, CreatePod)
 
 
 class Plain(yaml.SafeDumper):
@@ -44,7 +43,9 @@ def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
     """Print every pod, Service and other object that the jobs in a file will become, suspended or not."""
     jobs = _jobs(file)
     if not jobs:
-        raise click.ClickException(f"{file.name} holds no job of the kinds {', '.join(KINDS)}")
+        raise click.ClickException(
+            f"{file.name} holds no job of the kinds {', '.join(dict.fromkeys(kind for _, kind in KINDS))}"
+        )
     sound = True
     for document in jobs:
         job, objects = _become(document, namespace, Site(cluster_domain=cluster_domain))
@@ -61,7 +62,11 @@ def _jobs(file: TextIO) -> list[Document]:
     except yaml.YAMLError as error:
         raise click.ClickException(f"{file.name} is not YAML: {error}") from error
     documents = [item for document in found for item in _items(document)]
-    return [item for item in documents if item.get("apiVersion") == API and item.get("kind") in KINDS]
+    return [item for item in documents if _head(item) in KINDS]
+
+
+def _head(document: Document) -> tuple[str, str]:
+    return str(document.get("apiVersion")), str(document.get("kind"))
 
 
 def _items(document: Document) -> list[Document]:
@@ -81,7 +86,7 @@ def _print(objects: list[Document]) -> None:
 
 
 def _become(document: Document, namespace: str, site: Site) -> tuple[Job, list[Document]]:
-    framework = KINDS[document["kind"]]
+    framework = KINDS[_head(document)]
     metadata = document.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
     generated = {"name": f"{known['generateName']}xxxxx"} if "generateName" in known else {}

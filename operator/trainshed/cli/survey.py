@@ -17,7 +17,7 @@ from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 from trainshed.api.snapshot import Snapshot
 from trainshed.cluster.census import Census
-from trainshed.cluster.gateway import CORE, KUBEFLOW
+from trainshed.cluster.gateway import CORE
 from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, dependents
 from trainshed.cluster.wire import Path
 from trainshed.frameworks import FRAMEWORKS
@@ -120,7 +120,7 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
     documents = [
         (document, framework)
         for framework in known
-        for document in await census.all(Path(KUBEFLOW, framework.plural, namespace), DOCUMENTS)
+        for document in await census.all(Path(framework.prefix, framework.plural, namespace), DOCUMENTS)
     ]
     # What jobs own is read after the jobs: what is made in between is seen, and nothing seems to be missing.
     children = Children(

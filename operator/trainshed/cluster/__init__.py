@@ -112,6 +112,10 @@ class Cluster(Protocol):
         """Create a Service, with the answers of `create_pod`."""
         ...
 
+    async def create_secret(self, namespace: str, body: Document) -> None:
+        """Create a Secret under a name that only its owner's can have: one that is there already is not looked at."""
+        ...
+
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent, with the answers of `create_pod`."""
         ...

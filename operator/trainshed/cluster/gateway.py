@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ T = TypeVar("T")
 CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
 #: So often a request is sent whose outcome is unknown, with so many seconds between, doubled each time.
 TRIES, PAUSE = 3, 0.2
-KUBEFLOW, CORE, LEASES = "/apis/kubeflow.org/v1", "/api/v1", "/apis/coordination.k8s.io/v1"
+CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 
 
 class Gateway:
@@ -41,16 +42,16 @@ class Gateway:
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
         """The job as the server has it now, uncached, or None."""
-        return await self._read(Path(KUBEFLOW, framework.plural, namespace, name))
+        return await self._read(Path(framework.prefix, framework.plural, namespace, name))
 
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status; raises `Conflict`, and `Missing` when the job is gone."""
-        path = Path(KUBEFLOW, framework.plural, namespace, name, "status")
+        path = Path(framework.prefix, framework.plural, namespace, name, "status")
         return _document(await self._statuses.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER)))
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str) -> None:
         """Delete the job with this uid, its children in the background."""
-        await self._delete(Path(KUBEFLOW, framework.plural, namespace, name), uid, None)
+        await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None)
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; a stranger's of that name raises `NameTaken`."""
@@ -59,6 +60,12 @@ class Gateway:
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; a stranger's of that name raises `NameTaken`."""
         return service(self._decoded(self._service, await self._create(Path(CORE, "services", namespace), body)))
+
+    async def create_secret(self, namespace: str, body: Document) -> None:
+        """Create a Secret; that its name is there already is success. It is not looked at: that would take a right."""
+        path = Path(CORE, "secrets", namespace)
+        with contextlib.suppress(AlreadyExists):
+            await _persistently(lambda: self._creates.run(lambda: self._wire.call("POST", path, body, FIELD_MANAGER)))
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent; a stranger's of that name raises `NameTaken`."""

@@ -100,7 +100,7 @@ def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, 
     if elastic is None or not elastic.metrics:
         return ()
     spec = {
-        "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": job.kind, "name": job.name},
+        "scaleTargetRef": {"apiVersion": job.api_version, "kind": job.kind, "name": job.name},
         "minReplicas": elastic.minimum,
         "maxReplicas": elastic.maximum,
         "metrics": list(elastic.metrics),

@@ -9,6 +9,7 @@ from functools import partial
 from trainshed.api.actions import (
     Action,
     CreateDependent,
+    CreateKeys,
     CreatePod,
     CreateService,
     DeleteDependent,
@@ -21,12 +22,12 @@ from trainshed.api.snapshot import Snapshot
 from trainshed.cluster import Cluster, ClusterError, Missing, NameTaken
 from trainshed.cluster.lanes import carefully
 
-from . import news
+from . import news, ssh
 from .metrics import Metrics
 from .recorder import Recorder
 from .view import View
 
-FIRST = (CreateDependent, UpdateDependent)
+FIRST = (CreateDependent, UpdateDependent, CreateKeys)
 CREATES = (CreatePod, CreateService)
 
 
@@ -74,6 +75,8 @@ class Errands:
                 pods.answered(await self._cluster.create_pod(namespace, body))
             case CreateService(body=body):
                 services.answered(await self._cluster.create_service(namespace, body))
+            case CreateKeys(body=body):
+                await self._cluster.create_secret(namespace, {**body, "data": ssh.key_pair()})
             case CreateDependent() | UpdateDependent() | DeleteDependent():
                 await self._do_to_dependent(namespace, action)
             case DeletePod(name=name, uid=uid, grace=grace):

@@ -84,7 +84,7 @@ def registry(
 
 
 def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Callable[[Key], None]) -> None:
-    @kopf.on.event("kubeflow.org", "v1", framework.plural, registry=registry)
+    @kopf.on.event("kubeflow.org", framework.version, framework.plural, registry=registry)
     async def changed(namespace: str | None, name: str | None, **_: object) -> None:
         wake(Key(namespace or "", framework.kind, name or ""))
 

@@ -13,7 +13,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.cluster import ClusterError
 from trainshed.cluster.credentials import Credentials
-from trainshed.cluster.gateway import CORE, KUBEFLOW, Gateway
+from trainshed.cluster.gateway import CORE, Gateway
 from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer, dependents
 from trainshed.cluster.lanes import Pace
 from trainshed.cluster.wire import Path, Wire
@@ -158,7 +158,7 @@ class Operator:
         return not self._settings.leader_elect or self._elector.holds()
 
     def _jobs(self, framework: Framework) -> Informer[Document]:
-        path = Path(KUBEFLOW, framework.plural, self._settings.namespace)
+        path = Path(framework.prefix, framework.plural, self._settings.namespace)
         store = self._view.jobs[framework.kind]
         audience: Audience[Document] = Documents(store, lambda document: self._view.record(document, framework))
         return Informer(self._wire, path, DOCUMENTS, audience)

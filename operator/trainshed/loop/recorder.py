@@ -179,7 +179,7 @@ def _event(job: Job, note: Note, message: str, times: int) -> dict[str, Any]:
         "kind": "Event",
         "metadata": {"name": f"{job.name}.{digest}", "namespace": job.namespace},
         "involvedObject": {
-            "apiVersion": "kubeflow.org/v1",
+            "apiVersion": job.api_version,
             "kind": job.kind,
             "namespace": job.namespace,
             "name": job.name,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainshed.api import gang
-from trainshed.api.actions import CreatePod, CreateService
+from trainshed.api.actions import CreateKeys, CreatePod, CreateService
 from trainshed.api.framework import Framework, Variable
 from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy
 from trainshed.api.site import Site
@@ -57,10 +57,30 @@ def service(framework: Framework, job: Job, member: Member) -> CreateService:
     return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
+def domain(framework: Framework, job: Job) -> CreateService:
+    """The headless Service in which a job's members are found; its addresses are there before the pods are ready."""
+    selector = names.job_labels(framework, job)
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
+    metadata = _head(framework, job, job.name)
+    return CreateService(job.name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+
+def keys(framework: Framework, job: Job) -> tuple[CreateKeys, ...]:
+    """The Secret with the job's ssh keys, if it has any; the keys themselves are made when it is."""
+    name = framework.keys(job)
+    head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
+    return (CreateKeys(name, {**head, "metadata": _head(framework, job, name)}),) if name else ()
+
+
+def _head(framework: Framework, job: Job, name: str) -> Document:
+    labels = {"app": job.name, **names.job_labels(framework, job)}
+    return {"name": name, "labels": labels, "ownerReferences": [owner(job)]}
+
+
 def owner(job: Job) -> Document:
     """The reference by which Kubernetes' garbage collector, and we, know a child."""
     return {
-        "apiVersion": "kubeflow.org/v1",
+        "apiVersion": job.api_version,
         "kind": job.kind,
         "name": job.name,
         "uid": job.uid,
@@ -74,7 +94,7 @@ def _pod_labels(framework: Framework, job: Job, group: Replicas, member: Member)
     if framework.leads(job, member):
         own[names.JOB_ROLE] = "master"
     theirs = {key: value for key, value in _metadata(group, "labels").items() if key != names.JOB_ROLE}
-    return theirs | own
+    return theirs | own | dict(framework.marks(job, member))
 
 
 def _metadata(group: Replicas, part: str) -> dict[str, str]:

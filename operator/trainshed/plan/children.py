@@ -18,7 +18,7 @@ def sweep(facts: Facts) -> tuple[Action, ...]:
     services = (
         DeleteService(service.name, service.uid)
         for service in facts.snapshot.services
-        if service.name not in facts.seats and not service.deleting
+        if service.name not in facts.addresses and not service.deleting
     )
     return (*surplus, *stale, *services)
 
@@ -35,17 +35,19 @@ def fill(facts: Facts) -> tuple[Action, ...]:
         return services(facts)
     make = build.pods(facts.framework, facts.job, facts.snapshot.site)
     attempts = facts.status.attempts
-    pods = (make(member, attempts.get(member.role, 0)) for member in facts.missing if member not in facts.gated)
-    return (*services(facts), *pods)
+    pods = [make(member, attempts.get(member.role, 0)) for member in facts.missing if member not in facts.gated]
+    keys = build.keys(facts.framework, facts.job) if pods else ()
+    return (*keys, *services(facts), *pods)
 
 
 def services(facts: Facts) -> tuple[CreateService, ...]:
     """The Services that are missing."""
-    if not facts.framework.services:
+    framework, job = facts.framework, facts.job
+    if not (framework.services or framework.domain):
         return ()
     there = {service.name for service in facts.snapshot.services}
-    absent = (member for name, member in facts.seats.items() if name not in there)
-    return tuple(build.service(facts.framework, facts.job, member) for member in absent)
+    absent = (member for name, member in facts.addresses.items() if name not in there)
+    return tuple(build.service(framework, job, member) if member else build.domain(framework, job) for member in absent)
 
 
 def empty(facts: Facts) -> tuple[Action, ...]:
@@ -56,14 +58,18 @@ def empty(facts: Facts) -> tuple[Action, ...]:
 
 def tidy(facts: Facts) -> tuple[Action, ...]:
     """Delete what `cleanPodPolicy` says, once the job is over, and the Services of the pods that go."""
-    policy = facts.job.policy.clean_pods
-    if policy is CleanPodPolicy.NONE:
-        return ()
-    if policy is CleanPodPolicy.ALL:
-        return empty(facts)
-    stay = frozenset(pod.name for pod in facts.snapshot.pods if pod.over)
+    stay = frozenset(pod.name for pod in facts.snapshot.pods if _stays(facts, pod))
     going = (pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting)
-    return (*(DeletePod(pod.name, pod.uid) for pod in going), *_services_without(facts, stay))
+    spared = facts.job.policy.clean_pods is CleanPodPolicy.NONE
+    services = () if spared else _services_without(facts, stay)
+    return (*(DeletePod(pod.name, pod.uid) for pod in going), *services)
+
+
+def _stays(facts: Facts, pod: Pod) -> bool:
+    member, policy = facts.seats.get(pod.name), facts.job.policy.clean_pods
+    if policy is CleanPodPolicy.RUNNING or (member and member.role in facts.framework.kept):
+        return pod.over
+    return policy is CleanPodPolicy.NONE
 
 
 def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService, ...]:

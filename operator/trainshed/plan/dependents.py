@@ -59,7 +59,7 @@ def body(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
 
 
 def _metadata(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
-    labels = dict(wish.labels) | {names.OPERATOR_NAME: framework.operator_name, names.JOB_NAME: job.name}
+    labels = dict(wish.labels) | names.job_labels(framework, job)
     return {"labels": labels, "annotations": dict(wish.annotations) | {DIGEST: _digest(wish)}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -68,6 +69,11 @@ class Facts:
         return {names.child(self.job, member): member for member in self.job.members}
 
     @cached_property
+    def addresses(self) -> Mapping[str, Member | None]:
+        """The names of the job's Services, each with its member; the one that is the whole job's has none."""
+        return {self.job.name: None} if self.framework.domain else self.seats
+
+    @cached_property
     def present(self) -> frozenset[str]:
         """The names of all pods that are ours, whatever state they are in."""
         return frozenset(pod.name for pod in self.snapshot.pods)
@@ -109,9 +115,12 @@ class Facts:
 
     @cached_property
     def running(self) -> bool:
-        """Whether one of those who decide is running now."""
-        role = self.goal.role if self.goal else None
-        return any(pod.phase is Phase.RUNNING for member, pod in self.current.items() if member.role == role)
+        """Whether one of those who decide is running now, and all whom it takes."""
+        running = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.RUNNING)
+        if self.goal is None or not running[self.goal.role]:
+            return False
+        others = self.job.of(self.goal.serves) if self.goal.whole else None
+        return others is None or running[others.role] >= others.count
 
     @cached_property
     def failed(self) -> dict[Member, Failure]:

@@ -27,7 +27,12 @@ def labels(framework: Framework, job: Job, member: Member) -> dict[str, str]:
 
 def role_labels(framework: Framework, job: Job, role: str) -> dict[str, str]:
     """The labels that all members of a role share."""
-    return {OPERATOR_NAME: framework.operator_name, JOB_NAME: job.name, REPLICA_TYPE: role.lower()}
+    return job_labels(framework, job) | {REPLICA_TYPE: role.lower()}
+
+
+def job_labels(framework: Framework, job: Job) -> dict[str, str]:
+    """The labels that all members of a job share."""
+    return {OPERATOR_NAME: framework.operator_name, JOB_NAME: job.name}
 
 
 def selector(framework: Framework, job: Job, role: str) -> str:

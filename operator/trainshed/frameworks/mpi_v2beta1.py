@@ -1,0 +1,178 @@
+"""MPI as mpi-operator's `v2beta1` has it: the launcher enters its workers by ssh, with a key that is the job's own.
+
+Names and contents of the objects are mpi-operator's; PRTE_MCA_ and HYDRA_LAUNCHER_ are what Open MPI 5 and MPICH read
+in the place of its.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from typing import Any
+
+from trainshed.api.dependent import CONFIG_MAPS, Wish
+from trainshed.api.framework import Dresser, Enough, Environment, Framework, Goal, Variable, literals
+from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
+from trainshed.api.site import Site
+
+LAUNCHER, WORKER = "Launcher", "Worker"
+CONFIG, ROOT = "/etc/mpi", "/root/.ssh"
+HOSTFILE, DISCOVER = "hostfile", "discover_hosts.sh"
+#: The names under which ssh looks for keys, and what each is in the Secret.
+FILES = {"id_rsa": "ssh-privatekey", "id_rsa.pub": "ssh-publickey", "authorized_keys": "ssh-publickey"}
+#: Bridges the seconds between a worker's address and its sshd; that there is no address yet is fatal all the same.
+PATIENCE = "-o ConnectionAttempts=10"
+#: What a launcher runs first that is made before its workers are ready: it comes back once it has been in each of them.
+ENTER = 'until ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true </dev/null; do sleep 1; done'
+WAIT = f"sed 's/[: ].*//' {CONFIG}/{HOSTFILE} | grep -v '^{{own}}[.]' | xargs -r -P 32 -I HOST sh -c {{enter}} sh HOST"
+#: How often Kubernetes tries a launcher when nobody says how often: the default of a batch/v1 Job.
+TRIES = 6
+
+
+def keys(job: Job) -> str:
+    """The name of the Secret with the keys; it bears the job's uid, so that a namesake's is never taken for it."""
+    return f"{job.name}-ssh-{hashlib.sha256(job.uid.encode()).hexdigest()[:8]}"
+
+
+def scope(job: Job) -> Scope:
+    """Ranks start and end together, unless the launcher asks who is there now and then, as elastic Horovod does."""
+    launcher = job.of(LAUNCHER)
+    return Scope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else Scope.JOB
+
+
+def marks(job: Job, member: Member) -> tuple[tuple[str, str], ...]:
+    """mpi-operator's labels: the number is that of the host, and the launcher may be the first of these."""
+    first = 1 if job.options.ssh.works and member.role == WORKER else 0
+    index = ("training.kubeflow.org/replica-index", str(member.index + first))
+    return (("training.kubeflow.org/job-role", member.role.lower()), index)
+
+
+def environment(job: Job, _site: Site) -> Environment:
+    """Which role a pod has; for the launcher, how each MPI finds its hosts and gets into them."""
+    nvidia = () if job.options.ssh.works else literals(NVIDIA_VISIBLE_DEVICES="", NVIDIA_DRIVER_CAPABILITIES="")
+    launcher = (*literals(K_MPI_JOB_ROLE="launcher"), *_told(job), *nvidia)
+    worker = literals(K_MPI_JOB_ROLE="worker")
+    return lambda member: launcher if member.role == LAUNCHER else worker
+
+
+def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ...]:
+    """Where the hosts are, and a script that tells who of them runs now."""
+    own = [f"{job.name}-launcher"] if job.options.ssh.works else []
+    group = job.of(WORKER)
+    workers = [f"{job.name}-{Member(WORKER, index)}" for index in range(group.count if group else 0)]
+    slots = f" slots={job.options.slots}" if job.options.ssh.implementation == "OpenMPI" else f":{job.options.slots}"
+    there = [*own, *sorted(set(workers) & set(running))]
+    data = {
+        HOSTFILE: "".join(f"{_host(job, site, pod)}{slots}\n" for pod in (*own, *workers)),
+        DISCOVER: "#!/bin/sh\n" + "".join(f"echo {_host(job, site, pod)}\n" for pod in there),
+    }
+    return (Wish(CONFIG_MAPS, f"{job.name}-config", {"data": data}, (("app", job.name),)),)
+
+
+def dress(job: Job, site: Site) -> Dresser:
+    """Every pod has its name in the job's domain, and the keys; workers wait for whoever comes in by ssh."""
+    domain = f"{job.name}.{job.namespace}.svc.{site.cluster_domain or 'cluster.local'}"
+
+    def put_on(member: Member, spec: dict[str, Any]) -> None:
+        first = spec["containers"][0]
+        spec.update(hostname=f"{job.name}-{member}", subdomain=job.name)
+        if spec.get("hostNetwork"):
+            spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+        if member.role == WORKER:
+            # Intel MPI and MPICH call the launcher by its bare name.
+            config = spec.get("dnsConfig") or {}
+            spec["dnsConfig"] = {**config, "searches": [*(config.get("searches") or ()), domain]}
+            if not (first.get("command") or first.get("args")):
+                first["command"] = ["/usr/sbin/sshd", "-De"]
+        volumes = _volumes(job, member)
+        first["volumeMounts"] = [*(first.get("volumeMounts") or ()), *_mounts(job, member)]
+        spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
+
+    return put_on
+
+
+def waits(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
+    """Whoever wants the launcher at once, or places it together with its workers, has it wait by itself."""
+    launcher = job.of(LAUNCHER)
+    if member.role != LAUNCHER or launcher is None or not (job.options.ssh.at_startup or site.gang_scheduler):
+        return ()
+    first = launcher.template["spec"]["containers"][0]
+    same = ("image", "imagePullPolicy", "resources", "securityContext")
+    script = WAIT.format(own=f"{job.name}-launcher", enter=shlex.quote(ENTER))
+    container = {"name": "wait-for-workers", "command": ["sh", "-c", script], "volumeMounts": _mounts(job, member)}
+    return ({**container, **{part: first[part] for part in same if part in first}},)
+
+
+def _told(job: Job) -> tuple[Variable, ...]:
+    """What mpi-operator tells, and after it, where the user has said nothing, the names that are really read."""
+    hosts, slots = f"{CONFIG}/{HOSTFILE}", str(job.options.slots)
+    newer = {}
+    match job.options.ssh.implementation:
+        case "Intel":
+            told = {"I_MPI_HYDRA_HOST_FILE": hosts, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": PATIENCE}
+            told["I_MPI_PERHOST"] = slots
+        case "MPICH":
+            told = {"HYDRA_HOST_FILE": hosts, "HYDRA_LAUNCH_EXTRA_ARGS": PATIENCE}
+            newer = {"HYDRA_LAUNCHER_EXTRA_ARGS": PATIENCE}
+        case _:
+            told = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": hosts}
+            told |= {"OMPI_MCA_plm_rsh_args": PATIENCE, "OMPI_MCA_orte_set_default_slots": slots}
+            newer = {"PRTE_MCA_prte_default_hostfile": hosts, "PRTE_MCA_plm_ssh_args": PATIENCE}
+    variables = [Variable(name, value) for name, value in told.items()]
+    return (*variables, *(Variable(name, value, yields=True) for name, value in newer.items()))
+
+
+def _host(job: Job, site: Site, pod: str) -> str:
+    return f"{pod}.{job.name}.{job.namespace}.svc" + (f".{site.cluster_domain}" if site.cluster_domain else "")
+
+
+def _volumes(job: Job, member: Member) -> list[Document]:
+    """The keys; for the launcher its configuration as well."""
+    items = [{"key": key, "path": path} for path, key in FILES.items()]
+    mode = {"defaultMode": 0o600} if job.options.ssh.path == ROOT else {}
+    volumes: list[Document] = [{"name": "ssh-auth", "secret": {"secretName": keys(job), "items": items, **mode}}]
+    if member.role == LAUNCHER:
+        modes = {HOSTFILE: 0o444, DISCOVER: 0o555}
+        files = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
+        volumes.append({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": files}})
+    return volumes
+
+
+def _mounts(job: Job, member: Member) -> list[Document]:
+    paths = {"ssh-auth": job.options.ssh.path} | ({"mpi-job-config": CONFIG} if member.role == LAUNCHER else {})
+    return [{"name": name, "mountPath": path} for name, path in paths.items()]
+
+
+MPI_V2BETA1 = Framework(
+    kind="MPIJob",
+    version="v2beta1",
+    manager="kubeflow.org/mpi-operator",
+    operator="mpi-operator",
+    plural="mpijobs",
+    label="mpi",
+    field="mpiReplicaSpecs",
+    roles=(LAUNCHER, WORKER),
+    marks=marks,
+    container="mpi",
+    port_name="",
+    port=0,
+    services=False,
+    domain=True,
+    keys=keys,
+    restart_policy=RestartPolicy.NEVER,
+    on_failure_by_default=(LAUNCHER,),
+    backoff_limit=TRIES,
+    goal=lambda _job: Goal(LAUNCHER, Enough.ALL, qualified=True, serves=WORKER, whole=True),
+    leads=lambda _job, _member: False,
+    scope=scope,
+    environment=environment,
+    owns=(CONFIG_MAPS,),
+    dependents=dependents,
+    gate=lambda job, member: WORKER if member.role == LAUNCHER and not job.options.ssh.at_startup else "",
+    waits=waits,
+    dress=dress,
+    kept=(LAUNCHER,),
+    everywhere=False,
+    by_name=False,
+    age_first=True,
+)

@@ -1,0 +1,71 @@
+"""MPIJobs of v2beta1 in a few words, for tests."""
+
+from __future__ import annotations
+
+from make import T0, a_pod
+from trainshed.api import read
+from trainshed.api.actions import Plan
+from trainshed.api.dependent import CONFIG_MAPS
+from trainshed.api.job import Job, Member
+from trainshed.api.pod import Service
+from trainshed.api.site import Site
+from trainshed.api.snapshot import Snapshot
+from trainshed.api.status import Status
+from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
+from trainshed.plan import build, plan
+
+
+def container(**fields) -> dict:
+    return {"name": "main", "image": "x", **fields}
+
+
+def document(worker=2, launcher=None, worker_group=None, policy=None, **spec) -> dict:
+    """A job `m` in the namespace `ml`; `launcher` and `worker_group` are fields of the replica specs."""
+    template = {"template": {"spec": {"containers": [container()]}}}
+    groups = {"Launcher": {**template, **(launcher or {})}}
+    if worker is not None:
+        groups["Worker"] = {**template, "replicas": worker, **(worker_group or {})}
+    metadata = {"name": "m", "namespace": "ml", "uid": "job-uid", "resourceVersion": "1"}
+    whole = {"mpiReplicaSpecs": groups, "runPolicy": policy or {}, **spec}
+    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": whole}
+
+
+def a_run(*args, **fields) -> Job:
+    """The same, read."""
+    return read.job(document(*args, **fields), MPI_V2BETA1, Site())
+
+
+def spec_of(containers: dict | None = None, **spec) -> dict:
+    """A replica spec with such a pod."""
+    return {"template": {"spec": {"containers": [container(**(containers or {}))], **spec}}}
+
+
+def look(job: Job, *pods, status=None, now=T0, services=True, site=None) -> Plan:
+    """What is decided about it."""
+    domain = (Service("m", "svc", "1", "job-uid", "ml", "m", "", -1),) if services else ()
+    return plan(Snapshot(job, MPI_V2BETA1, site or Site(), status or Status(), pods, domain, now))
+
+
+def pod(job: Job, role: str, index=0, site=None) -> dict:
+    """A member's pod as it is sent."""
+    return build.pods(MPI_V2BETA1, job, site or Site())(Member(role, index), 0).body
+
+
+def env(job: Job, role: str) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in pod(job, role)["spec"]["containers"][0]["env"]}
+
+
+def data(job: Job, *running: str, site=None) -> dict[str, str]:
+    """The data of its ConfigMap."""
+    (wish,) = MPI_V2BETA1.dependents(job, site or Site(), running)
+    assert (wish.resource, wish.name, wish.labels) == (CONFIG_MAPS, "m-config", (("app", "m"),))
+    return wish.content["data"]
+
+
+def worker(index=0, phase="Running", **fields):
+    return a_pod(f"worker-{index}", phase, job="m", container="main", **fields)
+
+
+def launcher(phase="Running", **fields):
+    fields = {"code": 0, "ended": 60.0, **fields} if phase == "Succeeded" else fields
+    return a_pod("launcher", phase, job="m", container="main", started=1.0, **fields)
