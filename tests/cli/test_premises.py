@@ -8,6 +8,8 @@ from rig import v1
 from trainshed.api.crd import definition
 from trainshed.cli.premises import Premises, State, command_line, findings
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.mpi import MPI
+from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.frameworks.pytorch import PYTORCH
 
 V1, OURS = "kubeflow/training-operator:v1-1", "ghcr.io/trainshed/trainshed:1"
@@ -97,6 +99,14 @@ def test_the_crds_are_told_apart():
     assert told([deployment(OURS)], [], [theirs], frameworks)[-1][0] == State.WRONG
     state, words, command = told([], [], [], frameworks)[-1]
     assert (state, command) == (State.TO_DO, "kubectl create -f crds/kubeflow.org_pytorchjobs.yaml")
+
+
+def test_a_crd_of_another_version_is_no_reason_to_replace_it():
+    state, words, command = told([], [], [definition(MPI_V2BETA1)], (MPI,))[-1]
+    assert (state, command) == (State.TO_DO, "")
+    assert "serves v2beta1 and not v1" in words
+    assert told([], [], [definition(MPI_V2BETA1)], (MPI_V2BETA1,))[-1][0] == State.FINE
+    assert told([], [], [], (MPI_V2BETA1,))[-1][2] == "kubectl create -f crds/v2beta1/kubeflow.org_mpijobs.yaml"
 
 
 def test_each_kind_has_its_word():

@@ -109,16 +109,20 @@ def _webhooks(premises: Premises) -> Iterator[Finding]:
 
 
 def _definition(premises: Premises, framework: Framework) -> Finding:
-    wanted = f"{framework.plural}.{GROUP}"
-    found = next((item for item in premises.definitions if item["metadata"]["name"] == wanted), None)
+    crd = f"the CRD {framework.plural}.{GROUP}"
+    file = f"crds/{'' if framework.version == 'v1' else f'{framework.version}/'}{GROUP}_{framework.plural}.yaml"
+    name = f"{framework.plural}.{GROUP}"
+    found = next((item for item in premises.definitions if item["metadata"]["name"] == name), None)
     if found is None:
-        words, verb = f"the CRD {wanted} is missing", "create"
-    elif not _has_our_status(found):
-        words, verb = f"the CRD {wanted} is v1's: it drops what our status holds, and checks nothing", "replace"
-    else:
-        return Finding(State.FINE, f"the CRD {wanted} is ours")
-    state = State.WRONG if premises.we_run and verb == "replace" else State.TO_DO
-    return Finding(state, words, f"kubectl {verb} -f crds/{GROUP}_{framework.plural}.yaml")
+        return Finding(State.TO_DO, f"{crd} is missing", f"kubectl create -f {file}")
+    served = [version["name"] for version in found["spec"]["versions"] if version.get("served")]
+    if framework.version not in served:
+        words = f"{crd} serves {', '.join(served)} and not {framework.version}: docs/mpi.md says what can be done"
+        return Finding(State.TO_DO, words)
+    if _has_our_status(found):
+        return Finding(State.FINE, f"{crd} is ours")
+    words = f"{crd} is v1's: it drops what our status holds, and checks nothing"
+    return Finding(State.WRONG if premises.we_run else State.TO_DO, words, f"kubectl replace -f {file}")
 
 
 def _is_v1(item: Document) -> bool:

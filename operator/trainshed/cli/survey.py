@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import click
 
 from trainshed.api import gang, read
-from trainshed.api.dependent import Dependent
+from trainshed.api.dependent import SERVICE_ACCOUNTS, Dependent
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
@@ -20,7 +20,7 @@ from trainshed.cluster.census import Census
 from trainshed.cluster.gateway import CORE
 from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, dependents
 from trainshed.cluster.wire import Path
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import served
 from trainshed.settings import Settings
 
 from .foresight import Grade, Outlook, foresee
@@ -70,7 +70,7 @@ async def survey(census: Census, namespace: str, flags: tuple[str, ...], now: da
     settings = settle(premises, flags)
     snapshots = await _snapshots(census, settings, namespace or settings.namespace, now)
     outlooks = sorted(map(foresee, snapshots), key=lambda outlook: outlook.grade)
-    return Report(tuple(findings(premises, FRAMEWORKS)), settings, tuple(outlooks))
+    return Report(tuple(findings(premises, served(settings.mpi_version))), settings, tuple(outlooks))
 
 
 def settle(premises: Premises, flags: tuple[str, ...]) -> Settings:
@@ -115,7 +115,8 @@ def _by_owner(items: Iterable[T]) -> defaultdict[str, tuple[T, ...]]:
 
 
 async def _snapshots(census: Census, settings: Settings, namespace: str, now: datetime) -> list[Snapshot]:
-    known = [framework for framework in FRAMEWORKS if not settings.kinds or framework.kind in settings.kinds]
+    frameworks = served(settings.mpi_version)
+    known = [framework for framework in frameworks if not settings.kinds or framework.kind in settings.kinds]
     kinds = [kind for framework in known for kind in framework.owns] + [*gang.resources(settings.gang_scheduler)]
     documents = [
         (document, framework)
@@ -130,6 +131,8 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
             item
             for kind in dict.fromkeys(kinds)
             for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependents(kind))
+            # An account of v1's is used as it is; other objects of v1's, which bear no label of a job, become ours.
+            if item.job or kind != SERVICE_ACCOUNTS
         ],
     )
     return [children.snapshot(document, framework, settings, now) for document, framework in documents]

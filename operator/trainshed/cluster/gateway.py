@@ -70,7 +70,12 @@ class Gateway:
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent; a stranger's of that name raises `NameTaken`."""
         content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
-        return self._dependent(resource, content)
+        made = self._dependent(resource, content)
+        if made.job:
+            return made
+        # v1 made it, who puts no label on such: without one no watch would ever tell us of it.
+        labels = {"uid": made.uid, "resourceVersion": made.version, "labels": body["metadata"]["labels"]}
+        return await self.update_dependent(resource, namespace, made.name, {"metadata": labels})
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `Missing` when it is gone."""
