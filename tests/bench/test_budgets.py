@@ -7,10 +7,18 @@ import time
 import pytest
 
 from rig.hand import Hand, eventually
-from rig.jobs import tfjob
+from rig.jobs import KINDS, job, tfjob
 from rig.stage import Stage
 
 WRITES = ("create", "patch", "delete", "update")
+#: Who decides beside the workers.
+LEADERS = {
+    "TFJob": {"Chief": 1},
+    "PyTorchJob": {"Master": 1},
+    "MPIJob": {"Launcher": 1},
+    "XGBoostJob": {"Master": 1},
+    "PaddleJob": {"Master": 1},
+}
 
 
 @pytest.mark.parametrize("pods", [4, 16, 100])
@@ -26,9 +34,7 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measur
         eventually(lambda: hand.state("TFJob", "budget") == "Succeeded", 30)
     time.sleep(2)
     requests = measured.requests(hand.namespace)
-    writes = {
-        what: count for what, count in requests.items() if what.split()[0] in ("create", "patch", "delete", "update")
-    }
+    writes = {what: count for what, count in requests.items() if what.split()[0] in WRITES}
     events = sum(count for what, count in writes.items() if "events" in what)
     print(
         f"\n{pods} pods: {writes}; all pods after {made:.2f} s, {(measured.cpu() - cpu) / pods * 1000:.1f} ms CPU a pod"
@@ -37,6 +43,30 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measur
     assert writes["create services"] == pods
     config_maps = 1 if pods > 64 else 0
     assert sum(writes.values()) - events - config_maps <= 2 * pods + 2
+    assert events <= 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_of_any_kind_costs_no_more(kind: str, hand: Hand, measured) -> None:
+    roles = LEADERS.get(kind, {}) | {"Worker": 8 - len(LEADERS.get(kind, {}))}
+    with Stage(hand) as stage:
+        hand.create(job(kind, "budget", **roles))
+        eventually(lambda: active(hand, kind) == 8, 60)
+        for pod in hand.pods():
+            if pod["metadata"]["name"].endswith("worker-0") or "worker" not in pod["metadata"]["name"]:
+                stage.end(pod["metadata"]["name"], 0)
+        if kind == "JAXJob":
+            for number in range(1, 8):
+                stage.end(f"budget-worker-{number}", 0)
+        eventually(lambda: hand.state(kind, "budget") == "Succeeded", 30)
+    time.sleep(2)
+    writes = {what: count for what, count in measured.requests(hand.namespace).items() if what.split()[0] in WRITES}
+    print(f"\n{kind}: {writes}")
+    events = sum(count for what, count in writes.items() if "events" in what)
+    # An MPIJob has no Services; its account, its rights and its configuration take their place, and the configuration
+    # is written anew as workers come.
+    own = 4 if kind == "MPIJob" else 0
+    assert sum(writes.values()) - events <= 2 * 8 + 2 + own
     assert events <= 6
 
 
@@ -54,9 +84,9 @@ def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(hand:
     assert others == {}
 
 
-def active(hand: Hand) -> int:
+def active(hand: Hand, kind: str = "TFJob") -> int:
     """How many replicas the status says are active."""
-    statuses = hand.job("TFJob", "budget").get("status", {}).get("replicaStatuses", {})
+    statuses = hand.job(kind, "budget").get("status", {}).get("replicaStatuses", {})
     return sum(status.get("active", 0) for status in statuses.values())
 
 
