@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -10,6 +14,8 @@ from click.testing import CliRunner, Result
 from trainshed.cli import cli
 from trainshed.cli.operate import operator
 from trainshed.settings import Settings
+
+ROOT = Path(__file__).parents[2]
 
 
 class Started:
@@ -194,3 +200,19 @@ def test_a_kind_that_we_do_not_know_is_refused():
 
 def test_the_exit_code_is_the_operators():
     assert start(code=1)[0].exit_code == 1
+
+
+def test_the_image_answers_where_v1_has_its_program(tmp_path):
+    (line,) = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if "/manager" in line and "RUN" in line]
+    manager = tmp_path / "manager"
+    subprocess.run(["sh", "-c", line.removeprefix("RUN ").replace("/manager", str(manager))], check=True)
+    (tmp_path / "python").symlink_to(sys.executable)
+    found = subprocess.run(
+        [manager, "-leader-elect", "--zap-devel=true", "--enable-scheme=SparkJob"],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 2
+    assert "SparkJob: known are TFJob" in found.stderr
