@@ -13,7 +13,8 @@ from trainshed.loop.metrics import Metrics
 from trainshed.loop.reconcile import Reconciler
 from trainshed.loop.recorder import Recorder
 from trainshed.loop.view import Key, View
-from world import KINDS, Crash, World
+from world import KINDS, World
+from writes import Crash
 
 NAME = "job"
 #: From which state, by its last true condition, which may follow in one store.

@@ -12,13 +12,10 @@ from trainshed.api.framework import Framework
 from trainshed.api.pod import Container, Phase, Pod, Service
 from trainshed.cluster import Conflict, Denied, Missing, NameTaken
 from trainshed.frameworks import FRAMEWORKS
+from writes import Write, merged
 
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 LABEL = "training.kubeflow.org/"
-
-
-class Crash(Exception):
-    """The operator has died in the middle of a write."""
 
 
 class World:
@@ -97,7 +94,7 @@ class World:
         return copy.deepcopy(found)
 
     async def store_status(self, framework: Framework, _namespace: str, name: str, patch: dict) -> dict:
-        with _Write(self, f"status {name}"):
+        with Write(self, f"status {name}"):
             job = copy.deepcopy(self.jobs.get((framework.kind, name)))
             if job is None or job["metadata"]["uid"] != patch["metadata"]["uid"]:
                 raise Missing(name)
@@ -108,7 +105,7 @@ class World:
         return copy.deepcopy(self.jobs[framework.kind, name])
 
     async def delete_job(self, framework: Framework, _namespace: str, name: str, uid: str) -> None:
-        with _Write(self, f"delete job {name}"):
+        with Write(self, f"delete job {name}"):
             job = self.jobs.get((framework.kind, name))
             if job is None or job["metadata"]["uid"] != uid:
                 return
@@ -120,7 +117,7 @@ class World:
 
     async def create_pod(self, _namespace: str, body: dict) -> Pod:
         meta = body["metadata"]
-        with _Write(self, f"create pod {meta['name']}"):
+        with Write(self, f"create pod {meta['name']}"):
             there = self.pods.get(meta["name"])
             if meta["name"] in self.strangers or (there and there.owner != meta["ownerReferences"][0]["uid"]):
                 raise NameTaken(meta["name"])
@@ -137,7 +134,7 @@ class World:
 
     async def create_service(self, _namespace: str, body: dict) -> Service:
         meta = body["metadata"]
-        with _Write(self, f"create service {meta['name']}"):
+        with Write(self, f"create service {meta['name']}"):
             if meta["name"] not in self.services:
                 self.services[meta["name"]] = Service(**self._identity(meta))
                 self._news.append(("changed", "services", self.services[meta["name"]]))
@@ -145,12 +142,12 @@ class World:
 
     async def create_secret(self, _namespace: str, body: dict) -> None:
         name = body["metadata"]["name"]
-        with _Write(self, f"create secret {name}"):
+        with Write(self, f"create secret {name}"):
             self.secrets.setdefault(name, copy.deepcopy(body))
 
     async def create_dependent(self, resource: Resource, _namespace: str, body: dict) -> Dependent:
         name, owner = body["metadata"]["name"], body["metadata"]["ownerReferences"][0]["uid"]
-        with _Write(self, f"create {resource.plural} {name}"):
+        with Write(self, f"create {resource.plural} {name}"):
             if (resource, name) not in self.dependents:
                 version = str(self._tick())
                 found = Dependent(resource, name, f"{name}-{version}", version, owner, "ml", "", copy.deepcopy(body))
@@ -158,7 +155,7 @@ class World:
         return self.dependents[resource, name]
 
     async def update_dependent(self, resource: Resource, _namespace: str, name: str, patch: dict) -> Dependent:
-        with _Write(self, f"update {resource.plural} {name}"):
+        with Write(self, f"update {resource.plural} {name}"):
             found = self.dependents.get((resource, name))
             if found is None or found.uid != patch["metadata"]["uid"]:
                 raise Missing(name)
@@ -168,7 +165,7 @@ class World:
         return self.dependents[resource, name]
 
     async def delete_dependent(self, resource: Resource, _namespace: str, name: str, uid: str) -> Dependent | None:
-        with _Write(self, f"delete {resource.plural} {name}"):
+        with Write(self, f"delete {resource.plural} {name}"):
             found = self.dependents.get((resource, name))
             if found is not None and found.uid == uid:
                 del self.dependents[resource, name]
@@ -176,7 +173,7 @@ class World:
         return None
 
     async def delete_pod(self, _namespace: str, name: str, uid: str, _grace: int | None) -> Pod | None:
-        with _Write(self, f"delete pod {name}"):
+        with Write(self, f"delete pod {name}"):
             pod = self.pods.get(name)
             if pod is None or pod.uid != uid:
                 return None
@@ -184,7 +181,7 @@ class World:
         return self.pods.get(name)
 
     async def delete_service(self, _namespace: str, name: str, uid: str) -> Service | None:
-        with _Write(self, f"delete service {name}"):
+        with Write(self, f"delete service {name}"):
             service = self.services.get(name)
             if service is not None and service.uid == uid:
                 self._news.append(("removed", "services", self._renewed(self.services.pop(name))))
@@ -234,39 +231,3 @@ class World:
     def _tick(self) -> int:
         self.version += 1
         return self.version
-
-
-class _Write:
-    """Around a write: counts it, and is where the operator may die, before it or after."""
-
-    def __init__(self, world: World, what: str) -> None:
-        self._world, self._what = world, what
-
-    def __enter__(self) -> None:
-        if self._world.dead or self._dies_now(before=True):
-            raise Crash(self._what)
-        self._world.writes.append(self._what)
-
-    def __exit__(self, error: object, *_: object) -> None:
-        if error is None and self._dies_now(before=False):
-            raise Crash(self._what)
-
-    def _dies_now(self, *, before: bool) -> bool:
-        world = self._world
-        if before:
-            world.dies_in -= 1
-        if world.dies_in != 0 or world.dies_before != before:
-            return False
-        world.dead = True
-        return True
-
-
-def merged(before: dict, patch: dict) -> dict:
-    """RFC 7386."""
-    found = {key: value for key, value in before.items() if patch.get(key, value) is not None}
-    for key, value in patch.items():
-        if isinstance(value, dict):
-            found[key] = merged(found.get(key) if isinstance(found.get(key), dict) else {}, value)
-        elif value is not None:
-            found[key] = value
-    return found

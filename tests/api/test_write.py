@@ -12,7 +12,7 @@ from make import a_job, at
 from trainshed.api import read, write
 from trainshed.api.indexes import Indexes
 from trainshed.api.status import Condition, Failure, Kind, Retries, Status, Tally
-from world import merged
+from writes import merged
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)
