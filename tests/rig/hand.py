@@ -25,14 +25,15 @@ class Refused(Exception):
 
 
 class Hand:
-    """Requests with the credentials of a kubeconfig, in one namespace."""
+    """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
 
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, group: str = GROUP) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
         self.namespace = namespace
+        self._group = group
         self._server = cluster["server"]
         self._http = urllib3.PoolManager(
             maxsize=64,
@@ -132,7 +133,7 @@ class Hand:
         return "/".join(part for part in (self._jobs(kind), name, subresource) if part)
 
     def _jobs(self, kind: str) -> str:
-        return f"{GROUP}/namespaces/{self.namespace}/{kind.lower()}s"
+        return f"{self._group}/namespaces/{self.namespace}/{kind.lower()}s"
 
     def _core(self, plural: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/{plural}"

@@ -25,11 +25,12 @@ def ready_control_plane(folder: Path) -> Iterator[ControlPlane]:
         subprocess.run([str(word) for word in command], check=True, capture_output=True)
         hand = Hand(plane.kubeconfig, "default")
         kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]
-        eventually(lambda: all(_served(hand, kind) for kind in kinds))
+        eventually(lambda: all(served(hand, kind) for kind in kinds))
         yield plane
 
 
-def _served(hand: Hand, kind: str) -> bool:
+def served(hand: Hand, kind: str) -> bool:
+    """Whether the server knows this kind of job."""
     try:
         return hand.jobs(kind) == []
     except Refused:
