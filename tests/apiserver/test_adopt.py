@@ -13,44 +13,14 @@ from click.testing import CliRunner, Result
 from bed.binaries import binary
 from bed.control_plane import ControlPlane
 from rig import Hand, Operator, Stage, v1
+from rig.half_way import ALL, DECIDES, HALF_WAY, leave_half_way, told
 from rig.hand import Refused, eventually
-from rig.jobs import job, pytorchjob, tfjob
+from rig.jobs import pytorchjob, tfjob
 from trainshed.cli import cli
 
 CRDS = Path(__file__).parents[2] / "crds"
 WEBHOOK = "validator.training-operator.kubeflow.org"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
-#: Jobs half-way as v1 leaves them, each with the states that its status shows, the pods that are not there and whether
-#: it is over. What becomes of the pods that are there is in `ENDED`; the others run.
-PS_JOB = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
-CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
-ELASTIC = pytorchjob("elastic", restart="OnFailure", Worker=2)
-ELASTIC["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}
-HALF_WAY = {
-    "tf": (tfjob("tf", restart="OnFailure", **PS_JOB), ("Created", "Running")),
-    "ddp": (pytorchjob("ddp", restart="OnFailure", Master=1, Worker=2), ("Created", "Running")),
-    "jax": (job("JAXJob", "jax", restart="OnFailure", Worker=2), ("Created", "Running")),
-    "xgb": (job("XGBoostJob", "xgb", restart="Never", Master=1, Worker=1), ("Created", "Running")),
-    "paddle": (job("PaddleJob", "paddle", restart="OnFailure", Worker=2), ("Created", "Running")),
-    "mpi": (job("MPIJob", "mpi", Launcher=1, Worker=1), ("Created", "Running")),
-    "elastic": (ELASTIC, ("Created", "Running")),
-    "again": (pytorchjob("again", restart="ExitCode", Master=1, Worker=2), ("Created", "Restarting")),
-    "paused": (tfjob("paused", policy={"suspend": True}, Worker=2), ("Created", "Suspended")),
-    "done": (pytorchjob("done", Master=1, Worker=1), ("Created", "-Running", "Succeeded")),
-    "lost": (tfjob("lost", Worker=2), ("Created", "-Running", "Failed")),
-}
-ENDED = {"done-master-0": 0, "lost-worker-0": 1}
-MISSING = {"again": ("worker-1",)}
-#: Whose end is the job's.
-DECIDES = {
-    "tf": "chief-0",
-    "ddp": "master-0",
-    "mpi": "launcher",
-    "xgb": "master-0",
-    "again": "master-0",
-    "elastic": "worker-0",
-}
-ALL = {"jax": ("worker-0", "worker-1"), "paddle": ("worker-0", "worker-1"), "paused": ("worker-0", "worker-1")}
 
 
 @pytest.fixture
@@ -110,24 +80,8 @@ def line(result: Result, words: str) -> str:
     return found
 
 
-def leave_half_way(hand: Hand, stage: Stage) -> None:
-    """Everything in `HALF_WAY`."""
-    for name, (found, states) in HALF_WAY.items():
-        over = states[-1] in ("Succeeded", "Failed")
-        v1.half_way(hand, found, *states, completed=over, missing=MISSING.get(name, ()))
-    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()), 20)
-    for pod, code in ENDED.items():
-        stage.end(pod, code)
-
-
 def uids(hand: Hand) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
-
-
-def told(hand: Hand, name: str) -> list[str]:
-    """The conditions of a job, `-` before those that are not true."""
-    conditions = hand.conditions(HALF_WAY[name][0]["kind"], name).values()
-    return [("" if item["status"] == "True" else "-") + item["type"] for item in conditions]
 
 
 def only_reads(plane: ControlPlane, hand: Hand) -> Path:
@@ -182,6 +136,7 @@ def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operato
         assert told(hand, "done") == states["done"]
         assert told(hand, "lost") == states["lost"]
         assert hand.call("GET", v1.scalers(hand))["items"] == []
+        _fail_and_succeed(hand, stage, known)
         assert operator.stop() == 0
         assert operator.complaints() == []
 
@@ -201,6 +156,17 @@ def _play(hand: Hand, stage: Stage) -> None:
         assert status["completionTime"] >= status["startTime"]
         assert (status["startTime"] == v1.SINCE) is (name != "paused")
         assert "restarts" not in status or status["restarts"] == 0
+
+
+def _fail_and_succeed(hand: Hand, stage: Stage, known: dict[str, str]) -> None:
+    """What fails after the switch is tried again as ever: the pods that v1 made go, and ours come."""
+    stage.end("fails-worker-0", 137)
+    ours = ("fails-master-0", "fails-worker-0")
+    eventually(lambda: all(uids(hand).get(name) not in (None, known[name]) for name in ours), 20)
+    eventually(lambda: told(hand, "fails") == ["Created", "Running"], 20)
+    assert hand.job("PyTorchJob", "fails")["status"]["restarts"] == 1
+    stage.end("fails-master-0", 0)
+    eventually(lambda: told(hand, "fails")[-1] == "Succeeded")
 
 
 def test_jobs_in_trouble_want_a_look(plane, hand):
