@@ -147,7 +147,7 @@ class Cluster:
                 archive.unlink()
             options = ["--isolation", "chroot", "--network", "host", "--layers", "--pull-never", "-t", reference]
             run(["buildah", *store, "bud", *options, *_pip_settings(), "-f", dockerfile, context], log)
-            archive = state() / "image.tar"
+            archive = _archive()
             archive.unlink(missing_ok=True)
             run(["buildah", *store, "push", reference, f"oci-archive:{archive}:{reference}"], log)
             self._import(archive, reference)
@@ -158,7 +158,7 @@ class Cluster:
 
     def _load(self, image: images.Image) -> None:
         with step(f"loading {image.name}"):
-            archive = state() / "image.tar"
+            archive = _archive()
             image.write(archive)
             self._import(archive, image.name)
 
@@ -167,6 +167,11 @@ class Cluster:
         archive.unlink()
         if result.returncode:
             raise StepFailed(f"{name} could not be loaded: {result.stderr.strip()[-1000:]}")
+
+
+def _archive() -> Path:
+    """Where an image is written before it is loaded: out of the way of whoever else loads one now."""
+    return state() / f"image-{os.getpid()}.tar"
 
 
 def _pip_settings() -> list[str]:
