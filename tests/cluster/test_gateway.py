@@ -38,6 +38,16 @@ async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
     assert len(hand.pods()) == 1
 
 
+async def test_a_secret_that_is_there_stays_as_it_is(gateway, hand):
+    job = a_job(hand)
+    for content in ("b25l", "dHdv"):
+        head = {"name": "mnist-ssh", "ownerReferences": [build.owner(job)]}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": head, "data": {"key": content}}
+        await gateway.create_secret(hand.namespace, body)
+    (secret,) = hand.core("secrets")
+    assert secret["data"] == {"key": "b25l"}
+
+
 async def test_services_too(gateway, hand):
     job = a_job(hand)
     service = build.service(TENSORFLOW, job, Member("Worker", 0)).body
@@ -121,6 +131,18 @@ async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, han
         await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
     with pytest.raises(Missing):
         await gateway.store_status(TENSORFLOW, hand.namespace, "other", patch)
+
+
+async def test_a_crd_that_drops_part_of_the_status_is_told_once(gateway, hand, wire, monkeypatch, caplog):
+    async def without_restarts(*_: object) -> bytes:
+        return b'{"status": {"ready": "1/1"}}'
+
+    patch = {"status": {"restarts": 1, "ready": "1/1", "failure": None}}
+    monkeypatch.setattr(wire, "call", without_restarts)
+    for _ in range(2):
+        await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
+    (line,) = caplog.messages
+    assert line.startswith("the CRD of tfjobs drops what is stored in the status (restarts)")
 
 
 async def test_a_job_is_read_uncached_and_deleted_by_uid(gateway, hand):

@@ -11,7 +11,7 @@ PS_JOB = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 ELASTIC = pytorchjob("elastic", restart="OnFailure", Worker=2)
 ELASTIC["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}
-#: Each with the conditions that its status shows. Pods run but for those that have `ENDED`, and those that are `MISSING`.
+#: Each with the conditions that its status shows. Pods run, but for those that have `ENDED` or are `MISSING`.
 HALF_WAY = {
     "tf": (tfjob("tf", restart="OnFailure", **PS_JOB), ("Created", "Running")),
     "ddp": (pytorchjob("ddp", restart="OnFailure", Master=1, Worker=2), ("Created", "Running")),

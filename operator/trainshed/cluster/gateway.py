@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -27,6 +28,12 @@ CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
 #: So often a request is sent whose outcome is unknown, with so many seconds between, doubled each time.
 TRIES, PAUSE = 3, 0.2
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
+WRONG_CRD = (
+    "the CRD of %s drops what is stored in the status (%s), and restarts are forgotten: it is not ours;"
+    " kubectl replace -f crds/kubeflow.org_%s.yaml"
+)
+
+log = logging.getLogger(__name__)
 
 
 class Gateway:
@@ -39,6 +46,7 @@ class Gateway:
         self._pod = msgspec.json.Decoder(PodObject)
         self._service = msgspec.json.Decoder(ServiceObject)
         self._stub = msgspec.json.Decoder(Stub)
+        self._told: set[str] = set()
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
         """The job as the server has it now, uncached, or None."""
@@ -47,7 +55,12 @@ class Gateway:
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status; raises `Conflict`, and `Missing` when the job is gone."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
-        return _document(await self._statuses.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER)))
+        stored = _document(await self._statuses.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER)))
+        dropped = {key for key, value in patch["status"].items() if value is not None} - stored.get("status", {}).keys()
+        if dropped and framework.plural not in self._told:
+            self._told.add(framework.plural)
+            log.warning(WRONG_CRD, framework.plural, ", ".join(sorted(dropped)), framework.plural)
+        return stored
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str) -> None:
         """Delete the job with this uid, its children in the background."""
