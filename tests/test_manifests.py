@@ -58,6 +58,12 @@ def test_the_rights_are_these_and_no_others():
     )
 
 
+def test_who_runs_mpijobs_of_v2beta1_may_make_secrets_and_read_none():
+    documents = yaml.safe_load_all((manifests.ROOT / "profiles" / "mpi-v2beta1" / "rbac.yaml").read_text())
+    granted = [rule for document in documents for rule in document.get("rules", [])]
+    assert granted == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}]
+
+
 def test_the_deployment_runs_under_the_restricted_standard():
     documents = yaml.safe_load_all((manifests.ROOT / "manifests" / "deployment.yaml").read_text())
     pod = next(document for document in documents if document["kind"] == "Deployment")["spec"]["template"]["spec"]

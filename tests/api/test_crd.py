@@ -7,7 +7,7 @@ import json
 import pytest
 
 from trainshed.api.crd import definition
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import FRAMEWORKS, served
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
 
@@ -15,7 +15,7 @@ def version(framework):
     return definition(framework)["spec"]["versions"][0]
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.kind)
+@pytest.mark.parametrize("framework", [*FRAMEWORKS, *served("v2beta1")[-1:]], ids=lambda framework: framework.kind)
 def test_a_definition_is_small_enough_for_plain_kubectl_apply(framework):
     assert len(json.dumps(definition(framework))) < 100_000
 

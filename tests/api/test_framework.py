@@ -6,7 +6,7 @@ import pytest
 
 from make import a_job
 from trainshed.api.framework import Variable, literals
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import FRAMEWORKS, served
 
 #: kind: label in metrics, field, roles, container, port name and number, restart policy, scale and selectors, farewell.
 V1 = {
@@ -49,7 +49,15 @@ def test_literals_stand_in_the_order_in_which_they_are_given():
     assert literals(yields=True, A="2") == (Variable("A", "2", yields=True),)
 
 
+def test_one_version_of_mpijob_is_served():
+    assert served("v1") == FRAMEWORKS
+    newer = served("v2beta1")
+    assert [framework.kind for framework in newer] == [framework.kind for framework in FRAMEWORKS]
+    assert (newer[-1].prefix, newer[-1].operator_name) == ("/apis/kubeflow.org/v2beta1", "mpi-operator")
+    assert {framework.api_version for framework in newer[:-1]} == {"kubeflow.org/v1"}
+
+
 def test_unless_a_framework_says_otherwise_nobody_waits_and_everybody_counts():
     job, framework = a_job("JAXJob", worker=1), KNOWN["JAXJob"]
     assert framework.expendable(job) == ()
-    assert framework.gate(job, job.members[0]) == ""
+    assert framework.gate(job, job.members[0]) == framework.keys(job) == ""

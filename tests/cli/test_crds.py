@@ -21,5 +21,14 @@ def test_the_definitions_that_are_printed_are_those_in_the_folder():
     assert len(printed) == len(FRAMEWORKS)
 
 
+def test_one_version_of_mpijob_takes_the_place_of_the_other():
+    result = CliRunner().invoke(cli, ["crds", "--mpi-version", "v2beta1"])
+    printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
+    (newer,) = (yaml.safe_load(path.read_text()) for path in CRDS.glob("v2beta1/*.yaml"))
+    assert printed["mpijobs.kubeflow.org"] == newer
+    assert [version["name"] for version in newer["spec"]["versions"]] == ["v2beta1"]
+    assert len(printed) == len(FRAMEWORKS)
+
+
 def test_the_version_is_told():
     assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(", version 0.1.0\n")

@@ -70,6 +70,7 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--gang-scheduler-name", "volcano"], "gang_scheduler", "volcano"),
         (["--gang-scheduler-name", "scheduler-plugins"], "gang_scheduler", "scheduler-plugins"),
         (["--mpi-kubectl-delivery-image", "kubectl:1"], "mpi_kubectl_image", "kubectl:1"),
+        (["--mpi-version", "v2beta1"], "mpi_version", "v2beta1"),
         (["--log-level", "debug"], "log_level", "debug"),
         (["--zap-log-level=Error"], "log_level", "error"),
         (["--zap-log-level", "2"], "log_level", "debug"),

@@ -43,6 +43,24 @@ def test_every_example_can_be_rendered(example):
     assert all(item["metadata"]["namespace"] for item in found.values())
 
 
+def test_a_job_is_rendered_by_its_version():
+    group = {"replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}
+    spec = {"mpiReplicaSpecs": dict.fromkeys(("Launcher", "Worker"), group)}
+    job = {"kind": "MPIJob", "metadata": {"name": "m"}, "spec": spec}
+    by_exec = objects(render({"apiVersion": "kubeflow.org/v1", **job}))
+    by_ssh = objects(render({"apiVersion": "kubeflow.org/v2beta1", **job}))
+    assert "Role m-launcher" in by_exec
+    assert {name.split("-ssh-")[0] for name in by_ssh} == {
+        "ConfigMap m-config",
+        "Secret m",
+        "Service m",
+        "Pod m-launcher",
+        "Pod m-worker-0",
+    }
+    assert not any("data" in found for found in by_ssh.values() if found["kind"] == "Secret")
+    assert render({"apiVersion": "kubeflow.org/v2beta1", **job, "kind": "TFJob"}).exit_code != 0
+
+
 def test_a_job_is_rendered_to_its_pods_and_services():
     found = objects(render(a_job(workers=2)))
     assert sorted(found) == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from office import KEY, Office, a_spec
 from trainshed.api.actions import (
     CreateDependent,
+    CreateKeys,
     CreatePod,
     CreateService,
     DeleteDependent,
@@ -52,6 +53,18 @@ async def test_what_was_made_is_known_and_told():
     assert await scene.run(*scene.planned()) is None
     assert [pod.name for pod in scene.snapshot().pods] == ["mnist-worker-0", "mnist-worker-1"]
     assert len(scene.snapshot().services) == 2
+    assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
+
+
+async def test_keys_are_made_with_their_secret_before_the_pods_and_never_told_of():
+    scene = Scene(workers=1)
+    body = {"metadata": {"name": "mnist-ssh"}, "type": "kubernetes.io/ssh-auth"}
+    for _ in range(2):
+        assert await scene.run(*scene.planned(), CreateKeys("mnist-ssh", body)) is None
+    writes = [write for write in scene.world.writes if write.startswith("create")]
+    assert writes[0] == "create secret mnist-ssh"
+    assert sorted(scene.world.secrets["mnist-ssh"]["data"]) == ["ssh-privatekey", "ssh-publickey"]
+    assert "data" not in body, "the thought never sees a key"
     assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
 
 

@@ -9,7 +9,7 @@ import kopf
 import pytest
 
 from trainshed.cluster.credentials import Credentials
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import FRAMEWORKS, served
 from trainshed.loop import handlers
 from trainshed.loop.view import Key
 
@@ -33,6 +33,14 @@ def test_each_kind_is_listened_to_and_that_is_all(found):
     )
     for others in (found._changing, found._spawning, found._indexing, found._webhooks):
         assert list(others.get_all_handlers()) == [], "this would write to users' jobs, or keep stale copies"
+
+
+def test_jobs_are_listened_to_in_the_version_that_is_served():
+    found = handlers.registry(served("v2beta1"), CREDENTIALS, lambda _key: None)
+    selectors = [handler.selector for handler in found._watching.get_all_handlers()]
+    versions = {str(selector.any_name or selector.plural): selector.version for selector in selectors}
+    assert versions["mpijobs"] == "v2beta1"
+    assert {version for plural, version in versions.items() if plural != "mpijobs"} == {"v1"}
 
 
 async def test_an_event_wakes_the_job_and_is_answered_with_nothing(found, woken):
