@@ -34,7 +34,8 @@ def told(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list[tup
 
 def test_a_cluster_without_v1_is_fine():
     assert {state for state, _, _ in told()} == {State.FINE}
-    assert told([deployment("nginx", name="web"), deployment(OURS, name="trainshed")])[1][1] == "Trainshed runs"
+    words = told([deployment("nginx", name="web"), deployment(OURS, name="trainshed")])[1][1]
+    assert words == f"Trainshed runs: Deployment kubeflow/trainshed, 1 pod, {OURS}"
 
 
 def test_v1_that_runs_is_to_be_stopped():
@@ -59,16 +60,19 @@ def test_v1_is_known_by_its_label_or_its_image(found):
     ],
 )
 def test_an_image_of_ours_in_v1s_place_is_ours(found):
-    assert [words for _, words, _ in told([found])][:2] == [
-        "training-operator v1 has no Deployment here",
-        "Trainshed runs",
-    ]
+    v1s, ours = [words for _, words, _ in told([found])][:2]
+    assert v1s == "training-operator v1 has no Deployment here"
+    assert ours.startswith("Trainshed runs: ")
 
 
 def test_two_operators_at_once_are_wrong():
     state, words, _ = told([deployment(), deployment(OURS, name="trainshed")])[0]
     assert state == State.WRONG
     assert words.endswith("stop v1 now")
+    state, words, command = told([deployment(OURS, name="trainshed"), deployment(OURS)])[2]
+    assert state == State.WRONG
+    assert words.startswith("Trainshed runs: Deployment kubeflow/training-operator, 1 pod")
+    assert command == "kubectl --namespace kubeflow scale deployment/training-operator --replicas=0"
 
 
 def test_the_webhook_is_wrong_as_soon_as_nobody_answers_it():

@@ -50,9 +50,14 @@ class Premises:
         return any(map(_pods, self.theirs))
 
     @property
+    def ours(self) -> tuple[Document, ...]:
+        """Our Deployments that have pods."""
+        return tuple(item for item in self.deployments if _is_ours(item) and _pods(item))
+
+    @property
     def we_run(self) -> bool:
         """Whether an operator of ours has pods."""
-        return any(_pods(item) for item in self.deployments if _is_ours(item))
+        return bool(self.ours)
 
 
 def findings(premises: Premises, frameworks: Iterable[Framework]) -> Iterator[Finding]:
@@ -80,18 +85,34 @@ def _operators(premises: Premises) -> Iterator[Finding]:
     if not premises.theirs:
         yield Finding(State.FINE, "training-operator v1 has no Deployment here")
     for item in premises.theirs:
-        name, namespace, pods = item["metadata"]["name"], item["metadata"]["namespace"], _pods(item)
-        where = f"Deployment {namespace}/{name}"
-        if not pods:
-            yield Finding(State.FINE, f"training-operator v1 is stopped: {where} has no pods")
-            continue
-        words = f"training-operator v1 runs: {where}, {pods} {'pod' if pods == 1 else 'pods'}, {_image(item)}"
-        state = State.WRONG if premises.we_run else State.TO_DO
-        if premises.we_run:
-            words += "; two operators at once undo each other's work: stop v1 now"
-        yield Finding(state, words, f"kubectl --namespace {namespace} scale deployment/{name} --replicas=0")
-    if premises.we_run:
-        yield Finding(State.FINE, "Trainshed runs")
+        if not _pods(item):
+            yield Finding(State.FINE, f"training-operator v1 is stopped: {_where(item)} has no pods")
+        elif premises.we_run:
+            words = (
+                f"{_running('training-operator v1', item)}; two operators at once undo each other's work: stop v1 now"
+            )
+            yield Finding(State.WRONG, words, _stop(item))
+        else:
+            yield Finding(State.TO_DO, _running("training-operator v1", item), _stop(item))
+    for item in premises.ours[:1]:
+        yield Finding(State.FINE, _running("Trainshed", item))
+    for item in premises.ours[1:]:
+        words = f"{_running('Trainshed', item)}, too; unless each has namespaces or kinds of its own, one must go"
+        yield Finding(State.WRONG, words, _stop(item))
+
+
+def _running(what: str, item: Document) -> str:
+    pods = _pods(item)
+    return f"{what} runs: {_where(item)}, {pods} {'pod' if pods == 1 else 'pods'}, {_image(item)}"
+
+
+def _where(item: Document) -> str:
+    return f"Deployment {item['metadata']['namespace']}/{item['metadata']['name']}"
+
+
+def _stop(item: Document) -> str:
+    metadata = item["metadata"]
+    return f"kubectl --namespace {metadata['namespace']} scale deployment/{metadata['name']} --replicas=0"
 
 
 def _webhooks(premises: Premises) -> Iterator[Finding]:
