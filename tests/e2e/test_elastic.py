@@ -87,11 +87,12 @@ def test_a_running_elastic_job_grows_and_shrinks(hand: Hand, journal: Journal, t
     journal.kubectl("exec", HOST, "--", "sh", "-c", "touch $CHECKPOINT_DIR/enough")
     took.append(scale(2, hand, journal))
     assert {env(pod)["PET_NNODES"] for pod in hand.pods()} == {"1:3"}
+    assert hand.pod(HOST)["metadata"]["uid"] == host, "who was never in the way was replaced"
     wait(lambda: hand.state("PyTorchJob", NAME) in ("Succeeded", "Failed"), journal)
     journal.finish()
     print("seconds until 3, 1 and 2 trained:", *(f"{seconds:.0f}" for seconds in took))
     check_history(journal)
-    check_status(hand, host, journal)
+    check_status(hand, journal)
 
 
 def check_history(journal: Journal) -> None:
@@ -107,13 +108,12 @@ def check_history(journal: Journal) -> None:
     assert len(done) <= len(set(done)) + 3, "more was trained again than what was under way"
 
 
-def check_status(hand: Hand, host: str, journal: Journal) -> None:
+def check_status(hand: Hand, journal: Journal) -> None:
     """That was no failure of anybody, whatever code torchrun has ended with."""
     status = hand.job("PyTorchJob", NAME)["status"]
     assert hand.state("PyTorchJob", NAME) == "Succeeded", story(journal)
     assert status.get("restarts", 0) == 0
     assert "failure" not in status, status["failure"]
-    assert hand.pod(HOST)["metadata"]["uid"] == host
     wait(lambda: "PyTorchJobSucceeded" in {reason for _, reason, _ in hand.events(NAME)}, journal)
     told = hand.events(NAME)
     assert [event for event in told if event[0] == "Warning"] == []
