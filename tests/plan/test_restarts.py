@@ -220,9 +220,10 @@ def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
 
 def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
     job = a_job(chief=1, ps=1, worker=2, options=Options(dynamic_workers=True))
-    decision = after_failure(job, failed("worker-1", 1, container="tensorflow"))
-    assert states(decision.status) == ["Created", "Running"]
-    assert decision.actions == ()
+    one, other = (failed(f"worker-{index}", 1, container="tensorflow") for index in range(2))
+    for decision in (after_failure(job, one), after_failure(job, one, other)):
+        assert states(decision.status) == ["Created", "Running"]
+        assert decision.actions == ()
 
 
 def test_an_elastic_job_replaces_its_workers_one_by_one():

@@ -55,13 +55,13 @@ def incident(facts: Facts) -> Incident | None:
     first, because it explains the rest.
     """
     found = {member: _vanished(facts, member) for member in facts.lost} | facts.failed
-    ordered = dict(sorted(found.items(), key=lambda item: item[1].kind == APPLICATION))
+    counting = {member: failure for member, failure in found.items() if not _forgiven(facts, member, failure)}
+    ordered = dict(sorted(counting.items(), key=lambda item: item[1].kind == APPLICATION))
     if facts.scope is not Scope.REPLICA:
         ordered = _firsts(facts, ordered)
     if facts.scope is not Scope.JOB:
         ordered = _told_apart(facts, ordered)
-    wanted = {member: failure for member, failure in ordered.items() if not _forgiven(facts, member, failure)}
-    return Incident(wanted, _count(wanted)) if wanted else None
+    return Incident(ordered, _count(ordered)) if ordered else None
 
 
 def permanent(facts: Facts, member: Member, failure: Failure) -> bool:
