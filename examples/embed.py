@@ -4,7 +4,7 @@ An example is one file for `kubectl apply -f`; its script is a real file beside 
 
     name.py: |
 
-the lines below it are those of `name.py` in the same folder.
+the lines below it are those of `name.py` in the same folder, or in the one above.
 """
 
 import re
@@ -25,7 +25,8 @@ def embed(text: str, folder: Path) -> str:
     """
 
     def block(found: re.Match[str]) -> str:
-        script = (folder / found["script"]).read_text()
+        above = not (folder / found["script"]).exists()
+        script = ((folder.parent if above else folder) / found["script"]).read_text()
         return f"{found['indent']}{found['script']}: |\n" + indent(script, found["indent"] + "  ")
 
     return BLOCK.sub(block, text)
@@ -37,7 +38,7 @@ def main() -> int:
     arguments.add_argument("--check", action="store_true", help="change nothing; fail if an example is stale")
     check = arguments.parse_args().check
     stale = []
-    for example in sorted(HERE.glob("*/*.yaml")):
+    for example in sorted(HERE.glob("*/**/*.yaml")):
         old = example.read_text()
         new = embed(old, example.parent)
         if new == old:

@@ -1,0 +1,56 @@
+"""MPIJobs of v2beta1 train on the node: ranks are started by ssh, with keys that the operator has made.
+
+The test bed's cluster serves v1's MPIJobs, as a cluster can serve only one of them. So the operator of this test looks
+after a control plane of its own, whose pods the test bed's node runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig import Hand, Operator
+from rig.hand import eventually
+from rig.kubectl import kubectl as kubectl_on
+from rig.planes import V2BETA1, change_to_v2beta1, ready_control_plane
+
+from .double import Double
+from .example import FOLDER, expectations
+
+EXAMPLE = FOLDER / "mpi" / "v2beta1" / "allreduce.yaml"
+
+
+@pytest.fixture
+def origin(hand: Hand, tmp_path: Path) -> Iterator[Hand]:
+    """A hand in a cluster of MPIJobs of v2beta1, in a namespace of the same name as that on the node's."""
+    with ready_control_plane(tmp_path / "plane") as plane:
+        change_to_v2beta1(plane)
+        origin = Hand(plane.kubeconfig, hand.namespace, V2BETA1)
+        origin.make_namespace()
+        operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", "--mpi-version=v2beta1").start()
+        origin.apply = lambda text: kubectl_on(plane, origin, "apply", "-f", "-", text=text)
+        with Double(origin, hand):
+            yield origin
+        assert operator.stop() == 0
+        assert operator.complaints() == []
+
+
+@pytest.mark.parametrize("launcher", ["when its workers are ready", "AtStartup"])
+def test_an_example_trains_by_ssh(origin: Hand, kubectl, launcher: str):
+    documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
+    if launcher == "AtStartup":
+        documents[-1]["spec"]["launcherCreationPolicy"] = launcher
+    done = origin.apply(yaml.safe_dump_all(documents))
+    assert done.returncode == 0, done.stderr
+    (job,) = expectations(EXAMPLE)
+    over = lambda: origin.state(job.kind, job.name) in ("Succeeded", "Failed")  # noqa: E731 - asked again and again
+    eventually(over, job.within, every=0.5)
+    log = kubectl("logs", f"{job.name}-launcher", "--all-containers")
+    assert origin.state(job.kind, job.name) == job.says["ends"], log
+    for _, pattern in job.lines("logs"):
+        assert re.search(pattern, log, re.MULTILINE), log
+    eventually(lambda: [pod["metadata"]["name"] for pod in origin.pods()] == [f"{job.name}-launcher"], 30)
