@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 
@@ -12,6 +13,10 @@ HERE = Path(__file__).parent
 RINGS = {"apiserver": "apiserver", "cluster": "apiserver", "conformance": "apiserver", "e2e": "e2e", "bench": "bench"}
 #: And files that need something else than their folder.
 EXCEPTIONS = {"conformance/test_complete.py": "", "conformance/test_end_to_end.py": "e2e"}
+
+# How long an example takes says something about the machine that day, and nothing about us.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -151,6 +151,7 @@ class Cluster:
             archive.unlink(missing_ok=True)
             run(["buildah", *store, "push", reference, f"oci-archive:{archive}:{reference}"], log)
             self._import(archive, reference)
+            run(["buildah", *store, "rmi", "--prune"], log)  # layers that only earlier builds used: each a whole copy
 
     def _tag(self, store: list[object], log: Path) -> None:
         newest = output(["buildah", *store, "images", "-q"]).split()[0]
