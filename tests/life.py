@@ -8,12 +8,12 @@ from make import states
 from trainshed.api import read
 from trainshed.api.pod import Phase
 from trainshed.api.site import Site
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import MPI_VERSIONS, served
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.reconcile import Reconciler
 from trainshed.loop.recorder import Recorder
 from trainshed.loop.view import Key, View
-from world import KINDS, World
+from world import World
 from writes import Crash
 
 NAME = "job"
@@ -49,6 +49,7 @@ class Life:
         self.site = site or Site()
         self.world = World()
         self.kind = random.choice(list(ROLES))
+        self.frameworks = served(random.choice(list(MPI_VERSIONS)))
         self.key = Key("ml", self.kind, NAME)
         self.countable = 0
         self.last_state = ""
@@ -59,12 +60,12 @@ class Life:
     def begin(self) -> None:
         """The operator starts, knowing nothing."""
         self.world.dead, self.world.dies_in = False, -1
-        self.view = View(FRAMEWORKS, self.site, lambda _key: None)
+        self.view = View(self.frameworks, self.site, lambda _key: None)
         self.world.news()
-        for kind in KINDS:
-            jobs = [job for (of, _), job in self.world.jobs.items() if of == kind]
-            records = [self.view.record(job, KINDS[kind]) for job in jobs]
-            self.view.jobs[kind].replaced(records, str(self.world.version))
+        for known in self.frameworks:
+            jobs = [job for (of, _), job in self.world.jobs.items() if of == known.kind]
+            records = [self.view.record(job, known) for job in jobs]
+            self.view.jobs[known.kind].replaced(records, str(self.world.version))
         self.view.pods.store.replaced(list(self.world.pods.values()), str(self.world.version))
         self.view.services.store.replaced(list(self.world.services.values()), str(self.world.version))
         for resource, children in self.view.dependents.items():
@@ -75,8 +76,8 @@ class Life:
     def hear(self) -> None:
         """The watches tell what has happened."""
         for what, kind, item in self.world.news():
-            if kind in KINDS:
-                getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
+            if kind == self.kind:
+                getattr(self.view.jobs[kind], what)(self.view.record(item, self.framework))
             else:
                 store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
                 getattr(store.store, what)(item)
@@ -99,8 +100,8 @@ class Life:
         wanted = {role: 1 if role in ("Chief", "Master", "Launcher") else choose([1, 2, 3]) for role in roles}
         if not set(wanted) & {"Chief", "Master", "Launcher", "Worker"}:
             wanted["Worker"] = 2  # somebody has to decide
-        field = KINDS[self.kind].field
-        container = {"name": KINDS[self.kind].container, "image": "x"}
+        field = self.framework.field
+        container = {"name": self.framework.container, "image": "x"}
         restart = choose(["Never", "OnFailure", "ExitCode", "Always"])
         groups = {
             role: {"replicas": count, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
@@ -119,10 +120,15 @@ class Life:
         return {"trainshed.dev/restart-scope": self.random.choice(["Auto", "Auto", "Replica", "Role", "Job"])}
 
     @property
+    def framework(self):
+        """The framework of the job."""
+        return next(known for known in self.frameworks if known.kind == self.kind)
+
+    @property
     def job(self):
         """The job as it is stored, read."""
         document = self.world.jobs[self.kind, NAME]
-        return read.job(document, KINDS[self.kind], self.site), read.status(document)
+        return read.job(document, self.framework, self.site), read.status(document)
 
     async def step(self) -> None:
         """Something happens."""
@@ -147,7 +153,7 @@ class Life:
 
     def use(self) -> None:
         """The user scales or suspends."""
-        field, random = KINDS[self.kind].field, self.random
+        field, random = self.framework.field, self.random
 
         def change(spec: dict) -> None:
             if random.random() < 0.5:
@@ -185,6 +191,8 @@ class Life:
         names = {f"{NAME}-{member}" for member in job.members}
         live = [pod for pod in self.world.pods.values() if not pod.deleting]
         assert len({pod.name for pod in live}) == len(live)
+        keys = self.framework.keys(job)
+        assert not (keys and live) or keys in self.world.secrets
         true = [state for state in states(status) if state in EXCLUSIVE]
         assert len(true) <= 1, true
         state = next((state for state in reversed(states(status)) if not state.startswith("-")), "")
@@ -203,7 +211,7 @@ class Life:
     async def come_to_rest(self) -> None:
         """No more faults: pods run and those who decide succeed, until nothing more is asked for."""
         self.world.dies_in = -1
-        decides = KINDS[self.kind].goal(self.job[0]).role.lower()
+        decides = self.framework.goal(self.job[0]).role.lower()
         for _ in range(80):
             before = len(self.world.writes)
             self.hear()
@@ -226,9 +234,10 @@ class Life:
         job, status = self.job
         assert not [name for resource, name in self.world.dependents if resource.passing]
         if status.over:
-            keep = job.policy.clean_pods
-            gone = {"All": set(self.world.pods), "Running": {n for n, p in self.world.pods.items() if not p.over}}
-            assert not gone.get(str(keep), set())
+            kept = {role.lower() for role in self.framework.kept}
+            for pod in self.world.pods.values():
+                assert pod.over or (str(job.policy.clean_pods) == "None" and pod.role not in kept)
+                assert pod.role in kept or str(job.policy.clean_pods) != "All"
             return
         assert job.policy.suspend
         assert not self.world.pods

@@ -7,9 +7,11 @@ import pytest
 from rig.jobs import tfjob
 from trainshed.cluster import Unavailable, informer
 from trainshed.cluster.census import Census
-from trainshed.cluster.gateway import CORE, KUBEFLOW
+from trainshed.cluster.gateway import CORE
 from trainshed.cluster.informer import DOCUMENTS, PODS
 from trainshed.cluster.wire import Path
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.frameworks.tensorflow import TENSORFLOW
 
 
 def names(documents) -> list[str]:
@@ -20,7 +22,7 @@ async def test_all_pages_are_read(wire, hand, monkeypatch):
     monkeypatch.setattr(informer, "PAGE", 2)
     for number in range(5):
         hand.create(tfjob(f"j{number}", Worker=1))
-    found = await Census(wire).all(Path(KUBEFLOW, "tfjobs", hand.namespace), DOCUMENTS)
+    found = await Census(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)
     assert names(found) == ["j0", "j1", "j2", "j3", "j4"]
 
 
