@@ -224,6 +224,8 @@ def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
     for decision in (after_failure(job, one), after_failure(job, one, other)):
         assert states(decision.status) == ["Created", "Running"]
         assert decision.actions == ()
+    alone = a_job(ps=1, worker=1, options=Options(dynamic_workers=True))
+    assert states(after_failure(alone, one).status) == ["Created", "-Running", "Failed"], "nobody is left to decide"
 
 
 def test_an_elastic_job_replaces_its_workers_one_by_one():

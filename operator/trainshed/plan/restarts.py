@@ -124,7 +124,14 @@ def _vanished(facts: Facts, member: Member) -> Failure:
 
 
 def _forgiven(facts: Facts, member: Member, failure: Failure) -> bool:
-    return member.role in facts.framework.expendable(facts.job) and permanent(facts, member, failure)
+    """Whether it may go for good: as long as one of those who decide may yet succeed."""
+    expendable = member.role in facts.framework.expendable(facts.job) and permanent(facts, member, failure)
+    return expendable and any(
+        other.role == (facts.goal.role if facts.goal else "")
+        and other.index not in facts.done[other.role]
+        and not (other in facts.failed and permanent(facts, other, facts.failed[other]))
+        for other in facts.job.members
+    )
 
 
 def _count(found: dict[Member, Failure]) -> int:
