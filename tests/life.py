@@ -212,6 +212,7 @@ class Life:
         """No more faults: pods run and those who decide succeed, until nothing more is asked for."""
         self.world.dies_in = -1
         decides = self.framework.goal(self.job[0]).role.lower()
+        forgiven = [role.lower() for role in self.framework.expendable(self.job[0])]
         for _ in range(80):
             before = len(self.world.writes)
             self.hear()
@@ -223,6 +224,8 @@ class Life:
                     self.world.set_pod(name, "Running", ready=True)
                 elif pod.phase is Phase.RUNNING and pod.role == decides and not self.job[1].over:
                     self.world.set_pod(name, "Succeeded", code=0)
+                elif pod.phase is Phase.FAILED and pod.role in forgiven:
+                    self.world.delete_by_hand(name)  # as with v1 such a job goes on, and nobody else replaces it
             self.check()
             self.world.pass_time(400)
             if len(self.world.writes) == before and (self.job[1].over or self.job[0].policy.suspend):
