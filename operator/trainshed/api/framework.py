@@ -61,60 +61,71 @@ Dresser = Callable[[Member, dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One kind of training job; the functions are pure.
+    """One kind of training job: what it is called, how its members are made, and whose end is the job's.
 
-    `roles` stand in the order in which they are made; `any_case` says that users may write them in any case.
-    `everywhere` gives the environment to every container rather than the framework's own, which is known `by_name` or
-    else is the first. `age_first` is about the columns of `kubectl get`. `services` says that members
-    find each other by name, `port` 0 that nobody listens. Of roles that are `none_by_default` there are none unless the
-    user says how many. `owns` are the kinds of its `dependents`, which are told the names of the running pods. `gate`
-    is the role whose members have to be ready before this one is made. `selectors` puts selectors into the status.
-    `farewell` is the reason of the event when a job is deleted at its time, `epitaph` the message when replicas fail
-    it.
-
-    With a `domain` the job has one Service, of its own name, in which its members are found by their pods' names.
-    `keys` names the Secret with its ssh keys. `marks` are labels of a member's pod besides v1's. Roles that are `kept`
-    end with the job and stay to be read: of their pods only those that still run are deleted. `on_failure_by_default`
-    are the roles that the kubelet restarts unless the user says otherwise, `backoff_limit` how often if nothing is said
-    of it. `manager` is what `managedBy` calls us, `operator` what a label does.
+    All functions are pure.
     """
 
+    # What it is called: `label` in metrics, `field` holds the roles, which stand in the order in which they are made.
     kind: str
     plural: str
     label: str
     field: str
     roles: tuple[str, ...]
+    #: The framework's own container, and the port that it is given; 0 if nobody listens.
     container: str
     port_name: str
     port: int
+    #: What is done about a replica that failed, unless the user says otherwise.
     restart_policy: RestartPolicy
+    #: Whose success is the job's, who leads, how far a restart reaches, and what the members are told.
     goal: Callable[[Job], Goal | None]
     leads: Callable[[Job, Member], bool]
     scope: Callable[[Job], Scope]
     environment: Callable[[Job, Site], Environment]
+
+    # What else a few kinds need.
+
+    #: Init containers that a member waits in, and problems of a job that asks for what cannot be.
     waits: Callable[[Job, Member, Site], tuple[Document, ...]] = lambda _job, _member, _site: ()
     refuses: Callable[[Job, Site], tuple[str, ...]] = lambda _job, _site: ()
+    #: Roles whose members may fail for good without failing the job.
     expendable: Callable[[Job], tuple[str, ...]] = lambda _job: ()
+    #: Whether roles may be written in any case, all containers get the environment, the framework's own is known by its
+    #: name (or is the first), `kubectl get` prints the age first, and members find each other by a Service each.
     any_case: bool = False
     everywhere: bool = True
     by_name: bool = True
     age_first: bool = False
     services: bool = True
+    #: Of these roles there are none, and these the kubelet restarts, unless the user says otherwise.
     none_by_default: tuple[str, ...] = ()
+    on_failure_by_default: tuple[str, ...] = ()
+    #: What a job owns beside pods and Services: the kinds, and the objects, given the names of the running pods.
     owns: tuple[Resource, ...] = ()
     dependents: Callable[[Job, Site, tuple[str, ...]], tuple[Wish, ...]] = lambda _job, _site, _running: ()
+    #: The role whose members have to be ready before this one is made.
     gate: Callable[[Job, Member], str] = lambda _job, _member: ""
+    #: Adds to a member's pod what no environment variable can do.
     dress: Callable[[Job, Site], Dresser] = lambda _job, _site: lambda _member, _spec: None
+    #: Whether the status holds selectors, for the scale subresource.
     selectors: bool = False
+    #: The version of the API that its jobs are written in.
     version: str = "v1"
+    #: Whether the job has one Service of its own name, in which members are found by their pods' names.
     domain: bool = False
+    #: The name of the Secret with its ssh keys.
     keys: Callable[[Job], str] = lambda _job: ""
+    #: Labels of a member's pod besides v1's.
     marks: Callable[[Job, Member], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
+    #: Roles that end with the job and stay to be read: of their pods only those that still run are deleted.
     kept: tuple[str, ...] = ()
-    on_failure_by_default: tuple[str, ...] = ()
+    #: How often the kubelet may restart, if nothing is said of it.
     backoff_limit: int | None = None
+    #: What `managedBy` calls us, and what a label does.
     manager: str = "kubeflow.org/training-operator"
     operator: str = ""
+    #: The reason of the event when a job is deleted at its time, and the message when replicas fail it.
     farewell: str = "SuccessfulDeleteJob"
     epitaph: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
 
