@@ -11,7 +11,6 @@ from trainshed.cluster.gateway import CORE
 from trainshed.cluster.informer import DOCUMENTS, PODS
 from trainshed.cluster.wire import Path
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.frameworks.tensorflow import TENSORFLOW
 
 
 def names(documents) -> list[str]:
