@@ -65,11 +65,11 @@ def mpijob(name: str = "m", workers: int = 2, policy: dict | None = None, **spec
     return found | {"apiVersion": "kubeflow.org/v2beta1"}
 
 
-def running(hand: Hand, found: dict) -> dict:
+def running(hand: Hand, found: dict, within: float = 20) -> dict:
     """The job, once it runs."""
     hand.create(found)
     kind, name = found["kind"], found["metadata"]["name"]
-    eventually(lambda: hand.state(kind, name) == "Running", 20)
+    eventually(lambda: hand.state(kind, name) == "Running", within)
     return hand.job(kind, name) or {}
 
 
@@ -132,7 +132,7 @@ def test_a_namesake_never_gets_the_keys_of_the_one_before(hand: Hand, stage: Sta
     running(hand, mpijob())
     (old,) = names(secrets(hand))
     hand.delete_job(MPI, "m")
-    running(hand, mpijob())
+    running(hand, mpijob(), within=60)  # the garbage collector takes half a minute to notice a new CRD
     (new,) = eventually(lambda: (found := names(secrets(hand))) and len(found) == 1 and found, 20)
     assert new != old
     volumes = [volume for pod in hand.pods() for volume in pod["spec"]["volumes"] if volume["name"] == "ssh-auth"]
