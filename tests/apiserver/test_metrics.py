@@ -197,16 +197,21 @@ def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane,
     assert operator.complaints() == []
 
 
+def all_looked_at(samples) -> bool:
+    """Whether some jobs have waited for a look, and every one of them has had it."""
+    waits = value(samples, "trainshed_queue_seconds_count")
+    return 0 < waits == value(samples, "trainshed_reconcile_seconds_count")
+
+
 def test_how_the_operator_does_is_served_too(plane: ControlPlane, operator: Operator):
     hand = a_namespace(plane, "watched")
     with Stage(hand):
         hand.create(tfjob("runs", Worker=1))
         eventually(lambda: hand.state("TFJob", "runs") == "Running")
-    samples = served(operator)
+    samples = eventually(lambda: found if all_looked_at(found := served(operator)) else None)
     assert value(samples, "trainshed_leader") == 1
     looks = value(samples, "trainshed_reconcile_seconds_count")
-    assert looks >= value(samples, "trainshed_queue_seconds_count") > 0
     assert value(samples, "trainshed_reconcile_seconds_bucket", le="60.0") == looks
-    assert value(samples, "trainshed_watch_age_seconds", resource="tfjobs") < 60
+    assert value(samples, "trainshed_watch_age_seconds", resource="tfjobs") < 90
     assert value(samples, "trainshed_events_lost_total") == 0
     assert value(samples, "process_resident_memory_bytes") > 2**20

@@ -133,7 +133,7 @@ def test_a_namesake_never_gets_the_keys_of_the_one_before(hand: Hand, stage: Sta
     (old,) = names(secrets(hand))
     hand.delete_job(MPI, "m")
     running(hand, mpijob(), within=60)  # the garbage collector takes half a minute to notice a new CRD
-    (new,) = eventually(lambda: (found := names(secrets(hand))) and len(found) == 1 and found, 20)
+    (new,) = eventually(lambda: (found := names(secrets(hand))) and len(found) == 1 and found, 60)
     assert new != old
     volumes = [volume for pod in hand.pods() for volume in pod["spec"]["volumes"] if volume["name"] == "ssh-auth"]
     assert {volume["secret"]["secretName"] for volume in volumes} == {new}
