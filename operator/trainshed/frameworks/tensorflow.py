@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 from trainshed.api.dependent import CONFIG_MAPS, Wish
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
@@ -49,7 +50,7 @@ def environment(job: Job, site: Site) -> Environment:
         return lambda member: (Variable("TF_CONFIG", compact(sparse(job, site, member))),)
     common = shared(job, site)
     if common is None:
-        text = compact(cluster(job, site))
+        text = cluster(job, site)
         return lambda member: (Variable("TF_CONFIG", config(text, member)),)
     source = {"configMapKeyRef": {"name": common.name, "key": CLUSTER}}
     return lambda member: (Variable(CLUSTER, source=source), Variable("TF_CONFIG", config(f"$({CLUSTER})", member)))
@@ -59,7 +60,7 @@ def shared(job: Job, site: Site) -> Wish | None:
     """The cluster's addresses, for a job too big to write them out in every pod."""
     if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
         return None
-    text = compact(cluster(job, site))
+    text = cluster(job, site)
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
     return Wish(CONFIG_MAPS, f"{job.name}-cluster-{digest}", {"data": {CLUSTER: text}, "immutable": True})
 
@@ -74,7 +75,7 @@ def refuses(job: Job, site: Site) -> tuple[str, ...]:
     """A TF_CONFIG that no process could be started with."""
     if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
         return ()
-    longest = config(compact(cluster(job, site)), job.members[-1])
+    longest = config(cluster(job, site), job.members[-1])
     return too_long(job, TENSORFLOW.field, "TF_CONFIG", len(longest))
 
 
@@ -83,13 +84,21 @@ def expendable(job: Job) -> tuple[str, ...]:
     return ("Worker",) if job.options.dynamic_workers else ()
 
 
-def cluster(job: Job, site: Site) -> dict[str, list[str]]:
-    """The addresses of all members by role, roles in alphabetical order."""
-    groups = sorted(job.replicas, key=lambda group: group.role.lower())
-    return {
-        group.role.lower(): [address(job, site, Member(group.role, index)) for index in range(group.count)]
-        for group in groups
-    }
+def cluster(job: Job, site: Site) -> str:
+    """The addresses of all members by role, roles in alphabetical order, as JSON."""
+    groups = ((group.role, group.count, group.port) for group in job.replicas)
+    return _cluster(job.name, _domain(job, site), tuple(sorted(groups, key=lambda group: group[0].lower())))
+
+
+@lru_cache(maxsize=64)
+def _cluster(name: str, domain: str, groups: tuple[tuple[str, int, int], ...]) -> str:
+    """Remembered: every look at a big job asks for it, and it changes when the job is scaled."""
+    return compact(
+        {
+            role.lower(): [_address(name, domain, Member(role, index), port) for index in range(count)]
+            for role, count, port in groups
+        }
+    )
 
 
 def sparse(job: Job, site: Site, member: Member) -> Document:
@@ -118,10 +127,15 @@ def task(member: Member) -> Document:
 
 def address(job: Job, site: Site, member: Member) -> str:
     """Host and port of a member, good in every namespace of the cluster."""
-    group = job.of(member.role)
-    port = group.port if group else TENSORFLOW.port
-    domain = f".{site.cluster_domain}" if site.cluster_domain else ""
-    return f"{job.name}-{member}.{job.namespace}.svc{domain}:{port}"
+    return _address(job.name, _domain(job, site), member, job.port(member.role, TENSORFLOW.port))
+
+
+def _address(name: str, domain: str, member: Member, port: int) -> str:
+    return f"{name}-{member}.{domain}:{port}"
+
+
+def _domain(job: Job, site: Site) -> str:
+    return f"{job.namespace}.svc" + (f".{site.cluster_domain}" if site.cluster_domain else "")
 
 
 def compact(value: object) -> str:
