@@ -46,8 +46,7 @@ def run(settings: Settings) -> int:
 
 async def operate(settings: Settings) -> int:
     """The operator, and kopf around it."""
-    known = served(settings.mpi_version)
-    frameworks = tuple(framework for framework in known if not settings.kinds or framework.kind in settings.kinds)
+    frameworks = served(settings.mpi_version, settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
         operator = Operator(settings, credentials, frameworks)

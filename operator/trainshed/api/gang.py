@@ -5,7 +5,10 @@ Volcano reads annotations, the coscheduling plugin of scheduler-plugins a label;
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .dependent import COSCHEDULING_GROUPS, VOLCANO_GROUPS, Resource
+from .framework import Framework
 
 VOLCANO = "volcano"
 #: The reason of the condition of a job whose pods wait until the scheduler lets their group in.
@@ -17,6 +20,12 @@ def resources(scheduler: str) -> tuple[Resource, ...]:
     if not scheduler:
         return ()
     return (VOLCANO_GROUPS if is_volcano(scheduler) else COSCHEDULING_GROUPS,)
+
+
+def owned(frameworks: Iterable[Framework], scheduler: str) -> tuple[Resource, ...]:
+    """The kinds of dependents that jobs of these frameworks may own, PodGroups among them; each once."""
+    own = (resource for framework in frameworks for resource in framework.owns)
+    return tuple(dict.fromkeys((*own, *resources(scheduler))))
 
 
 def is_volcano(scheduler: str) -> bool:

@@ -19,6 +19,7 @@ from trainshed.api.snapshot import Snapshot
 from trainshed.cluster.census import Census
 from trainshed.cluster.gateway import CORE
 from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, dependents
+from trainshed.cluster.objects import JOB_NAME
 from trainshed.cluster.wire import Path
 from trainshed.frameworks import served
 from trainshed.settings import Settings
@@ -26,8 +27,6 @@ from trainshed.settings import Settings
 from .foresight import Grade, Outlook, foresee
 from .operate import PASSED_OVER, operator
 from .premises import Finding, Premises, State, command_line, findings
-
-LABEL = "training.kubeflow.org/job-name"
 
 
 class Owned(Protocol):
@@ -115,9 +114,7 @@ def _by_owner(items: Iterable[T]) -> defaultdict[str, tuple[T, ...]]:
 
 
 async def _snapshots(census: Census, settings: Settings, namespace: str, now: datetime) -> list[Snapshot]:
-    frameworks = served(settings.mpi_version)
-    known = [framework for framework in frameworks if not settings.kinds or framework.kind in settings.kinds]
-    kinds = [kind for framework in known for kind in framework.owns] + [*gang.resources(settings.gang_scheduler)]
+    known = served(settings.mpi_version, settings.kinds)
     documents = [
         (document, framework)
         for framework in known
@@ -125,11 +122,11 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
     ]
     # What jobs own is read after the jobs: what is made in between is seen, and nothing seems to be missing.
     children = Children(
-        await census.all(Path(CORE, "pods", namespace), PODS, LABEL),
-        await census.all(Path(CORE, "services", namespace), SERVICES, LABEL),
+        await census.all(Path(CORE, "pods", namespace), PODS, JOB_NAME),
+        await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME),
         [
             item
-            for kind in dict.fromkeys(kinds)
+            for kind in gang.owned(known, settings.gang_scheduler)
             for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependents(kind))
             # An account of v1's is used as it is; other objects of v1's, which bear no label of a job, become ours.
             if item.job or kind != SERVICE_ACCOUNTS

@@ -15,6 +15,7 @@ PHASES = {str(phase): phase for phase in Phase}
 #: A number in a label or annotation has so many digits at the most; Python refuses to read very long ones.
 DIGITS = 9
 ATTEMPT = "trainshed.dev/attempt"
+#: What is ours bears this label; the server sends us nothing else.
 JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"

@@ -16,6 +16,7 @@ from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.gateway import CORE, Gateway
 from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer, dependents
 from trainshed.cluster.lanes import Pace
+from trainshed.cluster.objects import JOB_NAME
 from trainshed.cluster.wire import Path, Wire
 from trainshed.settings import Settings
 
@@ -30,8 +31,6 @@ from .store import Store
 from .view import Key, Record, View
 from .worker import Worker
 
-#: Our pods and Services bear this label; the server sends us no others.
-OURS = "training.kubeflow.org/job-name"
 #: Seconds that looks under way may take to end when we are told to, and the last Events to be written.
 GRACE, FAREWELL = 10.0, 2.0
 
@@ -165,10 +164,14 @@ class Operator:
 
     def _children(self) -> tuple[Informer[Any], ...]:
         namespace = self._settings.namespace
-        pods = Informer(self._wire, Path(CORE, "pods", namespace), PODS, self._view.pods.store, OURS)
-        services = Informer(self._wire, Path(CORE, "services", namespace), SERVICES, self._view.services.store, OURS)
+        pods = Informer(self._wire, Path(CORE, "pods", namespace), PODS, self._view.pods.store, JOB_NAME)
+        services = Informer(
+            self._wire, Path(CORE, "services", namespace), SERVICES, self._view.services.store, JOB_NAME
+        )
         others = (
-            Informer(self._wire, Path(found.prefix, found.plural, namespace), dependents(found), children.store, OURS)
+            Informer(
+                self._wire, Path(found.prefix, found.plural, namespace), dependents(found), children.store, JOB_NAME
+            )
             for found, children in self._view.dependents.items()
         )
         return pods, services, *others

@@ -89,12 +89,6 @@ class Children(Generic[C]):
             self._wake(after)
 
 
-def owned(frameworks: Iterable[Framework], site: Site) -> tuple[Resource, ...]:
-    """The kinds of dependents that jobs of these frameworks may own."""
-    groups = gang.resources(site.gang_scheduler)
-    return tuple(dict.fromkeys([resource for framework in frameworks for resource in framework.owns] + [*groups]))
-
-
 class View:
     """Everything that a look may look at. `wake` is told of each job that may have something new."""
 
@@ -109,7 +103,7 @@ class View:
         self.pods: Children[Pod] = Children(self._heard_of_child)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
-            resource: Children(self._heard_of_child) for resource in owned(frameworks, site)
+            resource: Children(self._heard_of_child) for resource in gang.owned(frameworks, site.gang_scheduler)
         }
 
     def record(self, document: Document, framework: Framework) -> Record:
