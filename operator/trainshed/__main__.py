@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import logging
 import signal
+import ssl
 import traceback
 import warnings
 from functools import partial
 from typing import Any
 
 import kopf
-import uvloop
 
 from trainshed.cli import cli
 from trainshed.cluster import ClusterError
 from trainshed.cluster.credentials import NoCredentials, find
+from trainshed.cluster.event_loop import EventLoop
+from trainshed.cluster.transport import Sockets
 from trainshed.frameworks import served
 from trainshed.loop import journal
+from trainshed.loop.clock import Clock
 from trainshed.loop.handlers import registry
 from trainshed.loop.operator import Operator
 from trainshed.settings import Settings
 
 #: Seconds before kopf is started again should it end with an error, and for it to end when it is told to; our own
-#: informers know all that it knows.
-PAUSE, GRACE = 5.0, 2.0
+#: informers know all that it knows. And how long the loop may be stuck until the log says where it is.
+PAUSE, GRACE, STUCK = 5.0, 0.5, 20.0
+#: Seconds after which all is known that there is at the beginning: to us, and then to kopf.
+SETTLED = (0.0, 60.0)
 
 log = logging.getLogger("trainshed")
 
@@ -37,10 +43,11 @@ def run(settings: Settings) -> int:
     for words in settings.passed_over:
         log.warning("%s", words)
     # The caches hold many small objects that stay; looking for garbage among them so often costs more than it frees.
-    gc.set_threshold(100_000, 50, 50)
+    # Among the young it has to be looked for: kopf leaves each event that it has seen in a circle, with the whole job.
+    gc.set_threshold(10_000, 50, 50)
     # A kopf that falls drops what it was about to begin; that is told in a line of the log already.
     warnings.filterwarnings("ignore", "coroutine 'worker' was never awaited", RuntimeWarning)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
         return runner.run(operate(settings))
 
 
@@ -49,8 +56,9 @@ async def operate(settings: Settings) -> int:
     frameworks = served(settings.mpi_version, settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
-        operator = Operator(settings, credentials, frameworks)
+        operator = Operator(settings, frameworks, Sockets(credentials), Clock())
         # Before kopf, which takes whatever task begins after it for one of its own that hangs.
+        frozen, watched = asyncio.create_task(freeze(operator.ready)), asyncio.create_task(keep_watch())
         await operator.start()
     except (NoCredentials, ClusterError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the words say it all
@@ -63,11 +71,34 @@ async def operate(settings: Settings) -> int:
     listen(operator.over)
     await operator.over.wait()
     await operator.stop()
+    for task in (frozen, watched):
+        task.cancel()
     stop.set()
     await asyncio.wait((shell,), timeout=GRACE)
     await clear()
+    faulthandler.cancel_dump_traceback_later()
     log.info("ended")
     return 1 if operator.broken else 0
+
+
+async def freeze(ready: asyncio.Event) -> None:
+    """What is known by then stays: looking through it for garbage again and again would make the loop late.
+
+    kopf still has in hand then what it has listed, all of which is garbage later: so again, once that is done.
+    """
+    await ready.wait()
+    for seconds in SETTLED:
+        await asyncio.sleep(seconds)
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+
+
+async def keep_watch() -> None:
+    """Let a thread of its own write to the log where we are, should the loop be stuck; nobody else could say it."""
+    while True:
+        faulthandler.dump_traceback_later(STUCK)
+        await asyncio.sleep(STUCK / 4)
 
 
 async def supervise(
@@ -75,7 +106,7 @@ async def supervise(
 ) -> None:
     """Run kopf until the second flag is up, and put up the first on a signal; should it fall, start it again."""
     over, stop = flags
-    where = {"namespaces": [settings.namespace]} if settings.namespace else {"clusterwide": True}
+    where = {"namespaces": settings.namespaces} if settings.namespaces else {"clusterwide": True}
     while not stop.is_set():
         ready, stuck = asyncio.Event(), asyncio.Event()
         asyncio.get_running_loop().set_exception_handler(partial(complain, stuck))
@@ -112,12 +143,19 @@ async def clear() -> None:
 
 
 def complain(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tell of an error that nobody waits for; one of kopf's makes it hang rather than end, and is told in a line."""
+    """Tell of an error that nobody waits for; one of kopf's makes it hang rather than end, and is told in a line.
+
+    So is a connection that breaks while uvloop writes to it (an IndexError, a RuntimeError): who uses it hears of it.
+    And one that breaks in its TLS handshake when whoever wanted it has been broken off: nobody is left to hear of it.
+    """
     error = context.get("exception")
     frames = traceback.extract_tb(error.__traceback__) if error else ()
+    unheard = "future" in context and not isinstance(context["future"], asyncio.Task)
     if any("kopf" in frame.filename for frame in frames):
         log.warning("a part of kopf has fallen over: %r", error)
         stuck.set()
+    elif "transport" in context or (unheard and isinstance(error, (ssl.SSLError, ConnectionError))):
+        log.warning("a connection has broken: %s: %r", context.get("message"), error)
     else:
         loop.default_exception_handler(context)
 

@@ -1,4 +1,4 @@
-"""Writes crds/ and the rights in manifests/ and profiles/; with --check it says what is stale, and fails."""
+"""Writes crds/, and the chart's copy of them and its rights; with --check it says what is stale, and fails."""
 
 from __future__ import annotations
 
@@ -17,27 +17,36 @@ from trainshed.api.framework import Framework
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
 ROOT = Path(__file__).parents[2]
-NAMESPACE, ACCOUNT = "trainshed-system", "trainshed"
+CHART = ROOT / "charts" / "trainshed" / "files"
 KINDS = [framework.plural for framework in FRAMEWORKS]
 NOTE = "# Written by `make manifests`; change what it is made from instead.\n"
 
-#: Rights: API group, resources, verbs.
+#: Rights: API group, resources, verbs. The chart chooses which of them a cluster needs.
 Rules = tuple[tuple[str, list[str], list[str]], ...]
 DEPENDENTS = ["create", "get", "list", "watch", "patch"]
-#: What the operator may do in every namespace. No secrets, no exec, no rights to give rights.
+PASSING = [*DEPENDENTS, "delete"]
+#: What the operator may do wherever it looks after jobs. No secrets, no exec, no rights to give rights.
 RULES: Rules = (
     ("kubeflow.org", KINDS, ["get", "list", "watch", "delete"]),  # delete: ttlSecondsAfterFinished
     ("kubeflow.org", [f"{kind}/status" for kind in KINDS], ["patch"]),
     ("kubeflow.org", [f"{kind}/finalizers" for kind in KINDS], ["update"]),  # for OwnerReferencesPermissionEnforcement
     ("", ["pods", "services"], ["create", "delete", "get", "list", "watch"]),
-    ("", ["configmaps"], DEPENDENTS),  # the addresses of a big TFJob's members, the hosts of an MPIJob
-    ("autoscaling", ["horizontalpodautoscalers"], [*DEPENDENTS, "delete"]),
-    ("scheduling.volcano.sh", ["podgroups"], [*DEPENDENTS, "delete"]),
-    ("scheduling.x-k8s.io", ["podgroups"], [*DEPENDENTS, "delete"]),
     ("", ["events"], ["create", "patch"]),
 )
+CONFIG_MAPS: Rules = (("", ["configmaps"], DEPENDENTS),)
+#: What some kinds need on top: the addresses of a big TFJob's members, an elastic PyTorchJob's autoscaler, the hosts of
+#: an MPIJob.
+KIND_RULES: dict[str, Rules] = {
+    "tfjob": CONFIG_MAPS,
+    "pytorchjob": (("autoscaling", ["horizontalpodautoscalers"], PASSING),),
+    "mpijob": CONFIG_MAPS,
+}
+GANG_RULES: dict[str, Rules] = {
+    "volcano": (("scheduling.volcano.sh", ["podgroups"], PASSING),),
+    "coscheduling": (("scheduling.x-k8s.io", ["podgroups"], PASSING),),
+}
 #: For MPIJobs alone: their launchers start processes in their workers by `kubectl exec`, and nobody can give a right
-#: that he does not have. Who runs no MPIJobs leaves this role out, and MPIJob out of --enable-scheme.
+#: that he does not have.
 MPI_RULES: Rules = (
     ("", ["serviceaccounts"], DEPENDENTS),
     ("rbac.authorization.k8s.io", ["roles", "rolebindings"], DEPENDENTS),
@@ -45,14 +54,15 @@ MPI_RULES: Rules = (
 )
 #: The same for MPIJobs of v2beta1, whose launchers come in by ssh: to make keys, and never to read any.
 MPI_V2BETA1_RULES: Rules = (("", ["secrets"], ["create"]),)
-#: And in its own: the Lease of the leader.
+#: With --keep-results: to take our finalizer off pods. It could change more of them, so nobody has it unasked.
+RESULT_RULES: Rules = (("", ["pods"], ["patch"]),)
+#: And in its own namespace: the Lease of the leader.
 LEASE_RULES: Rules = (("coordination.k8s.io", ["leases"], ["create", "get", "update"]),)
-#: What v1's roles for people allow: to have and change jobs, with all that goes with it, and to look at them.
+#: What people need: to have and change jobs, and to look at them. v1's role lets them have what goes with jobs as well.
 LOOK = ["get", "list", "watch"]
 STATUSES = ("kubeflow.org", [f"{kind}/status" for kind in KINDS], ["get"])
-EDIT_RULES: Rules = (
-    ("kubeflow.org", KINDS, ["create", "delete", "get", "list", "patch", "update", "watch"]),
-    STATUSES,
+EDIT_RULES: Rules = (("kubeflow.org", KINDS, ["create", "delete", "get", "list", "patch", "update", "watch"]), STATUSES)
+V1_EDIT_RULES: Rules = (
     ("kueue.x-k8s.io", ["localqueues"], ["get", "list"]),
     ("", ["persistentvolumeclaims"], ["create", "delete", *LOOK]),
     ("", ["events"], LOOK),
@@ -77,64 +87,34 @@ def text(*documents: dict[str, Any]) -> str:
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file and what is to be in it."""
-    for framework in FRAMEWORKS:
-        yield ROOT / "crds" / _file(framework), text(definition(framework))
-    newer = MPI_VERSIONS["v2beta1"]
-    yield ROOT / "crds" / newer.version / _file(newer), text(definition(newer))
-    yield ROOT / "manifests" / "rbac.yaml", text(*rights())
-    yield ROOT / "manifests" / "rbac-mpi.yaml", text(*mpi_rights("mpi", MPI_RULES))
-    newer_rights = mpi_rights("mpi-v2beta1", MPI_V2BETA1_RULES)
-    yield ROOT / "profiles" / "mpi-v2beta1" / "rbac.yaml", text(*newer_rights)
-    yield ROOT / "profiles" / "v1" / "user-roles.yaml", text(*user_rights())
+    for crds in (ROOT / "crds", CHART / "crds"):
+        for framework in FRAMEWORKS:
+            yield crds / _file(framework), text(definition(framework))
+        newer = MPI_VERSIONS["v2beta1"]
+        yield crds / newer.version / _file(newer), text(definition(newer))
+    yield CHART / "rights.yaml", text(rights())
 
 
 def _file(framework: Framework) -> str:
     return f"kubeflow.org_{framework.plural}.yaml"
 
 
-def rights() -> Iterator[dict[str, Any]]:
-    """The roles of the operator, and who has them."""
-    yield from _role("ClusterRole", RULES, {"name": ACCOUNT})
-    yield from _role("Role", LEASE_RULES, {"name": ACCOUNT, "namespace": NAMESPACE})
-
-
-def mpi_rights(name: str, rules: Rules) -> Iterator[dict[str, Any]]:
-    """What MPIJobs need on top of that."""
-    yield from _role("ClusterRole", rules, {"name": f"{ACCOUNT}-{name}"})
-
-
-def user_rights() -> Iterator[dict[str, Any]]:
-    """v1's roles for people, which are parts of Kubeflow's: who may have and change jobs, and who may look at them."""
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
-    part_of_admin = {"aggregate-to-kubeflow-training-admin": "true"}
-    selector = {"matchLabels": _prefixed(part_of_admin)}
-    admin = {"aggregationRule": {"clusterRoleSelectors": [selector]}, "rules": []}
-    yield {**head, "metadata": _user("admin"), **admin}
-    yield {**head, "metadata": _user("edit", **part_of_admin), "rules": [_rule(*rule) for rule in EDIT_RULES]}
-    yield {**head, "metadata": _user("view"), "rules": [_rule(*rule) for rule in VIEW_RULES]}
-
-
-def _user(what: str, **more: str) -> dict[str, Any]:
+def rights() -> dict[str, Any]:
+    """All rights by what they are for, as the chart's templates read them."""
     return {
-        "name": f"kubeflow-training-{what}",
-        "labels": _prefixed({f"aggregate-to-kubeflow-{what}": "true", **more}),
+        "always": _rules(RULES),
+        "kinds": {kind: _rules(rules) for kind, rules in KIND_RULES.items()},
+        "gang": {scheduler: _rules(rules) for scheduler, rules in GANG_RULES.items()},
+        "mpi": _rules(MPI_RULES),
+        "mpi-v2beta1": _rules(MPI_V2BETA1_RULES),
+        "results": _rules(RESULT_RULES),
+        "lease": _rules(LEASE_RULES),
+        "people": {"edit": _rules(EDIT_RULES), "v1Edit": _rules(V1_EDIT_RULES), "view": _rules(VIEW_RULES)},
     }
 
 
-def _prefixed(labels: dict[str, str]) -> dict[str, str]:
-    return {f"rbac.authorization.kubeflow.org/{key}": value for key, value in labels.items()}
-
-
-def _role(kind: str, rules: Rules, metadata: dict[str, str]) -> Iterator[dict[str, Any]]:
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata}
-    yield {**head, "rules": [_rule(*rule) for rule in rules]}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": metadata["name"]}
-    yield {**head, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
-
-
-def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, list[str]]:
-    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+def _rules(rules: Rules) -> list[dict[str, list[str]]]:
+    return [{"apiGroups": [group], "resources": resources, "verbs": verbs} for group, resources, verbs in rules]
 
 
 @click.command()
@@ -151,7 +131,7 @@ def main(*, check: bool, pod_template: TextIO | None) -> None:
     for path, wanted in stale:
         click.echo(f"{path.relative_to(ROOT)} {'is stale: make manifests' if check else 'written'}")
         if not check:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted, encoding="utf-8")
     sys.exit(1 if check and stale else 0)
 

@@ -20,8 +20,8 @@ INIT_IMAGE = "alpine:3.10"
 class Settings:
     """What the operator was started with. Rates are requests a second, addresses `host:port`."""
 
-    #: The one namespace to look after; nothing means all of them.
-    namespace: str = ""
+    #: The namespaces to look after, with no right in any other; nothing means all of them.
+    namespaces: tuple[str, ...] = ()
     #: The kinds to run, so that another operator may run the others; nothing means all that we know.
     kinds: tuple[str, ...] = ()
     #: Credentials outside of a cluster.
@@ -36,6 +36,8 @@ class Settings:
     #: Probes and meters; an empty address closes the door.
     health: str = ":8081"
     metrics: str = ":8080"
+    #: Whether each job that is not over has series of its own; there may be many.
+    job_metrics: bool = False
     #: v1's limits on requests, for whoever must protect a small API server. 0 leaves it to the server.
     qps: float = 0
     burst: int = 30
@@ -51,6 +53,8 @@ class Settings:
     #: Whose gang scheduling the pods of a job wait for: `volcano`, or the name of a scheduler with the coscheduling
     #: plugin; nothing means that each pod is scheduled by itself.
     gang_scheduler: str = ""
+    #: Whether jobs may ask that pods stay until their results are noted; takes the right to change pods.
+    keep_results: bool = False
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's, and has another shape.
     mpi_version: str = "v1"
     #: Where the launcher of an MPIJob of v1 gets its kubectl from.
@@ -71,6 +75,7 @@ class Settings:
             init_tries=self.init_tries,
             init_template=self.init_template,
             gang_scheduler=self.gang_scheduler,
+            keep_results=self.keep_results,
             mpi_kubectl_image=self.mpi_kubectl_image,
         )
 

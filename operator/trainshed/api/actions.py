@@ -65,11 +65,25 @@ class DeleteDependent:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete the pod with this uid, and no other of that name; `grace` is seconds, None leaves it to the pod."""
+    """Delete the pod with this uid, and no other of that name; `grace` is seconds, None leaves it to the pod.
+
+    With a `version` it goes only if it is still as it was then: to be given where what is deleted depends on how it is.
+    """
 
     name: str
     uid: str
     grace: int | None = None
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePod:
+    """Take our finalizer off the pod with this uid, at this version, and leave it those of others."""
+
+    name: str
+    uid: str
+    version: str
+    finalizers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,7 @@ Action = (
     | CreateDependent
     | UpdateDependent
     | DeletePod
+    | ReleasePod
     | DeleteService
     | DeleteDependent
     | DeleteJob

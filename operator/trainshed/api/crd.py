@@ -16,6 +16,8 @@ from .spec import SPECS
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
 TIME = {"type": "string", "format": "date-time"}
+#: What is told of a failure wherever it is told.
+CAUSE = ("member", "node", "class", "reason")
 #: What a status holds: v1's fields, and ours.
 STATUS: dict[str, Any] = {
     "type": "object",
@@ -39,7 +41,7 @@ STATUS: dict[str, Any] = {
             },
         },
         **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
-        "attempts": {"type": "object", "additionalProperties": WHOLE},
+        **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "shrunk")},
         "restarts": WHOLE,
         "ready": TEXT,
         "retry": {
@@ -49,8 +51,18 @@ STATUS: dict[str, Any] = {
         "replacing": {"type": "array", "items": TEXT},
         "failure": {
             "type": "object",
-            "properties": dict.fromkeys(("pod", "class", "reason", "node", "message"), TEXT)
-            | {"exitCode": WHOLE, "time": TIME},
+            "properties": dict.fromkeys((*CAUSE, "pod", "container", "summary", "message"), TEXT)
+            | dict.fromkeys(("exitCode", "ranSeconds"), WHOLE)
+            | {"time": TIME},
+        },
+        "recentRestarts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": dict.fromkeys(CAUSE, TEXT)
+                | dict.fromkeys(("attempt", "members", "exitCode", "lostSeconds"), WHOLE)
+                | {"time": TIME},
+            },
         },
     },
 }
@@ -60,6 +72,7 @@ COLUMNS = (
     ("Ready", "string", ".status.ready", 1),
     ("Restarts", "integer", ".status.restarts", 1),
     ("Reason", "string", ".status.conditions[-1:].reason", 1),
+    ("Failure", "string", ".status.failure.summary", 1),
 )
 #: The kinds of errors that a rule may have, as the API server calls them.
 REASONS = {

@@ -122,6 +122,8 @@ class Framework:
     kept: tuple[str, ...] = ()
     #: How often the kubelet may restart, if nothing is said of it.
     backoff_limit: int | None = None
+    #: A failure that comes within so many seconds of another's is taken for its consequence.
+    follows_within: int = 15
     #: What `managedBy` calls us, and what a label does.
     manager: str = "kubeflow.org/training-operator"
     operator: str = ""

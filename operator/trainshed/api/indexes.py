@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import itemgetter
 
-#: Of a longer text only so much is kept; what does not fit is forgotten. Keeps a status small whatever its job's size.
-LIMIT = 2048
+#: Ranges are for people; a text that would be longer is a map of bits instead.
+READABLE = 2048
+#: Begins a map: bit i of byte k, from the lowest, is index 8k + i; compressed (RFC 1950), then base64 (RFC 4648).
+MAP = "bits:"
 #: No job has a higher index; a forged one fills neither memory nor time.
 HIGHEST = 99_999
 
@@ -24,14 +32,17 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str) -> Indexes:
-        """The set that `str` printed; a part that is no range is left out."""
+        """The set that `text` printed; a part that is no range is left out."""
+        if text.startswith(MAP):
+            return cls.of(_members(text.removeprefix(MAP)))
         return cls(_joined(found for part in text.split(",") if (found := _range(part))))
 
     def __or__(self, other: Indexes) -> Indexes:
         return Indexes(_joined((*self.ranges, *other.ranges)))
 
     def __contains__(self, index: int) -> bool:
-        return any(first <= index <= last for first, last in self.ranges)
+        place = bisect_right(self.ranges, index, key=itemgetter(0))
+        return place > 0 and index <= self.ranges[place - 1][1]
 
     def __iter__(self) -> Iterator[int]:
         return (index for first, last in self.ranges for index in range(first, last + 1))
@@ -39,15 +50,17 @@ class Indexes:
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self.ranges)
 
-    def __str__(self) -> str:
-        text = ""
-        for first, last in self.ranges:
-            part = f"{first}-{last}" if last > first else f"{first}"
-            longer = f"{text},{part}" if text else part
-            if len(longer) > LIMIT:
-                break
-            text = longer
-        return text
+    def below(self, count: int) -> Indexes:
+        """Those that are smaller than `count`."""
+        return Indexes(tuple((first, min(last, count - 1)) for first, last in self.ranges if first < count))
+
+    def text(self, room: int) -> str:
+        """The set in `room` characters: as ranges, or else as a map of bits.
+
+        Any set of indexes below 6 * `room` - 150 has room as a map, and so has a bigger one with few or regular gaps.
+        Of a set that has not, the highest are forgotten.
+        """
+        return _ranges(self.ranges, min(room, READABLE)) or (_map(self, room) if self.ranges else "")
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -60,9 +73,36 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(joined)
 
 
+def _ranges(ranges: tuple[tuple[int, int], ...], room: int) -> str:
+    """The ranges as text, or nothing if they have no room."""
+    if 2 * len(ranges) - 1 > room:
+        return ""
+    text = ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
+    return text if len(text) <= room else ""
+
+
 def _range(text: str) -> tuple[int, int] | None:
     first, dash, last = text.partition("-")
     end = last if dash else first
-    if not (first.isdecimal() and end.isdecimal()) or len(text) > LIMIT:
+    if not (first.isdecimal() and end.isdecimal()) or len(text) > READABLE:
         return None
     return (int(first), min(int(end), HIGHEST)) if int(first) <= min(int(end), HIGHEST) else None
+
+
+def _map(indexes: Iterable[int], room: int) -> str:
+    bits = bytearray(HIGHEST // 8 + 1)
+    for index in takewhile(lambda index: index <= HIGHEST, indexes):
+        bits[index // 8] |= 1 << index % 8
+    kept = bytes(bits.rstrip(b"\0"))
+    while len(text := MAP + base64.b64encode(zlib.compress(kept, 9)).decode()) > room and kept:
+        kept = kept[: len(kept) * 15 // 16]
+    return text if kept else ""
+
+
+def _members(text: str) -> Iterator[int]:
+    """The indexes in a map; a forged one holds none, or no more than there can be."""
+    try:
+        bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), HIGHEST // 8 + 1)
+    except (binascii.Error, ValueError, zlib.error):
+        return
+    yield from (8 * place + bit for place, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -152,7 +153,8 @@ class Job:
     """One job; `version` moves with every change of the object, `generation` with changes of its spec only.
 
     `problems` are sentences about what the spec asks for and cannot have; a sound job has none. `annotations` are the
-    user's own, as pairs.
+    user's own, as pairs. `force_delete_after` and `startup_deadline` are seconds. With
+    `keep_results` the pods of those who decide stay until their results are noted.
     """
 
     kind: str
@@ -167,9 +169,13 @@ class Job:
     options: Options = Options()
     scope: Scope | None = None
     fail_on_disruption: bool = False
+    force_delete_after: int | None = None
+    startup_deadline: int | None = None
+    keep_results: bool = False
     problems: tuple[str, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     api_version: str = "kubeflow.org/v1"
+    created: datetime | None = None
 
     def of(self, role: str) -> Replicas | None:
         """The replicas of `role`, or None if the job has no such role."""

@@ -8,18 +8,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from .annotations import knobs
 from .claim import Claim
 from .framework import Framework
-from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, RunPolicy, Scheduling, Scope
+from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, RunPolicy, Scheduling
 from .options import options
-from .pieces import integer, mapping, sequence
+from .pieces import integer, mapping, sequence, time
 from .recall import status
 from .rules import complaints
 from .site import Site
 from .spec import SPECS, JobSpec, MPIJobSpec, ReplicaSpec, SchedulingPolicy
 
-RESTART_SCOPE = "trainshed.dev/restart-scope"
-ON_DISRUPTION = "trainshed.dev/on-disruption"
 #: What kubectl keeps for itself: the whole job once more.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -31,7 +30,7 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
     metadata = mapping(document.get("metadata"))
     spec, problems = _spec(document, framework)
     name = str(metadata.get("name", ""))
-    scope, on_disruption, more = _annotations(mapping(metadata.get("annotations")))
+    asked, more = knobs(mapping(metadata.get("annotations")))
     found = Job(
         kind=framework.kind,
         namespace=str(metadata.get("namespace", "")),
@@ -42,11 +41,15 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
         deleting=metadata.get("deletionTimestamp") is not None,
         replicas=(),
         policy=_managed(document, framework),
-        scope=scope,
-        fail_on_disruption=on_disruption,
+        scope=asked.scope,
+        fail_on_disruption=asked.fail_on_disruption,
+        force_delete_after=asked.force_delete_after,
+        startup_deadline=asked.startup_deadline,
+        keep_results=asked.keep_results and site.keep_results,
         problems=(*problems, *more),
         annotations=_own(mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
+        created=time(metadata.get("creationTimestamp")),
     )
     if spec is None:
         return found
@@ -150,18 +153,3 @@ def _managed(document: Document, framework: Framework) -> RunPolicy:
 
 def _own(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(value)) for key, value in sorted(annotations.items()) if key != LAST_APPLIED)
-
-
-def _annotations(annotations: Mapping[str, Any]) -> tuple[Scope | None, bool, tuple[str, ...]]:
-    problems = []
-    scope, disruption = annotations.get(RESTART_SCOPE, "Auto"), annotations.get(ON_DISRUPTION, "Replace")
-    if scope not in ("Auto", *Scope):
-        problems.append(_unsupported(RESTART_SCOPE, scope, ("Auto", *Scope)))
-    if disruption not in ("Replace", "Fail"):
-        problems.append(_unsupported(ON_DISRUPTION, disruption, ("Replace", "Fail")))
-    return Scope(scope) if scope in tuple(Scope) else None, disruption == "Fail", tuple(problems)
-
-
-def _unsupported(key: str, value: object, supported: tuple[str, ...]) -> str:
-    listed = ", ".join(f'"{item}"' for item in supported)
-    return f'metadata.annotations[{key}]: Unsupported value: "{value}": supported values: {listed}'

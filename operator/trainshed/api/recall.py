@@ -9,7 +9,7 @@ from typing import Any
 from .indexes import Indexes
 from .job import Document
 from .pieces import integer, mapping, sequence, time
-from .status import Condition, Failure, Kind, Retries, Status, Tally
+from .status import Condition, Failure, Kind, Restart, Retries, Status, Tally
 
 
 def status(document: Document) -> Status:
@@ -32,6 +32,8 @@ def status(document: Document) -> Status:
         ),
         replacing=tuple(str(uid) for uid in sequence(found.get("replacing"))),
         failure=_failure(mapping(found.get("failure"))),
+        shrunk={str(role): integer(count) for role, count in mapping(found.get("shrunk")).items()},
+        recent=tuple(restart for item in sequence(found.get("recentRestarts")) if (restart := _restart(mapping(item)))),
     )
 
 
@@ -61,13 +63,42 @@ def _failure(found: Mapping[str, Any]) -> Failure | None:
     ended = time(found.get("time"))
     if ended is None:
         return None
-    code = found.get("exitCode")
     return Failure(
-        pod=str(found.get("pod", "")),
-        kind=str(found.get("class", "")),
-        reason=str(found.get("reason", "")),
-        exit_code=code if isinstance(code, int) else None,
-        node=str(found.get("node", "")),
-        message=str(found.get("message", "")),
+        pod=_text(found, "pod"),
+        kind=_text(found, "class"),
+        reason=_text(found, "reason"),
+        exit_code=_number(found, "exitCode"),
+        node=_text(found, "node"),
+        message=_text(found, "message"),
         time=ended,
+        member=_text(found, "member"),
+        container=_text(found, "container"),
+        ran=_number(found, "ranSeconds"),
+        summary=_text(found, "summary"),
     )
+
+
+def _restart(found: Mapping[str, Any]) -> Restart | None:
+    failed = time(found.get("time"))
+    if failed is None:
+        return None
+    return Restart(
+        time=failed,
+        attempt=integer(found.get("attempt")),
+        member=_text(found, "member"),
+        node=_text(found, "node"),
+        kind=_text(found, "class"),
+        reason=_text(found, "reason"),
+        exit_code=_number(found, "exitCode"),
+        members=integer(found.get("members")),
+        lost=_number(found, "lostSeconds"),
+    )
+
+
+def _text(found: Mapping[str, Any], key: str) -> str:
+    return str(found.get(key, ""))
+
+
+def _number(found: Mapping[str, Any], key: str) -> int | None:
+    value = found.get(key)
+    return value if isinstance(value, int) else None

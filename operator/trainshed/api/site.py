@@ -13,7 +13,7 @@ class Site:
 
     `init_image` brings v1's init container back to PyTorch workers, made from `init_template` if there is one. With a
     `gang_scheduler` the pods of a job are placed together: `volcano`, or the name of another scheduler that runs the
-    coscheduling plugin.
+    coscheduling plugin. `keep_results` says that we may hold pods until their results are noted.
     """
 
     cluster_domain: str = ""
@@ -23,4 +23,5 @@ class Site:
     init_tries: int = 100
     init_template: str = ""
     gang_scheduler: str = ""
+    keep_results: bool = False
     mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"

@@ -15,10 +15,14 @@ from .status import Status
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the API server would not have what was last asked of it: a reason in CamelCase and its own words."""
+    """Why the API server would not have what was last asked of it: a reason in CamelCase and its own words.
+
+    `hidden` are pods of the job's that are there, and of which no watch tells.
+    """
 
     reason: str
     message: str
+    hidden: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from .indexes import Indexes
+
+#: No delay before new pods is longer than 300 s and a quarter of them (see `plan/restarts.py`).
+FARTHEST = timedelta(seconds=375)
 
 
 class Kind(StrEnum):
@@ -47,7 +50,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first failure of the newest incident: who, what kind of failure, and its last words."""
+    """The first failure of the newest incident: who, what kind of failure, and its last words.
+
+    `container` is named unless it is the framework's own. `ran` are the seconds from its start to the failure, None if
+    it was never started. `summary` is all but the last words in a sentence, for people.
+    """
 
     pod: str
     kind: str
@@ -56,6 +63,28 @@ class Failure:
     node: str
     message: str
     time: datetime
+    member: str = ""
+    container: str = ""
+    ran: int | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """One restart: which attempt it began, who failed first, how, when and where, and how many members began anew.
+
+    `lost` are the seconds from the failure until the job ran again; None until it does.
+    """
+
+    time: datetime
+    attempt: int
+    member: str
+    node: str
+    kind: str
+    reason: str
+    exit_code: int | None
+    members: int
+    lost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +101,18 @@ class Retries:
     in_place: int = 0
     in_place_gone: int = 0
 
+    def wait(self, now: datetime) -> bool:
+        """Whether it is too early for the next pods; a time that no delay can reach was written by a clock ahead."""
+        return self.not_before is not None and timedelta(0) < self.not_before - now <= FARTHEST
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A job's status. `attempts` says which try each role is on; `replacing` are the uids of pods given up on."""
+    """A job's status. `attempts` says which try each role is on; `replacing` are the uids of pods given up on.
+
+    `recent` are the last few restarts, the newest last. `shrunk` is the number of members that a role was scaled down
+    to, while pods beyond it are still leaving.
+    """
 
     conditions: tuple[Condition, ...] = ()
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -85,6 +122,8 @@ class Status:
     retries: Retries = Retries()
     replacing: tuple[str, ...] = ()
     failure: Failure | None = None
+    recent: tuple[Restart, ...] = ()
+    shrunk: dict[str, int] = field(default_factory=dict)
 
     def condition(self, kind: Kind) -> Condition | None:
         """The condition of this type, or None."""
@@ -110,4 +149,4 @@ class Status:
     def _history(self) -> tuple[object, ...]:
         marks = tuple(self.true(kind) for kind in (Kind.SUCCEEDED, Kind.FAILED, Kind.SUSPENDED))
         tries = (self.retries.used, self.retries.streak, self.retries.not_before)
-        return marks, self.completion, self.attempts, tries, self.failure
+        return marks, self.completion, self.attempts, tries, self.failure, self.shrunk

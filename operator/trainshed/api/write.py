@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from .actions import ReleasePod
+from .brevity import head, tail, weight
 from .gang import WAITING
 from .job import Document, Job
-from .status import Condition, Failure, Kind, Status, Tally
+from .status import Condition, Failure, Kind, Restart, Status, Tally
+
+#: Bytes of JSON that a status may take, whatever its job, and what `patch` adds to it.
+MOST, COLUMNS = 16_000, 64
+#: Bytes that a message, the last words of a failure, a sentence about it, and a name in it may take.
+MESSAGE, LAST_WORDS, SUMMARY, NAME = 1024, 1024, 400, 128
+#: Bytes of a name in one of several restarts, and how many of these there are at the most.
+SHORT_NAME, RECENT = 64, 10
 
 
 def status(status: Status) -> dict[str, Any]:
-    """The status as the API server stores it: v1's fields, and ours beside them; what is zero or empty is left out."""
+    """The status as the API server stores it: v1's fields, and ours beside them; what is zero or empty is left out.
+
+    What words and names are too long is cut. Who has succeeded may take what room the rest leaves.
+    """
     retries = status.retries
     retry = {
         "streak": retries.streak,
@@ -29,9 +42,11 @@ def status(status: Status) -> dict[str, Any]:
         "restarts": retries.used,
         "retry": _lean(retry),
         "replacing": list(status.replacing),
+        "shrunk": dict(status.shrunk),
         "failure": _failure(status.failure),
+        "recentRestarts": [_restart(restart) for restart in status.recent[-RECENT:]],
     }
-    return _lean(whole)
+    return _with_memory(_lean(whole), status.tallies)
 
 
 def patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
@@ -40,6 +55,12 @@ def patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     columns = {"ready": f"{ready}/{job.size}", "restarts": after.retries.used}  # shown even if they are zero
     difference = _difference(status(before), status(after)) | columns
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
+
+
+def release(action: ReleasePod) -> dict[str, Any]:
+    """The merge patch that takes our finalizer off this very pod at the version that was read."""
+    finalizers = list(action.finalizers) or None
+    return {"metadata": {"uid": action.uid, "resourceVersion": action.version, "finalizers": finalizers}}
 
 
 def _difference(before: Document, after: Document) -> dict[str, Any]:
@@ -63,7 +84,7 @@ def _condition(condition: Condition) -> dict[str, Any]:
         "type": str(condition.type),
         "status": str(condition.true),
         "reason": condition.reason,
-        "message": condition.message,
+        "message": head(condition.message, MESSAGE),
         "lastUpdateTime": _time(condition.updated),
         "lastTransitionTime": _time(condition.changed),
     }
@@ -76,27 +97,59 @@ def _tally(tally: Tally) -> dict[str, Any]:
         "failed": tally.failed,
         "ready": tally.ready,
         "selector": tally.selector,
-        "succeededIndexes": str(tally.done),
     }
     return _lean(found)
+
+
+def _with_memory(whole: dict[str, Any], tallies: Mapping[str, Tally]) -> dict[str, Any]:
+    """The status and who has succeeded: the role with the most gaps last, which has what the others leave."""
+    roles = sorted(
+        (role for role, tally in tallies.items() if tally.done), key=lambda role: len(tallies[role].done.ranges)
+    )
+    counts = whole.get("replicaStatuses", {})
+    for left, role in zip(range(len(roles), 0, -1), roles, strict=True):
+        room = MOST - COLUMNS - weight(whole | {"replicaStatuses": counts})
+        text = tallies[role].done.text(room // left - len('"succeededIndexes":"",'))
+        counts = counts | {role: counts[role] | _lean({"succeededIndexes": text})}
+    return whole | {"replicaStatuses": counts} if roles else whole
 
 
 def _failure(failure: Failure | None) -> dict[str, Any]:
     if failure is None:
         return {}
     found = {
-        "pod": failure.pod,
+        "pod": head(failure.pod, NAME),
+        "member": head(failure.member, SHORT_NAME),
+        "container": head(failure.container, NAME),
         "class": failure.kind,
-        "reason": failure.reason,
-        "node": failure.node,
-        "message": failure.message,
+        "reason": head(failure.reason, NAME),
+        "node": head(failure.node, NAME),
+        "summary": head(failure.summary, SUMMARY),
+        "message": tail(failure.message, LAST_WORDS),
         "time": _time(failure.time),
     }
-    return _lean(found) | ({} if failure.exit_code is None else {"exitCode": failure.exit_code})
+    return _lean(found) | _known({"exitCode": failure.exit_code, "ranSeconds": failure.ran})
+
+
+def _restart(restart: Restart) -> dict[str, Any]:
+    found = {
+        "time": _time(restart.time),
+        "attempt": restart.attempt,
+        "member": head(restart.member, SHORT_NAME),
+        "node": head(restart.node, SHORT_NAME),
+        "class": restart.kind,
+        "reason": head(restart.reason, SHORT_NAME),
+        "members": restart.members,
+    }
+    return _lean(found) | _known({"exitCode": restart.exit_code, "lostSeconds": restart.lost})
 
 
 def _time(time: datetime | None) -> str | None:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
+
+
+def _known(found: dict[str, int | None]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _lean(found: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from trainshed.settings import Settings
 from .adopt import adopt
 from .crds import crds
 from .operate import operator
+from .release import release
 from .render import render
 
 Run = Callable[[Settings], int]
@@ -26,5 +27,6 @@ cli.add_command(operator)
 cli.add_command(render)
 cli.add_command(crds)
 cli.add_command(adopt)
+cli.add_command(release)
 
 __all__ = ["Run", "cli"]

@@ -14,6 +14,7 @@ from rich.text import Text
 from trainshed.cluster import ClusterError
 from trainshed.cluster.census import Census
 from trainshed.cluster.credentials import Credentials, NoCredentials, find
+from trainshed.cluster.transport import Sockets
 from trainshed.cluster.wire import Wire
 
 from .foresight import Grade
@@ -27,7 +28,7 @@ Adopting is nothing but starting Trainshed: it goes on with the jobs and the pod
   kubectl --namespace kubeflow scale deployment/training-operator --replicas=0
   kubectl delete validatingwebhookconfiguration validator.training-operator.kubeflow.org
   kubectl replace -f crds/                       never with --force, which deletes all jobs
-  kubectl apply -k manifests/                    or profiles/v1, with v1's names
+  kubectl apply -k manifests/                    or manifests/overlays/v1, with v1's names
   trainshed adopt --dry-run                      is it all as it should be?
 
 docs/switching.md says why, what else may happen, and how to go back."""
@@ -63,7 +64,7 @@ def adopt(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, flags
 
 
 async def _look(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
-    wire = Wire(credentials)
+    wire = Wire(Sockets(credentials))
     try:
         now = datetime.now(UTC)  # noqa: TID251 - a look of its own, outside of the loop
         return await survey(Census(wire), namespace, flags, now)

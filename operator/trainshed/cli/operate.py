@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from trainshed.settings import Settings
 from .gostyle import GoStyle
 
 KINDS = {framework.kind.lower(): framework.kind for framework in FRAMEWORKS}
+#: How namespaces are called: a DNS label, RFC 1123.
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 CHECKED = "the API server itself checks what is applied, by the rules in the CRDs: there is no webhook"
 #: v1's flags for what is not needed here: who replaces only the image need not change the flags.
 NEEDLESS = {
@@ -40,6 +43,14 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[st
     if unknown:
         raise click.BadParameter(f"{', '.join(unknown)}: known are {', '.join(KINDS.values())}")
     return tuple(dict.fromkeys(KINDS[name.lower()] for name in names))
+
+
+def _namespaces(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    names = [name for value in values for name in re.split(r"[,\s]+", value) if name]
+    wrong = [name for name in names if not NAMESPACE.fullmatch(name)]
+    if wrong:
+        raise click.BadParameter(f"{', '.join(wrong)}: no namespace has such a name")
+    return tuple(dict.fromkeys(names))
 
 
 def _pass_over(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -98,9 +109,11 @@ def _needless(command: click.Command) -> None:
 @click.command(cls=GoStyle)
 @click.option(
     "--namespace",
-    default="",
+    "namespaces",
+    multiple=True,
+    callback=_namespaces,
     envvar=["TRAINSHED_OPERATOR_NAMESPACE", "KUBEFLOW_NAMESPACE"],
-    help="Look after this namespace only.",
+    help="Look after this namespace only; may be repeated, or several with commas between them.",
 )
 @click.option("--enable-scheme", "kinds", multiple=True, callback=_kinds, help="Run this kind only; may be repeated.")
 @click.option("--kubeconfig", default="", help="Credentials outside of a cluster.")
@@ -116,8 +129,9 @@ def _needless(command: click.Command) -> None:
     help="Its namespace; our own if not given.",
 )
 @click.option("--lease-identity", default="", help="Who we are among our replicas; host and process if not given.")
-@click.option("--health-probe-bind-address", "health", default=":8081", show_default=True)
-@click.option("--metrics-bind-address", "metrics", default=":8080", show_default=True)
+@click.option("--health-probe-bind-address", "health", default=":8081", show_default=True, help="/healthz and /readyz.")
+@click.option("--metrics-bind-address", "metrics", default=":8080", show_default=True, help="/metrics.")
+@click.option("--job-metrics", is_flag=True, help="Show each job that is not over in series of its own.")
 @click.option("--kube-api-qps", "qps", default=0.0, show_default=True, help="Requests a second; 0 is no limit.")
 @click.option("--kube-api-burst", "burst", default=30, show_default=True, help="So many more at once.")
 @click.option(
@@ -126,10 +140,19 @@ def _needless(command: click.Command) -> None:
     envvar=["TRAINSHED_OPERATOR_CLUSTER_DOMAIN", "CUSTOM_CLUSTER_DOMAIN"],
     help="What follows svc in TF_CONFIG.",
 )
-@click.option("--default-clean-pod-policy", "clean_pods", default="None", type=click.Choice(["None", "Running", "All"]))
+@click.option(
+    "--default-clean-pod-policy",
+    "clean_pods",
+    default="None",
+    type=click.Choice(["None", "Running", "All"]),
+    help="Which pods go when a job is over and does not say.",
+)
 @click.option("--gang-scheduler-name", "gang_scheduler", default="", callback=_gang, help="volcano, or a scheduler's.")
+@click.option("--keep-results", is_flag=True, help="Jobs may ask that pods stay until their results are noted.")
 @click.option("--pytorch-init-container-image", "init_image", default="", help="Bring v1's init container back.")
-@click.option("--pytorch-init-container-max-tries", "init_tries", default=100, show_default=True)
+@click.option(
+    "--pytorch-init-container-max-tries", "init_tries", default=100, show_default=True, help="How often it asks."
+)
 @click.option(
     "--pytorch-init-container-template-file",
     "init_template",
@@ -141,7 +164,12 @@ def _needless(command: click.Command) -> None:
 @click.option(
     "--mpi-version", default="v1", type=click.Choice([*MPI_VERSIONS]), show_default=True, help="As the CRD of MPIJob."
 )
-@click.option("--mpi-kubectl-delivery-image", "mpi_kubectl_image", default=Settings().mpi_kubectl_image)
+@click.option(
+    "--mpi-kubectl-delivery-image",
+    "mpi_kubectl_image",
+    default=Settings().mpi_kubectl_image,
+    help="Where the launchers of MPIJobs of v1 get their kubectl.",
+)
 @click.option("--log-level", "--zap-log-level", default="info", callback=_level, help="debug, info, warning or error.")
 @click.option("--log-format", "--zap-encoder", default="text", callback=_form, help="text or json.")
 @click.pass_context

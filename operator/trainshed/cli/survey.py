@@ -18,7 +18,7 @@ from trainshed.api.pod import Pod, Service
 from trainshed.api.snapshot import Snapshot
 from trainshed.cluster.census import Census
 from trainshed.cluster.gateway import CORE
-from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, dependents
+from trainshed.cluster.lists import DOCUMENTS, PODS, SERVICES, dependents
 from trainshed.cluster.objects import JOB_NAME
 from trainshed.cluster.wire import Path
 from trainshed.frameworks import served
@@ -67,7 +67,8 @@ async def survey(census: Census, namespace: str, flags: tuple[str, ...], now: da
         definitions=tuple(await census.definitions()),
     )
     settings = settle(premises, flags)
-    snapshots = await _snapshots(census, settings, namespace or settings.namespace, now)
+    namespaces = (namespace,) if namespace else settings.namespaces or ("",)
+    snapshots = [found for name in namespaces for found in await _snapshots(census, settings, name, now)]
     outlooks = sorted(map(foresee, snapshots), key=lambda outlook: outlook.grade)
     return Report(tuple(findings(premises, served(settings.mpi_version))), settings, tuple(outlooks))
 

@@ -4,10 +4,12 @@ ClusterError
 ├── Missing        404: there is no such object
 ├── Conflict       409: somebody else changed it first; look again
 ├── NameTaken      409: the name is in use by an object that is not ours
+│   └── Hidden     it is ours, but has lost the label by which a watch would tell of it
 ├── Denied         403: quota, admission or rights; carries a reason such as `QuotaExceeded`
 ├── Invalid        400, 413, 422: the object can never be accepted as it is
 ├── Expired        410: the version asked for is gone; list again
 ├── Throttled      429: too much at once; carries the seconds to wait
+├── NotLeading     nothing was sent: it is not for us to write any more
 └── Unavailable    5xx, a time-out, a lost connection, a garbled answer: the outcome is not known
 """
 
@@ -49,6 +51,16 @@ class NameTaken(ClusterError):
     reason = "NameTaken"
 
 
+class Hidden(NameTaken):
+    """The job's own object has the name, and has lost our label: no watch tells of it any more; `pod`, if it is one."""
+
+    reason = "LabelTakenOff"
+
+    def __init__(self, message: str, pod: Pod | None = None) -> None:
+        super().__init__(message)
+        self.pod = pod
+
+
 class Denied(ClusterError):
     """The server understood and will not: quota, admission, rights, or a namespace that is going away."""
 
@@ -77,6 +89,12 @@ class Throttled(ClusterError):
         self.wait = wait
 
 
+class NotLeading(ClusterError):
+    """It is not for us to write any more: another may lead by now. Nothing was sent."""
+
+    reason = "NotLeading"
+
+
 class Unavailable(ClusterError):
     """No answer, or none that can be understood: the request may or may not have been carried out."""
 
@@ -86,7 +104,8 @@ class Unavailable(ClusterError):
 class Cluster(Protocol):
     """The verbs. Each is safe to repeat: "already there and ours" and "already gone" are success, not errors.
 
-    Every verb may raise `Denied`, `Invalid`, `Throttled` or `Unavailable`; the other errors are named where they occur.
+    Every verb may raise `Denied`, `Invalid`, `Throttled` or `Unavailable`, and all that write but `write_lease` may
+    raise `NotLeading`; the other errors are named where they occur.
     """
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
@@ -96,7 +115,19 @@ class Cluster(Protocol):
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status subresource; its `metadata.uid` and `.resourceVersion` are preconditions.
 
-        Returns the job as stored. Raises `Conflict`, and `Missing` when the job is gone.
+        Returns the job as stored, also when the server's first word of it was lost. Raises `Conflict`, and `Missing`
+        when the job is gone.
+        """
+        ...
+
+    async def read_pods(self, namespace: str, job: str) -> tuple[list[Pod], str]:
+        """The pods that bear the name of a job as the server has them now, uncached, and the version of that list."""
+        ...
+
+    async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
+        """Return if no pod of this name belongs to the job with the uid `owner` any more.
+
+        Raises `Hidden` if one does and no watch would tell of it, `Unavailable` if the watch has yet to tell of it.
         """
         ...
 
@@ -131,8 +162,18 @@ class Cluster(Protocol):
         """Delete the dependent with this uid; returns what remains while it terminates, None once it is gone."""
         ...
 
-    async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None) -> Pod | None:
-        """Delete the pod with this uid; returns what remains while it terminates, None once it is gone."""
+    async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
+        """Delete the pod with this uid; returns what remains while it terminates, None once it is gone.
+
+        With a version it is deleted only as it was then; raises `Conflict` if it has changed.
+        """
+        ...
+
+    async def release_pod(self, namespace: str, name: str, patch: Document) -> Pod | None:
+        """Merge `patch` into a pod, with preconditions as those of `update_dependent`; None once it is gone.
+
+        Raises `Conflict`.
+        """
         ...
 
     async def delete_service(self, namespace: str, name: str, uid: str) -> Service | None:

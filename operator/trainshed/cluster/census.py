@@ -9,7 +9,7 @@ import msgspec
 from trainshed.api.job import Document
 
 from . import Missing, Unavailable
-from .informer import DOCUMENTS, Kind, pages
+from .lists import DOCUMENTS, Kind, pages
 from .wire import Path, Wire
 
 T = TypeVar("T")

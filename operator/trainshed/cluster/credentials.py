@@ -54,6 +54,29 @@ class Credentials:
         return context
 
 
+class Badge:
+    """The headers that say who we are, read from the token's file again once that is another than it was."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._path = Path(credentials.token_file) if credentials.token_file else None
+        self._file: tuple[int, int, int] | None = None
+        self._headers: dict[str, str] = {}
+
+    def headers(self) -> dict[str, str]:
+        """The headers; raises OSError if there should be a token and is none."""
+        found = self._path.stat() if self._path else None
+        file = (found.st_ino, found.st_mtime_ns, found.st_size) if found else (0, 0, 0)
+        if file != self._file:
+            self._headers, self._file = self._credentials.headers(), file
+        return self._headers
+
+    def renew(self) -> bool:
+        """Read the token anew the next time, whatever the file looks like; whether there is a file to read."""
+        self._file = None
+        return self._path is not None
+
+
 def find(kubeconfig: str = "", context: str = "") -> Credentials:
     """The named kubeconfig's; without one those of the pod; without either the usual kubeconfig's.
 

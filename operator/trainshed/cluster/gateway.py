@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 import orjson
@@ -17,16 +16,16 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from . import Conflict, Missing, NameTaken, Throttled, Unavailable
-from .lanes import Lane, Pace
-from .objects import PodObject, ServiceObject, Stub, dependent, pod, service
+from . import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable
+from .holds import let_go
+from .lanes import PAUSE, Lane, Lanes, Pace, persistently
+from .lists import PODS, pages, understood
+from .merges import carried_out
+from .objects import JOB_NAME, PodObject, ServiceObject, Stub, dependent, foreign, pod, service, unlabelled
 from .wire import FIELD_MANAGER, AlreadyExists, Path, Wire
 
 T = TypeVar("T")
-#: Requests in flight: 16 to 32 is what an API server on two cores makes good use of; more only waits there.
-CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
-#: So often a request is sent whose outcome is unknown, with so many seconds between, doubled each time.
-TRIES, PAUSE = 3, 0.2
+Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 WRONG_CRD = (
     "the CRD of %s drops what is stored in the status (%s), and restarts are forgotten: it is not ours;"
@@ -39,10 +38,10 @@ log = logging.getLogger(__name__)
 class Gateway:
     """Speaks `trainshed.cluster.Cluster` to an API server."""
 
-    def __init__(self, wire: Wire, pace: Pace) -> None:
+    def __init__(self, wire: Wire, pace: Pace, may_write: Callable[[], bool] = lambda: True) -> None:
         self._wire = wire
-        self._creates, self._deletes = Lane(CREATES, pace), Lane(DELETES, pace)
-        self._statuses, self._events = Lane(STATUSES, pace), Lane(EVENTS, pace)
+        self._may_write = may_write
+        self.lanes = Lanes(pace)
         self._pod = msgspec.json.Decoder(PodObject)
         self._service = msgspec.json.Decoder(ServiceObject)
         self._stub = msgspec.json.Decoder(Stub)
@@ -55,12 +54,43 @@ class Gateway:
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status; raises `Conflict`, and `Missing` when the job is gone."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
-        stored = _document(await self._statuses.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER)))
+        try:
+            stored = _document(await self._write(self.lanes.statuses, "PATCH", path, patch))
+        except Unavailable:
+            await asyncio.sleep(PAUSE)
+            found = await self.read_job(framework, namespace, name)
+            if found is None or not carried_out(patch, found):
+                raise
+            stored = found
         dropped = {key for key, value in patch["status"].items() if value is not None} - stored.get("status", {}).keys()
         if dropped and framework.plural not in self._told:
             self._told.add(framework.plural)
             log.warning(WRONG_CRD, framework.plural, ", ".join(sorted(dropped)), framework.plural)
         return stored
+
+    async def read_pods(self, namespace: str, job: str) -> tuple[list[Pod], str]:
+        """The pods that bear the name of a job as the server has them now, and the version of that list."""
+        path, selector = Path(CORE, "pods", namespace), {"labelSelector": f"{JOB_NAME}={job}"}
+        found: list[Pod] = []
+        version = ""
+        async for page in pages(self._wire, path, selector):
+            found.extend(understood(PODS, page, path.plural))
+            version = page.metadata.version
+        return found, version
+
+    async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
+        """Return if there is no such pod of this owner; raises `Hidden` if no watch tells of the one that is there."""
+        try:
+            there = await self._wire.call("GET", Path(CORE, "pods", namespace, name))
+        except Missing:
+            return
+        meta = self._decoded(self._stub, there).metadata
+        if meta.controller == owner:
+            found = pod(self._decoded(self._pod, there))
+            await self._hold_no_more(found)
+            if why := unlabelled("pod", meta):
+                raise Hidden(why, found)
+            raise Unavailable(f"pod {name} is there, and the watch has yet to tell of it")
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str) -> None:
         """Delete the job with this uid, its children in the background."""
@@ -78,7 +108,7 @@ class Gateway:
         """Create a Secret; that its name is there already is success. It is not looked at: that would take a right."""
         path = Path(CORE, "secrets", namespace)
         with contextlib.suppress(AlreadyExists):
-            await _persistently(lambda: self._creates.run(lambda: self._wire.call("POST", path, body, FIELD_MANAGER)))
+            await persistently(lambda: self._write(self.lanes.creates, "POST", path, body))
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent; a stranger's of that name raises `NameTaken`."""
@@ -93,36 +123,39 @@ class Gateway:
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `Missing` when it is gone."""
         path = Path(resource.prefix, resource.plural, namespace, name)
-        content = await self._creates.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER))
-        return self._dependent(resource, content)
+        return self._dependent(resource, await self._write(self.lanes.creates, "PATCH", path, patch))
 
-    async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None) -> Pod | None:
-        """Delete the pod with this uid; returns what remains while it terminates."""
-        left = await self._delete(Path(CORE, "pods", namespace, name), uid, grace)
-        remains = pod(self._decoded(self._pod, left)) if left else None
-        return remains if remains and remains.uid == uid and remains.deleting else None
+    async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
+        """Delete the pod with this uid, and version; returns what remains while it terminates. Raises `Conflict`."""
+        left = await self._delete(Path(CORE, "pods", namespace, name), uid, grace, version)
+        return _remaining(pod(self._decoded(self._pod, left)), uid) if left else None
+
+    async def release_pod(self, namespace: str, name: str, patch: Document) -> Pod | None:
+        """Merge `patch` into a pod; raises `Conflict`. None when it is gone, or goes with this write."""
+        try:
+            left = await self._write(self.lanes.deletes, "PATCH", Path(CORE, "pods", namespace, name), patch)
+        except Missing:
+            return None
+        found = pod(self._decoded(self._pod, left))
+        return None if found.deleting and not (found.grace or found.finalizers) else found
 
     async def delete_service(self, namespace: str, name: str, uid: str) -> Service | None:
         """Delete the Service with this uid; returns what remains while it terminates."""
         left = await self._delete(Path(CORE, "services", namespace, name), uid, None)
-        remains = service(self._decoded(self._service, left)) if left else None
-        return remains if remains and remains.uid == uid and remains.deleting else None
+        return _remaining(service(self._decoded(self._service, left)), uid) if left else None
 
     async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
         """Delete the dependent with this uid; returns what remains while it terminates."""
         left = await self._delete(Path(resource.prefix, resource.plural, namespace, name), uid, None)
-        remains = self._dependent(resource, left) if left else None
-        return remains if remains and remains.uid == uid and remains.deleting else None
+        return _remaining(self._dependent(resource, left), uid) if left else None
 
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event."""
-        path = Path(CORE, "events", namespace)
-        await self._events.run(lambda: self._wire.call("POST", path, body, FIELD_MANAGER))
+        await self._write(self.lanes.events, "POST", Path(CORE, "events", namespace), body)
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
         """Merge `patch` into an Event; raises `Missing` once it is forgotten."""
-        path = Path(CORE, "events", namespace, name)
-        await self._events.run(lambda: self._wire.call("PATCH", path, patch, FIELD_MANAGER))
+        await self._write(self.lanes.events, "PATCH", Path(CORE, "events", namespace, name), patch)
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:
         """The Lease, or None."""
@@ -146,40 +179,51 @@ class Gateway:
             return None
 
     async def _create(self, path: Path, body: Document) -> bytes:
-        async def once() -> bytes:
-            return await self._wire.call("POST", path, body, FIELD_MANAGER)
-
         try:
-            return await _persistently(lambda: self._creates.run(once))
+            return await persistently(lambda: self._write(self.lanes.creates, "POST", path, body))
         except AlreadyExists:
             return await self._ours(path, body)
 
     async def _ours(self, path: Path, body: Document) -> bytes:
-        """The object that has the name already, if its controller is the one that `body` names."""
-        name, owner = body["metadata"]["name"], body["metadata"]["ownerReferences"][0]["uid"]
+        """The object that has the name already, if it is the one that was to be made."""
+        name = body["metadata"]["name"]
         try:
             there = await self._wire.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except Missing:
             raise Unavailable(f"{path.plural} {name} was there and has gone while we looked") from None
-        meta = self._decoded(self._stub, there).metadata
-        if meta.controller == owner:
-            return there
-        leaving = " It is being deleted." if meta.deletion_timestamp else ""
-        what = f"{path.plural[:-1]} {name} exists already and belongs to somebody else.{leaving}"
-        raise NameTaken(f"{what} Rename it or the job, or delete it.")
+        kind, meta = path.plural[:-1], self._decoded(self._stub, there).metadata
+        taken, hidden = foreign(kind, meta, body), unlabelled(kind, meta)
+        found = pod(self._decoded(self._pod, there)) if (taken or hidden) and kind == "pod" else None
+        if found:
+            await self._hold_no_more(found)
+        if taken:
+            raise NameTaken(taken)
+        if hidden:
+            raise Hidden(hidden, found)
+        return there
 
-    async def _delete(self, path: Path, uid: str, grace: int | None) -> bytes | None:
-        options: dict[str, Any] = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
+    async def _hold_no_more(self, there: Pod) -> None:
+        """Let a pod go that no watch of ours can see, having lost our label: nobody else ever would."""
+        if there.held and there.deleting and not there.job:
+            with contextlib.suppress(ClusterError):  # without the right to, `trainshed release` has to
+                await let_go(self, there)
 
-        async def once() -> bytes:
-            return await self._wire.call("DELETE", path, options)
-
+    async def _delete(self, path: Path, uid: str, grace: int | None, version: str = "") -> bytes | None:
+        known = {"uid": uid} | ({"resourceVersion": version} if version else {})
+        slack = {} if grace is None else {"gracePeriodSeconds": grace}
+        options = {"preconditions": known, "propagationPolicy": "Background"} | slack
         try:
-            return await _persistently(lambda: self._deletes.run(once))
-        except (Missing, Conflict):
-            return None  # it is gone, or its name is another object's by now
+            return await persistently(lambda: self._write(self.lanes.deletes, "DELETE", path, options))
+        except Missing:
+            return None
+        except Conflict as error:  # another has the name by now; or the server has stumbled, and nothing is done
+            if version or ((await self._read(path)) or {}).get("metadata", {}).get("uid") == uid:
+                raise (error if version else Unavailable(str(error))) from None
+            return None
+
+    async def _write(self, lane: Lane, verb: str, path: Path, body: object) -> bytes:
+        """One write, once there is room for it and if we still may then."""
+        return await lane.run(path.namespace, lambda: self._wire.write(verb, path, body, self._may_write))
 
     def _dependent(self, resource: Resource, content: bytes) -> Dependent:
         meta = self._decoded(self._stub, content).metadata
@@ -193,15 +237,9 @@ class Gateway:
             raise Unavailable(f"an answer that makes no sense: {error}") from error
 
 
-async def _persistently(call: Callable[[], Awaitable[T]]) -> T:
-    for tried in range(1, TRIES):
-        try:
-            return await call()
-        except Unavailable:
-            await asyncio.sleep(PAUSE * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - only to spread tries
-        except Throttled as error:
-            await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - only to spread tries
-    return await call()
+def _remaining(found: Child, uid: str) -> Child | None:
+    """What is left of this one."""
+    return found if found.uid == uid and found.deleting else None
 
 
 def _document(content: bytes) -> Document:

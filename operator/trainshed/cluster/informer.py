@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from trainshed.api.dependent import Dependent, Resource
-from trainshed.api.job import Document
-from trainshed.api.pod import Pod, Service
-
-from . import ClusterError, Expired, Missing, Unavailable
-from .objects import Meta, PodObject, ServiceObject, dependent, pod, service
+from . import ClusterError, Denied, Expired, Missing, Throttled, Unavailable
+from .lists import PAGES, Kind, pages, understood
+from .objects import Meta
+from .versions import older
 from .wire import Path, Wire
 
 T = TypeVar("T")
-PAGE = 500
 #: Seconds that a watch is asked to last: shorter than a read may be silent, for where nothing happens no bookmark comes
 #: either, and only the server's ending the watch tells a quiet one from a dead one.
 WATCH = 60
-#: Seconds between tries after an error, doubled each time.
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 8.0
+#: Seconds between tries after an error, doubled each time; within ten after an outage all must be as it was.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 4.0
+#: So many failures are remembered of a server that answers: its next one is followed by a second or so.
+ANSWERED = 2
+#: Seconds: no two watches begin closer to each other; one that lasted so long was a good one.
+BRIEF = 1.0
+#: Seconds until a list is asked for again that is hard to believe, and for how long one from the past is not believed:
+#: a server that lags, or a proxy that keeps what it should not, says better by then, a store that was set back not.
+SECOND_THOUGHT, DISBELIEF = 0.5, 30.0
 
 log = logging.getLogger(__name__)
 
@@ -43,19 +47,11 @@ class Audience(Protocol[T]):
     def removed(self, item: T) -> None:
         """This one is gone."""
 
+    def reached(self, version: str) -> None:
+        """All that has happened until `version` has been told."""
 
-class ListMeta(msgspec.Struct):
-    """The metadata of a list."""
-
-    version: str = msgspec.field(name="resourceVersion", default="")
-    go_on: str | None = msgspec.field(name="continue", default=None)
-
-
-class Page(msgspec.Struct):
-    """A page of a list, its items still closed."""
-
-    metadata: ListMeta
-    items: list[msgspec.Raw]
+    def count(self) -> int:
+        """How many it knows of."""
 
 
 class Event(msgspec.Struct):
@@ -65,19 +61,7 @@ class Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-PAGES, EVENTS = msgspec.json.Decoder(Page), msgspec.json.Decoder(Event)
-
-
-class Kind(Generic[T]):
-    """How to take an object of one kind out of its bytes."""
-
-    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
-        self._decode = decoder.decode
-        self._convert = convert
-
-    def item(self, content: msgspec.Raw | bytes) -> T:
-        """An object of this kind."""
-        return self._convert(self._decode(content))
+EVENTS = msgspec.json.Decoder(Event)
 
 
 class Bookmark(msgspec.Struct):
@@ -88,80 +72,126 @@ class Bookmark(msgspec.Struct):
     message: str | None = None
 
 
-PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
-SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
-
-
-def dependents(resource: Resource) -> Kind[Dependent]:
-    """How to take out dependents of a kind."""
-    decoder = msgspec.json.Decoder(dict[str, Any])
-    return Kind(decoder, lambda found: dependent(resource, msgspec.convert(found["metadata"], Meta), found))
-
-
-DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
-
-
-async def pages(wire: Wire, path: Path, selector: Mapping[str, str]) -> AsyncIterator[Page]:
-    """A list, in pages; raises as `Wire.call` does."""
-    go_on: dict[str, str] = {}
-    while True:
-        page = PAGES.decode(await wire.call("GET", path, query={"limit": str(PAGE), **selector, **go_on}))
-        yield page
-        if not page.metadata.go_on:
-            return
-        go_on = {"continue": page.metadata.go_on}
-
-
 class Informer(Generic[T]):
-    """Keeps an audience informed about one kind of object; `run` never ends by itself, whatever the server does."""
+    """Keeps an audience informed about one kind of object; `run` never ends by itself, whatever the server does.
+
+    `synced` says that it was listed, `heard` when the server has spoken last by the loop's clock, and `refused` with
+    which words it has refused us, if it did so the last time.
+
+    What a server says is not believed at once if it is of an earlier time than what it has said before, or if nothing
+    is left of all that was known: it is asked again.
+    """
 
     def __init__(self, wire: Wire, path: Path, kind: Kind[T], audience: Audience[T], selector: str = "") -> None:
         self.synced = asyncio.Event()
         self.heard = 0.0
+        self.refused = ""
         self._wire = wire
         self._path = path
         self._kind = kind
         self._audience = audience
         self._selector = {"labelSelector": selector} if selector else {}
         self._version = ""
+        self._newest = ""
+        self._emptied = False
+        self._began = 0.0
+        self._failures = 0
         self._bookmark = msgspec.json.Decoder(Bookmark)
 
     @property
     def plural(self) -> str:
-        """What it watches."""
+        """Which kind it watches."""
         return self._path.plural
+
+    @property
+    def what(self) -> str:
+        """What it watches, for people."""
+        return f"{self.plural} in namespace {self._path.namespace}" if self._path.namespace else self.plural
 
     async def run(self) -> None:
         """List, watch, and begin again after whatever goes wrong, for ever."""
-        failures = 0
         while True:
-            heard = self.heard
+            self._began = math.inf
             try:
-                if not self._version:
-                    await self._list()
-                await self._watch()
-                failures = 0
-            except Expired:
-                self._version = ""
+                await self._round()
+                pause = self._began + BRIEF - _clock()
+                self._failures = 0
             except (ClusterError, msgspec.DecodeError) as error:
-                if isinstance(error, Missing):  # a kind that the server does not know has no objects; it may yet come
-                    self._hear()
-                    self.synced.set()
-                failures = 1 if self.heard > heard and not isinstance(error, Missing) else failures + 1
-                log.log(logging.WARNING if failures == 1 else logging.DEBUG, "watch %s: %s", self.plural, error)
-                longest = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE)
-                await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - only to spread tries
+                pause = self._after(error)
+            await asyncio.sleep(max(0.0, pause))
+
+    def _after(self, error: Exception) -> float:
+        """How many seconds to wait after an error: none before the first new list, longer and longer if they go on."""
+        if isinstance(error, Missing):  # a kind that the server does not know has no objects; it may yet come
+            self._hear()
+            self.synced.set()
+        elif self.heard - self._began >= BRIEF:
+            self._failures = 0
+        self.refused = str(error) if isinstance(error, Denied) else self.refused
+        self._failures += 1
+        expired = isinstance(error, Expired)
+        news = self._failures == (2 if expired else 1)  # that a version expires is everyday's business
+        log.log(logging.WARNING if news else logging.DEBUG, "watch %s: %s", self.what, error)
+        if expired:
+            self._version = ""
+            if self._failures == 1:
+                return 0.0
+        if isinstance(error, Throttled):  # as a server does that has just started, and reads its store
+            return error.wait * random.uniform(1.0, 1.5)  # noqa: S311 - only to spread tries
+        longest = min(FIRST_PAUSE * 2.0 ** min(self._failures, 10), LONGEST_PAUSE)
+        return random.uniform(longest / 2, longest)  # noqa: S311 - only to spread tries
+
+    async def _round(self) -> None:
+        if self._version and self._failures:
+            await self._look_back()
+        if not self._version or self._emptied:
+            await self._list()
+        self._began = _clock()
+        await self._watch()
+
+    async def _look_back(self) -> None:
+        """After an outage: where the server's store was set back, a watch from what we know would be deaf for long."""
+        page = PAGES.decode(await self._wire.call("GET", self._path, query={"limit": "1", **self._selector}))
+        self._failures = min(self._failures, ANSWERED)  # it answers again: what still goes wrong will not for long
+        if older(page.metadata.version, self._version):
+            self._version = ""
 
     async def _list(self) -> None:
-        items: list[T] = []
-        version = ""
-        async for page in pages(self._wire, self._path, self._selector):
-            items.extend(self._kind.item(item) for item in page.items)
-            version = page.metadata.version
-            self._hear()
-        self._version = version
+        items, version = await self._all()
+        since = _clock()
+        level = logging.WARNING
+        while doubt := self._doubt(items, version, _clock() - since):
+            log.log(level, "list %s: %s; asking again", self.what, doubt)
+            level = logging.DEBUG
+            await asyncio.sleep(SECOND_THOUGHT)
+            items, version = await self._all()
+        self._emptied = not items and (self._emptied or self._audience.count() > 0)
+        self._version = self._newest = version
         self._audience.replaced(items, version)
         self.synced.set()
+
+    def _doubt(self, items: list[T], version: str, seconds: float) -> str:
+        """Why a list is not to be believed yet, so many seconds after the first of its sort was read; or nothing."""
+        if older(version, self._newest) and seconds < DISBELIEF:
+            return f"version {version} is of an earlier time than {self._newest}, which we know"
+        if not items and self._audience.count() and seconds < SECOND_THOUGHT:
+            return f"none is left of {self._audience.count()}"
+        return ""
+
+    async def _all(self) -> tuple[list[T], str]:
+        try:
+            return await self._read(whole=False)
+        except Expired:  # the pages do not keep for as long as it takes to read them
+            return await self._read(whole=True)
+
+    async def _read(self, *, whole: bool) -> tuple[list[T], str]:
+        items: list[T] = []
+        version = ""
+        async for page in pages(self._wire, self._path, self._selector, whole=whole):
+            items.extend(understood(self._kind, page, self.plural))
+            version = page.metadata.version
+            self._hear()
+        return items, version
 
     async def _watch(self) -> None:
         seconds = str(random.randint(WATCH, WATCH + WATCH // 4))  # noqa: S311 - so that watches do not end in step
@@ -172,8 +202,8 @@ class Informer(Generic[T]):
                 try:
                     if line:
                         self._take(line)
-                except msgspec.DecodeError as error:  # one object that makes no sense must not hide the others
-                    log.error("watch %s: passed over an event: %s", self.plural, error)  # noqa: TRY400 - no traceback
+                except msgspec.DecodeError as error:
+                    log.error("watch %s: passed over an event: %s", self.what, error)  # noqa: TRY400 - no traceback
         self._hear()
 
     def _take(self, line: bytes) -> None:
@@ -185,10 +215,15 @@ class Informer(Generic[T]):
             self._audience.changed(self._kind.item(event.object))
         elif event.type == "DELETED":
             self._audience.removed(self._kind.item(event.object))
+        elif event.type == "BOOKMARK":
+            self._audience.reached(told.metadata.resource_version)
         self._version = told.metadata.resource_version or self._version
+        self._newest = self._newest if older(self._version, self._newest) else self._version
 
     def _hear(self) -> None:
-        self.heard = asyncio.get_running_loop().time()
+        self.heard = _clock()
+        self.refused = ""
 
 
-__all__ = ["DOCUMENTS", "PODS", "SERVICES", "Audience", "Informer", "dependents", "pages"]
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

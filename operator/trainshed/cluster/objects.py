@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TypedDict
 
@@ -9,11 +10,13 @@ import msgspec
 
 from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
-from trainshed.api.pod import Container, Phase, Pod, Service
+from trainshed.api.pod import RESULT, Container, Phase, Pod, Run, Service
+
+from .anatomy import ContainerSpec, ContainerStatus, Ended, PodSpec, PodStatus, State
 
 PHASES = {str(phase): phase for phase in Phase}
 #: A number in a label or annotation has so many digits at the most; Python refuses to read very long ones.
-DIGITS = 9
+DIGITS = 10
 ATTEMPT = "trainshed.dev/attempt"
 #: What is ours bears this label; the server sends us nothing else.
 JOB_NAME = "training.kubeflow.org/job-name"
@@ -35,7 +38,10 @@ class Meta(msgspec.Struct, gc=False, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    deletion_timestamp: str | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: list[str] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[Owner] | None = None
@@ -44,71 +50,6 @@ class Meta(msgspec.Struct, gc=False, rename="camel"):
     def controller(self) -> str:
         """The uid of the controller that owns the object, or nothing."""
         return next((owner.uid for owner in self.owner_references or () if owner.controller), "")
-
-
-class Ended(msgspec.Struct, gc=False, rename="camel"):
-    """How a container has ended."""
-
-    exit_code: int = 0
-    reason: str | None = None
-    message: str | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-
-
-class Running(msgspec.Struct, gc=False, rename="camel"):
-    """Since when a container runs."""
-
-    started_at: datetime | None = None
-
-
-class Waiting(msgspec.Struct, gc=False):
-    """Why a container does not run yet."""
-
-    reason: str | None = None
-    message: str | None = None
-
-
-class State(msgspec.Struct, gc=False):
-    """The state of a container."""
-
-    running: Running | None = None
-    terminated: Ended | None = None
-    waiting: Waiting | None = None
-
-
-class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
-    """The status of a container."""
-
-    name: str = ""
-    restart_count: int = 0
-    state: State | None = None
-
-
-class PodCondition(msgspec.Struct, gc=False):
-    """A condition of a pod."""
-
-    type: str = ""
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
-
-
-class PodStatus(msgspec.Struct, gc=False, rename="camel"):
-    """The status of a pod."""
-
-    phase: str = "Pending"
-    reason: str | None = None
-    message: str | None = None
-    conditions: list[PodCondition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
-
-
-class PodSpec(msgspec.Struct, gc=False, rename="camel"):
-    """Where a pod is."""
-
-    node_name: str | None = None
 
 
 class PodObject(msgspec.Struct, gc=False):
@@ -133,24 +74,31 @@ class Stub(msgspec.Struct, gc=False):
 
 def pod(found: PodObject) -> Pod:
     """A pod in our words."""
-    status = found.status or PodStatus()
+    status, spec, meta = found.status or PodStatus(), found.spec or PodSpec(), found.metadata
     conditions = {condition.type: condition for condition in status.conditions or ()}
-    disruption, scheduled = conditions.get("DisruptionTarget"), conditions.get("PodScheduled")
+    scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
+    disruption = target if target and target.status == "True" else None
     return Pod(
-        **_identity(found.metadata),
-        attempt=_number((found.metadata.annotations or {}).get(ATTEMPT), 0),
+        **_identity(meta),
+        attempt=_number((meta.annotations or {}).get(ATTEMPT), 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
-        node=(found.spec.node_name if found.spec else None) or "",
+        node=spec.node_name or "",
         reason=status.reason or "",
         message=status.message or "",
-        disruption=(disruption.reason or "Disrupted") if disruption and disruption.status == "True" else "",
+        disruption=(disruption.reason or "Disrupted") if disruption else "",
+        disrupted=disruption.last_transition_time if disruption else None,
         unplaced=(scheduled.reason or "") if scheduled and scheduled.status == "False" else "",
         unschedulable=(scheduled.message or "") if scheduled and scheduled.status == "False" else "",
         containers=(
-            *(_container(item, init=True) for item in status.init_container_statuses or ()),
-            *(_container(item, init=False) for item in status.container_statuses or ()),
+            *_containers(status.init_container_statuses, spec.init_containers, init=True),
+            *_containers(status.container_statuses, spec.containers, init=False),
         ),
+        created=meta.creation_timestamp,
+        leaves=meta.deletion_timestamp,
+        grace=meta.deletion_grace_period_seconds or 0,
+        finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != RESULT),
+        held=RESULT in (meta.finalizers or ()),
     )
 
 
@@ -172,6 +120,25 @@ def dependent(resource: Resource, meta: Meta, document: Document) -> Dependent:
         document=document,
         deleting=meta.deletion_timestamp is not None,
     )
+
+
+def foreign(kind: str, there: Meta, wanted: Document) -> str:
+    """Why the object that has the name of the one to be made is not ours, or nothing: its controller decides."""
+    name, owners = wanted["metadata"]["name"], wanted["metadata"]["ownerReferences"]
+    owner = next(reference["uid"] for reference in owners if reference.get("controller"))
+    if there.controller == owner:
+        return ""
+    leaving = " It is being deleted." if there.deletion_timestamp else ""
+    what = f"{kind} {name} exists already and belongs to somebody else.{leaving}"
+    return f"{what} Rename it or the job, or delete it."
+
+
+def unlabelled(kind: str, there: Meta) -> str:
+    """Why no watch of ours tells of a pod or Service of ours any more, or nothing."""
+    if kind not in ("pod", "service") or JOB_NAME in (there.labels or {}):
+        return ""
+    what = f"{kind} {there.name} is this job's, but its label {JOB_NAME} was taken off."
+    return f"{what} Put it back, or delete the {kind}."
 
 
 class Identity(TypedDict):
@@ -203,13 +170,25 @@ def _identity(meta: Meta) -> Identity:
     )
 
 
-def _container(found: ContainerStatus, *, init: bool) -> Container:
-    state = found.state or State()
+def _containers(
+    found: list[ContainerStatus] | None, specs: list[ContainerSpec] | None, *, init: bool
+) -> Iterator[Container]:
+    """The containers in the order of the spec: the kubelet sorts their statuses by name."""
+    order = {spec.name: number for number, spec in enumerate(specs or ())}
+    sidecars = {spec.name for spec in specs or () if init and spec.restart_policy == "Always"}
+    for status in sorted(found or (), key=lambda status: order.get(status.name, len(order))):
+        yield _container(status, init=init, sidecar=status.name in sidecars)
+
+
+def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Container:
+    state, last = found.state or State(), (found.last_state or State()).terminated
     ended, waiting = state.terminated, state.waiting
     told, lived = ended or waiting, ended or state.running
     return Container(
         name=found.name,
         init=init,
+        sidecar=sidecar,
+        image=found.image,
         restarts=found.restart_count,
         exit_code=ended.exit_code if ended else None,
         reason=(told.reason or "") if told else "",
@@ -217,7 +196,12 @@ def _container(found: ContainerStatus, *, init: bool) -> Container:
         started=lived.started_at if lived else None,
         finished=ended.finished_at if ended else None,
         waiting=waiting is not None,
+        before=_run(last) if last else None,
     )
+
+
+def _run(ended: Ended) -> Run:
+    return Run(ended.exit_code, ended.started_at, ended.finished_at, ended.reason or "", ended.message or "")
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -1,4 +1,4 @@
-"""Bytes to and from the API server: one session, JSON by orjson, and its errors turned into ours."""
+"""What is said to the API server and what it answers: paths, JSON by orjson, lines, and its errors turned into ours."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-import aiohttp
 import orjson
 
-from . import ClusterError, Conflict, Denied, Expired, Invalid, Missing, Throttled, Unavailable
-from .credentials import Credentials
+from . import ClusterError, Conflict, Denied, Expired, Invalid, Missing, NotLeading, Throttled, Unavailable
+from .discretion import discreet
+from .transport import Answer, Broken, Request, Transport, Withheld
 
-#: Seconds: a request as a whole, making a connection, and a watch without a byte (bookmarks come every minute or so).
-REQUEST, CONNECT, SILENCE = 30.0, 5.0, 90.0
-GOODBYE = 0.25
 #: The longest line of a watch, in bytes: no object is bigger than etcd's 1.5 MiB, and JSON may inflate it.
 LONGEST_LINE = 8 * 1024 * 1024
+#: So many characters of what a server says about an error are kept.
+LONGEST_WORDS = 2000
 #: Answers after which the same request may do better, as a new token is read or the server recovers.
 UNSETTLED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_TIMEOUT)
-MERGE_PATCH = "application/merge-patch+json"
+JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
 FIELD_MANAGER = {"fieldManager": "trainshed"}
 
 #: Told of every request: verb, resource, and the HTTP status, 0 for none.
 Listener = Callable[[str, str, int], None]
+#: Whether we may write now.
+Permit = Callable[[], bool]
 
 
 class AlreadyExists(Conflict):
@@ -51,69 +52,65 @@ class Path:
 
 
 class Wire:
-    """The one connection pool; to be closed at the end."""
+    """Requests and watches over a transport; to be closed at the end. `under_way` requests have no answer yet."""
 
-    def __init__(self, credentials: Credentials, listener: Listener = lambda _verb, _resource, _status: None) -> None:
-        self._credentials = credentials
+    def __init__(self, transport: Transport, listener: Listener = lambda _verb, _resource, _status: None) -> None:
+        self._transport = transport
         self._tell = listener
-        connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or False)
-        timeout = aiohttp.ClientTimeout(total=REQUEST, connect=CONNECT)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, json_serialize=_text)
+        self.under_way = 0
 
     async def close(self) -> None:
-        """Let go of all connections; those that were broken off get a moment for the server's goodbye by TLS."""
-        await self._session.close()
-        await asyncio.sleep(GOODBYE)
+        """Let go of all connections."""
+        await self._transport.close()
 
     async def call(self, verb: str, path: Path, body: object = None, query: Mapping[str, str] | None = None) -> bytes:
         """One request, once; the answer's body. Raises what `trainshed.cluster` draws, and `AlreadyExists`."""
         data = None if body is None else orjson.dumps(body)
+        return await self._exchange(path, Request(verb, str(path), query or {}, _kind(verb), data), body)
+
+    async def write(self, verb: str, path: Path, body: object, permit: Permit) -> bytes:
+        """The same, if there is permission to write at the very moment at which it is sent; raises `NotLeading`."""
+        query = {} if verb == "DELETE" else FIELD_MANAGER
+        request = Request(verb, str(path), query, _kind(verb), orjson.dumps(body), permit)
+        return await self._exchange(path, request, body)
+
+    async def _exchange(self, path: Path, request: Request, body: object) -> bytes:
         status = 0
+        self.under_way += 1
         try:
-            headers = self._headers(verb)
-            url = self._credentials.server + str(path)
-            async with self._session.request(verb, url, params=query, data=data, headers=headers) as answer:
-                status, content = answer.status, await answer.read()
-                if status >= HTTPStatus.BAD_REQUEST:
-                    raise _error(status, content, answer.headers.get("Retry-After", ""))
-                return content
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"{verb} {path.plural}: {type(error).__name__}: {error}") from error
+            answer = await self._transport.exchange(request)
+            status = answer.status
+        except Broken as broken:
+            raise Unavailable(f"{request.verb} {path.plural}: {broken}") from broken
+        except Withheld as withheld:
+            raise NotLeading(f"{request.verb} {path.plural} was not sent: the Lease is not ours any more") from withheld
         finally:
-            self._tell(verb, path.plural, status)
+            self.under_way -= 1
+            self._tell(request.verb, path.plural, status)
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise _error(answer, body)
+        return answer.content
 
     async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, until the server ends it. Raises as `call` does."""
-        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT, sock_read=SILENCE)
-        url = self._credentials.server + str(path)
         try:
-            headers = self._headers("GET")
-            async with self._session.get(url, params=query, headers=headers, timeout=timeout) as answer:
+            async with self._transport.stream(Request("GET", str(path), query, JSON)) as (answer, pieces):
                 self._tell("WATCH", path.plural, answer.status)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
-                    raise _error(answer.status, await answer.read(), answer.headers.get("Retry-After", ""))
-                try:
-                    async for line in _lines(answer.content):
-                        yield line
-                finally:
-                    _drop(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"watching {path.plural}: {type(error).__name__}: {error}") from error
-
-    def _headers(self, verb: str) -> dict[str, str]:
-        kind = MERGE_PATCH if verb == "PATCH" else "application/json"
-        return {"Content-Type": kind, "Accept": "application/json", **self._credentials.headers()}
+                    raise _error(answer)
+                async for line in _lines(pieces):
+                    yield line
+        except Broken as broken:
+            raise Unavailable(f"watching {path.plural}: {broken}") from broken
 
 
-def _drop(answer: aiohttp.ClientResponse) -> None:
-    # A polite goodbye by TLS waits for the other side's, up to half a minute, and outlives the pool that began it.
-    if answer.connection and answer.connection.transport:
-        answer.connection.transport.abort()
+def _kind(verb: str) -> str:
+    return MERGE_PATCH if verb == "PATCH" else JSON
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     rest = b""
-    async for piece in content.iter_any():
+    async for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")
         for count, line in enumerate(whole, 1):
             yield line
@@ -123,16 +120,15 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
             raise Unavailable("a line of a watch is too long to be true")
 
 
-def _text(value: object) -> str:
-    return orjson.dumps(value).decode()
-
-
-def _error(status: int, content: bytes, wait: str) -> ClusterError:
-    reason, message = _said(content)
+def _error(answer: Answer, body: object = None) -> ClusterError:
+    """What an answer to this body means, in the server's words but for what they repeat of it."""
+    status = answer.status
+    reason, message = _said(answer.content)
+    message = discreet(message, body)[:LONGEST_WORDS]
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists(message)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Throttled(message, _seconds(wait))
+        return Throttled(message, _seconds(answer.wait))
     if status == HTTPStatus.FORBIDDEN:
         return Denied(message, _denial(message))
     if status in UNSETTLED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -148,9 +144,9 @@ def _error(status: int, content: bytes, wait: str) -> ClusterError:
 def _said(content: bytes) -> tuple[str, str]:
     try:
         found: Any = orjson.loads(content)
-        return str(found.get("reason", "")), str(found.get("message", ""))[:2000]
+        return str(found.get("reason", "")), str(found.get("message", ""))
     except (ValueError, AttributeError):
-        return "", content[:200].decode(errors="replace")
+        return "", content[:LONGEST_WORDS].decode(errors="replace")
 
 
 def _denial(message: str) -> str:

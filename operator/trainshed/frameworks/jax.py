@@ -35,5 +35,6 @@ JAX = Framework(
     scope=lambda _job: Scope.JOB,
     environment=environment,
     selectors=True,
+    follows_within=100,  # jax.distributed takes a process for lost after that time without a heartbeat
     farewell="SuccessfulDeletePod",
 )

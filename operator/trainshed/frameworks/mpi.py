@@ -59,8 +59,9 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
     see = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": job.namespace}
+    # One that the job does not name is its own: with somebody else's of that name it would come by rights unasked.
     return (
-        Wish(SERVICE_ACCOUNTS, account, {}, labels, shared=True),
+        Wish(SERVICE_ACCOUNTS, account, {}, labels, shared=bool(_named_account(job))),
         Wish(CONFIG_MAPS, config_name(job), {"data": data}, labels),
         # No names of pods would mean all pods: without workers there is no such rule.
         Wish(ROLES, name, {"rules": [see, *(enter if workers else ())]}, labels),
@@ -101,9 +102,13 @@ def config_name(job: Job) -> str:
 
 
 def _account(job: Job) -> str:
+    return _named_account(job) or f"{job.name}-launcher"
+
+
+def _named_account(job: Job) -> str:
     launcher = job.of(LAUNCHER)
     spec = (launcher.template.get("spec") or {}) if launcher else {}
-    return str(spec.get("serviceAccountName") or f"{job.name}-launcher")
+    return str(spec.get("serviceAccountName") or "")
 
 
 def _workers(job: Job) -> list[str]:

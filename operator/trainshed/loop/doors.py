@@ -3,27 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as EXPOSITION
 
-#: Seconds: so late the event loop may be, and so long a watch may be silent (bookmarks come every minute or so).
-LATE, DEAF = 5.0, 150.0
+#: Seconds: so much of a while the event loop may be late, for how much of it one delay counts at the most, and so long
+#: a watch may be silent (bookmarks come every minute or so).
+LATE, WHILE, ONE, DEAF = 30.0, 60.0, 10.0, 150.0
+#: Seconds between two beats, less than which is no delay, and for whoever is being answered when the doors close.
+BEAT, NOTHING, GOODBYE = 0.25, 0.01, 0.1
 
 
 class Pulse:
-    """How late the event loop is, measured four times a second."""
+    """How late the event loop is, measured four times a second, and how late it was within the last minute.
+
+    A loop that is stuck answers no probe at all: that a kubelet sees by itself. One that is stuck again and again does
+    answer in between, and whoever asks how it is just then hears nothing bad: so what was is remembered. A machine that
+    slept, or a process that was stopped once, has one long delay behind it and is well again.
+    """
 
     def __init__(self) -> None:
-        self.lag = 0.0
+        self._late: deque[tuple[float, float]] = deque()
 
     async def run(self) -> None:
         """Measure for ever."""
         clock = asyncio.get_running_loop().time
         while True:
-            due = clock() + 0.25
-            await asyncio.sleep(0.25)
-            self.lag = max(0.0, clock() - due)
+            due = clock() + BEAT
+            await asyncio.sleep(BEAT)
+            self.beat(clock(), due)
+
+    def beat(self, now: float, due: float) -> None:
+        """It is now, and was to be at another time."""
+        while self._late and self._late[0][0] <= now - WHILE:
+            self._late.popleft()
+        if now - due > NOTHING:
+            self._late.append((now, now - due))
+
+    @property
+    def worst(self) -> float:
+        """By how many seconds it was late at the most within the last minute."""
+        return max((lag for _, lag in self._late), default=0.0)
+
+    @property
+    def problem(self) -> str:
+        """Why the process had better be started anew, or nothing."""
+        late = sum(min(lag, ONE) for _, lag in self._late)
+        return f"the event loop was late for {late:.0f} s of the last {WHILE:.0f} s" if late > LATE else ""
 
 
 class Doors:
@@ -34,6 +64,7 @@ class Doors:
         self._problem = problem
         self._meters = meters
         self._runners: list[web.AppRunner] = []
+        logging.getLogger("aiohttp.server").addFilter(_ours)
 
     async def open(self, health: str, metrics: str) -> None:
         """Listen at these addresses, `host:port`; an empty host is all of them, and an empty text none."""
@@ -53,19 +84,23 @@ class Doors:
 
     async def _listen(self, address: str, app: web.Application) -> None:
         host, _, port = address.rpartition(":")
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE)
         await runner.setup()
         self._runners.append(runner)
         await web.TCPSite(runner, host or None, int(port)).start()
 
     async def _healthz(self, _request: web.Request) -> web.Response:
-        if self._pulse.lag > LATE:
-            return web.Response(status=500, text=f"the event loop is {self._pulse.lag:.1f} s late\n")
-        return web.Response(text="ok\n")
+        problem = self._pulse.problem
+        return web.Response(status=500, text=f"{problem}\n") if problem else web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         problem = self._problem()
         return web.Response(status=503, text=f"{problem}\n") if problem else web.Response(text="ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self._meters(), content_type="text/plain")
+        return web.Response(body=self._meters(), headers={"Content-Type": EXPOSITION})
+
+
+def _ours(record: logging.LogRecord) -> bool:
+    """Whether an error is ours. That a caller speaks no HTTP is not, and nothing of what was sent is for the log."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

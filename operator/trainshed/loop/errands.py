@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from trainshed.api import write
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -16,19 +17,25 @@ from trainshed.api.actions import (
     DeleteJob,
     DeletePod,
     DeleteService,
+    ReleasePod,
     UpdateDependent,
 )
 from trainshed.api.snapshot import Snapshot
-from trainshed.cluster import Cluster, ClusterError, Missing, NameTaken
-from trainshed.cluster.lanes import carefully
+from trainshed.cluster import Cluster, ClusterError, Conflict, Missing, NameTaken
+from trainshed.cluster.lanes import DEFINITE, carefully
 
 from . import news, ssh
 from .metrics import Metrics
 from .recorder import Recorder
 from .view import View
 
-FIRST = (CreateDependent, UpdateDependent, CreateKeys)
-CREATES = (CreatePod, CreateService)
+FIRST: tuple[type[Action], ...] = (CreateDependent, UpdateDependent, CreateKeys)
+#: Side by side, each sort carefully for itself: that a Service may be made says nothing of pods.
+THEN: tuple[tuple[type[Action], ...], ...] = (
+    (CreateService,),
+    (CreatePod,),
+    (DeletePod, ReleasePod, DeleteService, DeleteDependent, DeleteJob),
+)
 
 
 class Errands:
@@ -41,19 +48,20 @@ class Errands:
         self._metrics = metrics
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ClusterError | None:
-        """Do what can be done; the first error, if there was one. What the pods read is made before the pods."""
+        """Do what can be done; an error, if there was one. What the pods read is made before the pods."""
         wanted = tuple(actions)
-        first = self._tasks(snapshot, (action for action in wanted if isinstance(action, FIRST)))
-        makes = self._tasks(snapshot, (action for action in wanted if isinstance(action, CREATES)))
-        others = (action for action in wanted if not isinstance(action, (*FIRST, *CREATES)))
-        errors = await carefully(first)
+        if not wanted:
+            return None
+        errors = await carefully(self._tasks(snapshot, wanted, FIRST))
         if not errors:
-            made, gone = await asyncio.gather(carefully(makes), carefully(self._tasks(snapshot, others)))
-            errors = made + gone
-        return errors[0] if errors else None
+            runs = (carefully(self._tasks(snapshot, wanted, kinds)) for kinds in THEN)
+            errors = [error for found in await asyncio.gather(*runs) for error in found]
+        return min(errors, key=_standing, default=None)
 
-    def _tasks(self, snapshot: Snapshot, actions: Iterable[Action]) -> list[Callable[[], Awaitable[None]]]:
-        return [partial(self._run, snapshot, action) for action in actions]
+    def _tasks(
+        self, snapshot: Snapshot, actions: Iterable[Action], kinds: tuple[type[Action], ...]
+    ) -> list[Callable[[], Awaitable[None]]]:
+        return [partial(self._run, snapshot, action) for action in actions if isinstance(action, kinds)]
 
     async def _run(self, snapshot: Snapshot, action: Action) -> None:
         words = news.words(snapshot, action)
@@ -61,7 +69,7 @@ class Errands:
             await self._do(snapshot, action)
         except ClusterError as error:
             self._metrics.done(snapshot, action, well=False)
-            if words:
+            if words and not isinstance(error, Conflict):  # somebody else was faster: there is nothing to be told of
                 self._recorder.tell(snapshot.job, words.failure(error))
             raise
         self._metrics.done(snapshot, action, well=True)
@@ -79,12 +87,12 @@ class Errands:
                 await self._cluster.create_secret(namespace, {**body, "data": ssh.key_pair()})
             case CreateDependent() | UpdateDependent() | DeleteDependent():
                 await self._do_to_dependent(namespace, action)
-            case DeletePod(name=name, uid=uid, grace=grace):
-                pod = await self._cluster.delete_pod(namespace, name, uid, grace)
-                pods.answered(pod) if pod else pods.forgotten(uid)
+            case DeletePod(name=name, uid=uid, grace=grace, version=version):
+                self._view.pods.left(uid, await self._cluster.delete_pod(namespace, name, uid, grace, version))
+            case ReleasePod(name=name, uid=uid):
+                self._view.pods.left(uid, await self._cluster.release_pod(namespace, name, write.release(action)))
             case DeleteService(name=name, uid=uid):
-                service = await self._cluster.delete_service(namespace, name, uid)
-                services.answered(service) if service else services.forgotten(uid)
+                self._view.services.left(uid, await self._cluster.delete_service(namespace, name, uid))
             case DeleteJob(uid=uid):
                 await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid)
                 self._view.jobs[snapshot.job.kind].forgotten(uid)
@@ -106,5 +114,11 @@ class Errands:
                 except Missing:
                     store.forgotten(patch["metadata"]["uid"])
             case DeleteDependent(name=name, uid=uid):
-                left = await self._cluster.delete_dependent(resource, namespace, name, uid)
-                store.answered(left) if left else store.forgotten(uid)
+                self._view.dependents[resource].left(
+                    uid, await self._cluster.delete_dependent(resource, namespace, name, uid)
+                )
+
+
+def _standing(error: ClusterError) -> tuple[bool, str, str]:
+    """A no stands before what may pass, and of several the same one whichever came first: the status names it."""
+    return not isinstance(error, DEFINITE), error.reason, str(error)

@@ -94,6 +94,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.persistence.progress_storage = NoProgress()
     settings.persistence.consistency_timeout = 0
     settings.peering.standalone = True
+    settings.queueing.idle_timeout = 0.1  # or all that was listed is kept whole for five seconds
     settings.scanning.disabled = True
     settings.posting.enabled = False
     settings.networking.request_timeout = 30

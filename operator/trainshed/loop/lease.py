@@ -11,13 +11,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainshed.api.job import Document
-from trainshed.cluster import Cluster, ClusterError, Conflict
+from trainshed.cluster import Cluster, ClusterError, Conflict, Denied
 
-#: Seconds: a lease that nobody renews is free after so long, a leader that cannot renew steps down before, and each
-#: tries so often. client-go's figures.
+#: Seconds: a lease that nobody renews is free after so long, a leader that cannot renew steps down before, and it
+#: renews so often. client-go's figures.
 DURATION, RENEW_WITHIN, RETRY = 15.0, 10.0, 2.0
+#: Seconds between two looks of who waits: one that is given back is taken within two, one that runs out at once.
+WATCHFUL, AT_ONCE = 1.0, 0.2
 #: Seconds for one request, so that a leader whose request hangs can try once more in time.
 REQUEST = 4.0
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 log = logging.getLogger(__name__)
 
@@ -34,22 +37,25 @@ class Claim:
 class Elector:
     """Holds the Lease or waits for it; `lost` is called when it is ours no more.
 
-    Only our own monotonic clock counts, never a time that another wrote.
+    Only our own clock counts, never a time that another wrote. `now` goes on with the monotonic clock and is read anew
+    each time: the time of an event loop stands still within a turn, and who was frozen goes on in the middle of one.
     """
 
-    def __init__(self, cluster: Cluster, claim: Claim, lost: Callable[[], None]) -> None:
+    def __init__(self, cluster: Cluster, claim: Claim, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self.held = asyncio.Event()
         self._cluster = cluster
         self._claim = claim
         self._lost = lost
-        self._renewed = 0.0
+        self._now = now
+        self._renewed = self._seen_at = LONG_AGO
         self._seen: Mapping[str, Any] = {}
-        self._seen_at = 0.0
-        self._failing = False
+        self._failing = self._leaving = False
+        self._asking = asyncio.Lock()
+        self.refused = ""
 
     def holds(self) -> bool:
         """Whether we may act: we renewed so lately that nobody else can think that the Lease is free."""
-        return self.held.is_set() and _clock() < self._renewed + RENEW_WITHIN
+        return self.held.is_set() and self._since(self._renewed) < RENEW_WITHIN
 
     async def run(self) -> None:
         """Get the Lease, keep it, and get it again should it be lost; for ever."""
@@ -57,50 +63,66 @@ class Elector:
             await self._gain()
             await self._keep()
 
-    async def release(self) -> None:
-        """Let the next one have it at once."""
-        if not self.held.is_set():
-            return
-        self.held.clear()
+    async def release(self, within: float) -> None:
+        """Let the next one have it at once, and never ask for it again; give up after so many seconds.
+
+        To be called while `run` goes on: a renewal that is on its way then is waited for, as the version that it makes
+        has to be known.
+        """
+        self._leaving = True
         try:
-            async with asyncio.timeout(2):
-                await self._write({**self._seen, "spec": self._spec("", 1)})
+            async with asyncio.timeout(within), self._asking:
+                if self.held.is_set():
+                    self.held.clear()
+                    await self._write({**self._seen, "spec": self._spec("", 1)})
         except (ClusterError, TimeoutError) as error:
-            log.warning("lease %s: not released: %s", self._claim.name, error)
+            log.warning("lease %s: not released: %s", self._claim.name, str(error) or "no answer in time")
+        self.held.clear()
 
     async def _gain(self) -> None:
         while not self.holds():
             await self._attempt()
             if not self.holds():
-                await _pause()
+                left = DURATION - self._since(self._seen_at)
+                await _pause(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
         log.info("lease %s: held by %s", self._claim.name, self._claim.identity)
 
     async def _keep(self) -> None:
         try:
             while self.holds():
-                async with asyncio.timeout_at(self._renewed + RENEW_WITHIN):
-                    await _pause()
+                async with asyncio.timeout(RENEW_WITHIN - self._since(self._renewed)):
+                    await _pause(RETRY)
                     await self._attempt()
         except TimeoutError:
             pass
         self.held.clear()
-        log.error("lease %s: lost", self._claim.name)
-        self._lost()
+        if not self._leaving:
+            log.error("lease %s: lost", self._claim.name)
+            self._lost()
 
     async def _attempt(self) -> None:
         """Try once; of many failures in a row the first is told."""
         try:
-            async with asyncio.timeout(REQUEST):
+            async with self._asking, asyncio.timeout(REQUEST):
                 await self._try()
         except (ClusterError, TimeoutError) as error:
             if not self._failing:
                 log.warning("lease %s: %s", self._claim.name, str(error) or "no answer in time")
             self._failing = True
+            self._refuse(error)
         else:
             self._failing = False
+            self.refused = ""
+
+    def _refuse(self, error: Exception) -> None:
+        """With a Lease that we may not read and write we shall never act: somebody must give us the right."""
+        where = f"{self._claim.namespace}/{self._claim.name}"
+        self.refused = f"the Lease {where} may not be held: {error}" if isinstance(error, Denied) else ""
 
     async def _try(self) -> None:
-        began = _clock()
+        if self._leaving:
+            return
+        began = self._now()
         found = await self._cluster.read_lease(self._claim.namespace, self._claim.name)
         if found is not None and found.get("spec") != self._seen.get("spec"):
             self._seen_at = began
@@ -117,7 +139,7 @@ class Elector:
 
     def _free(self) -> bool:
         holder = (self._seen.get("spec") or {}).get("holderIdentity") or ""
-        return holder in ("", self._claim.identity) or _clock() - self._seen_at > DURATION
+        return holder in ("", self._claim.identity) or self._since(self._seen_at) > DURATION
 
     def _body(self, found: Document | None) -> Document:
         if found is None:
@@ -126,7 +148,7 @@ class Elector:
         return {**found, "spec": self._spec(self._claim.identity, int(DURATION))}
 
     def _spec(self, holder: str, duration: int) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = self._seen.get("spec") or {}
         same = spec.get("holderIdentity") == holder
         return {
@@ -137,13 +159,12 @@ class Elector:
             "leaseTransitions": spec.get("leaseTransitions", 0) + (0 if same else 1),
         }
 
+    def _since(self, moment: datetime) -> float:
+        return (self._now() - moment).total_seconds()
+
     async def _write(self, body: Document) -> Document:
         return await self._cluster.write_lease(self._claim.namespace, self._claim.name, body)
 
 
-async def _pause() -> None:
-    await asyncio.sleep(RETRY * random.uniform(0.8, 1.2))  # noqa: S311 - only to spread tries
-
-
-def _clock() -> float:
-    return asyncio.get_running_loop().time()
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds * random.uniform(0.8, 1.2))  # noqa: S311 - only to spread tries

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client import disable_created_metrics as without_birthdays
+from prometheus_client.registry import Collector
 
 from trainshed.api.actions import (
     Action,
@@ -19,6 +20,9 @@ from trainshed.api.actions import (
 from trainshed.api.dependent import GROUP
 from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Kind, Status
+
+from . import course
+from .gauges import Gauges
 
 LABELS = ("job_namespace", "framework")
 #: Every state that a job may be in, by the meters' word for it; New has no condition yet.
@@ -40,6 +44,8 @@ COUNTERS = {
 }
 #: Seconds. A look that has nothing to do takes a millisecond, one that makes a thousand pods many seconds.
 LOOK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+#: Seconds. Pods of a small job run at once where images are there; others wait for hours for their share of a cluster.
+START = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 #: Seconds. At rest nobody waits; after a restart with many jobs the last of them wait long.
 WAIT = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -59,11 +65,22 @@ class Metrics:
         self._requests = Counter(
             "trainshed_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=own
         )
+        self._asked: dict[tuple[str, str, str], Counter] = {}
         self._notes = Counter("trainshed_events_lost", "Events that could not be written.", registry=own)
-        self.waiting = Gauge("trainshed_queue_depth", "Jobs that wait for a look.", registry=own)
-        self.lag = Gauge("trainshed_loop_lag_seconds", "How late the event loop is.", registry=own)
-        self.leading = Gauge("trainshed_leader", "Whether this process is the one that acts.", registry=own)
-        self.ages = Gauge("trainshed_watch_age_seconds", "Since when a watch is silent.", ("resource",), registry=own)
+        self._failures = Counter(
+            "trainshed_jobs_failed", "Jobs that have failed, by why.", ("framework", "class"), registry=own
+        )
+        self._restarts = Counter(
+            "trainshed_jobs_restarted", "Restarts by the operator, by why.", ("framework", "class"), registry=own
+        )
+        self._startups = Histogram(
+            "trainshed_job_startup_seconds",
+            "Seconds from creation or resumption until all pods of a job run.",
+            ("framework",),
+            registry=own,
+            buckets=START,
+        )
+        self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
 
     def looked(self, seconds: float) -> None:
@@ -84,19 +101,32 @@ class Metrics:
 
     def requested(self, verb: str, resource: str, code: int) -> None:
         """A request to the API server is over; code 0 says that there was no answer."""
-        self._requests.labels(verb, resource, str(code or "none")).inc()
+        asked = (verb, resource, str(code or "none"))
+        counter = self._asked.get(asked)
+        if counter is None:  # to look a counter up by its labels takes longer than all else that is done for a request
+            counter = self._asked[asked] = self._requests.labels(*asked)
+        counter.inc()
 
     def stored(self, snapshot: Snapshot, after: Status) -> None:
         """A status was stored in the place of the snapshot's."""
         before = snapshot.status
         happened = {
-            "training_operator_jobs_created": _became(Kind.CREATED, before, after),
-            "training_operator_jobs_successful": _became(Kind.SUCCEEDED, before, after),
-            "training_operator_jobs_failed": _became(Kind.FAILED, before, after),
-            "training_operator_jobs_restarted": _restarted(before, after),
+            "training_operator_jobs_created": course.became(Kind.CREATED, before, after),
+            "training_operator_jobs_successful": course.became(Kind.SUCCEEDED, before, after),
+            "training_operator_jobs_failed": course.became(Kind.FAILED, before, after),
+            "training_operator_jobs_restarted": course.restarted(before, after),
         }
         for name in COUNTERS:  # all of them are shown from now on: only a rise from 0 can be seen as one
             self._count(snapshot, name, int(happened.get(name, False)))
+        label = snapshot.framework.label
+        if happened["training_operator_jobs_failed"]:
+            self._failures.labels(label, course.cause_of_failure(snapshot, after)).inc()
+        if happened["training_operator_jobs_restarted"]:
+            self._restarts.labels(label, course.cause_of_restart(before, after)).inc()
+
+    def started(self, snapshot: Snapshot, seconds: float) -> None:
+        """All pods of a job have come to run, so many seconds after it might have had them."""
+        self._startups.labels(snapshot.framework.label).observe(seconds)
 
     def done(self, snapshot: Snapshot, action: Action, *, well: bool) -> None:
         """An action on a job was carried out, or was tried in vain."""
@@ -118,11 +148,23 @@ class Metrics:
         """So many more pods of a job have failed."""
         self._count(snapshot, "failed_pods", pods)
 
-    def states(self, jobs: Mapping[tuple[str, str], int], frameworks: tuple[str, ...]) -> None:
-        """So many jobs there are of each framework in each state; of all others none."""
-        for framework in frameworks:
+    def show(self, series: Collector) -> None:
+        """Show these as well."""
+        self.registry.register(series)
+
+    def states(self, jobs: Mapping[tuple[str, str], int], labels: Mapping[str, str]) -> None:
+        """So many jobs there are of each kind in each state, of all others none; `labels` are the kinds' by meters.
+
+        What else is told of each framework begins at 0 with that: only a rise from 0 can be seen as one.
+        """
+        for kind, framework in labels.items():
+            self._startups.labels(framework)
+            for word in course.VERDICTS:
+                self._failures.labels(framework, word)
+            for word in course.CLASSES:
+                self._restarts.labels(framework, word)
             for word in STATES:
-                self._jobs.labels(framework, word).set(jobs.get((framework, word), 0))
+                self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -130,20 +172,3 @@ class Metrics:
 
     def _count(self, snapshot: Snapshot, name: str, by: int = 1) -> None:
         self._counters[name].labels(snapshot.job.namespace, snapshot.framework.label).inc(by)
-
-
-def state(status: Status) -> str:
-    """What a job is doing: the last thing that is true of it."""
-    return next((str(condition.type) for condition in reversed(status.conditions) if condition.true), "New")
-
-
-def _became(kind: Kind, before: Status, after: Status) -> bool:
-    return after.true(kind) and not before.true(kind)
-
-
-def _restarted(before: Status, after: Status) -> bool:
-    """Whether pods were given up on to be made again. Those of a job that is suspended are not."""
-    if after.true(Kind.SUSPENDED):
-        return False
-    anew = any(count > before.attempts.get(role, 0) for role, count in after.attempts.items())
-    return anew or not set(after.replacing) <= set(before.replacing)

@@ -3,97 +3,79 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from trainshed.api.framework import Framework
-from trainshed.api.job import Document
 from trainshed.cluster import ClusterError
-from trainshed.cluster.credentials import Credentials
-from trainshed.cluster.gateway import CORE, Gateway
-from trainshed.cluster.informer import DOCUMENTS, PODS, SERVICES, Audience, Informer, dependents
+from trainshed.cluster.gateway import Gateway
 from trainshed.cluster.lanes import Pace
-from trainshed.cluster.objects import JOB_NAME
-from trainshed.cluster.wire import Path, Wire
+from trainshed.cluster.transport import Transport
+from trainshed.cluster.wire import Wire
 from trainshed.settings import Settings
 
+from .clock import Clock
 from .discovery import find_groups
-from .doors import DEAF, Doors, Pulse
+from .district import District, Districts, Means
+from .doors import Doors, Pulse
 from .lease import Claim, Elector
-from .metrics import Metrics, state
+from .metrics import Metrics
+from .orphans import Orphans
 from .queue import Queue
-from .reconcile import Reconciler
 from .recorder import Recorder
-from .store import Store
-from .view import Key, Record, View
+from .series import Series
+from .view import Key
 from .worker import Worker
 
-#: Seconds that looks under way may take to end when we are told to, and the last Events to be written.
-GRACE, FAREWELL = 10.0, 2.0
+#: Seconds that looks under way may take to end when we are told to, requests that are under way then to be answered,
+#: and the last Events to be written; the Lease has what is left of them all. With kopf all is to be over within five.
+GRACE, ANSWERS, FAREWELL, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
 
 log = logging.getLogger(__name__)
-
-
-class Documents:
-    """Reads the documents of jobs into a store of records."""
-
-    def __init__(self, store: Store[Record], record: Callable[[Document], Record]) -> None:
-        self._store = store
-        self._record = record
-
-    def replaced(self, items: list[Document], version: str) -> None:
-        """These are all jobs of a kind."""
-        self._store.replaced([self._record(item) for item in items], version)
-
-    def changed(self, item: Document) -> None:
-        """A job is new or different."""
-        self._store.changed(self._record(item))
-
-    def removed(self, item: Document) -> None:
-        """A job is gone."""
-        self._store.removed(self._record(item))
 
 
 class Operator:
     """Everything but kopf, which is the caller's: `wake` is for its events.
 
-    `over` says that it is time to stop, `broken` that something of ours has ended that never should.
+    `ready` says that all is listed, `over` that it is time to stop, `broken` that something of ours has ended that
+    never should.
     """
 
-    def __init__(self, settings: Settings, credentials: Credentials, frameworks: tuple[Framework, ...]) -> None:
+    def __init__(
+        self, settings: Settings, frameworks: tuple[Framework, ...], transport: Transport, clock: Clock
+    ) -> None:
         self._settings = settings
+        self._clock = clock
         self._metrics = Metrics()
         self._queue = Queue(self._metrics.waited)
-        self._wire = Wire(credentials, self._metrics.requested)
-        self._gateway = gateway = Gateway(self._wire, Pace(settings.qps, settings.burst))
-        self._view = View(frameworks, settings.site, self._queue.add)
-        self._recorder = Recorder(gateway, self._metrics.lost)
-        reconciler = Reconciler(gateway, self._view, self._recorder, self._metrics)
-        self._worker = Worker(self._queue, reconciler, self._metrics, self._may_act)
+        self._wire = Wire(transport, self._metrics.requested)
+        self._gateway = gateway = Gateway(self._wire, Pace(settings.qps, settings.burst), self._may_act)
+        self._recorder = Recorder(gateway, self._metrics.lost, clock.now)
+        means = Means(self._wire, gateway, self._recorder, self._metrics, self._queue.add)
+        self._districts = Districts(
+            District(namespace, frameworks, settings.site, means) for namespace in settings.namespaces or ("",)
+        )
+        self._worker = Worker(self._queue, self._districts, self._metrics, self._may_act, clock.now)
         claim = Claim(settings.lease_home, settings.lease_name, settings.identity)
-        self._elector = Elector(gateway, claim, self._worker.break_off)
-        self._informers = [*(self._jobs(framework) for framework in frameworks), *self._children()]
+        self._elector = Elector(gateway, claim, self._step_down, clock.now)
+        self._informers = [informer for district in self._districts.all.values() for informer in district.informers]
+        self._labels = {framework.kind: framework.label for framework in frameworks}
+        if settings.job_metrics:
+            self._metrics.show(Series(self._districts.jobs, clock.now))
         self._pulse = Pulse()
         self._doors = Doors(self._pulse, self.problem, self._meters)
         self._tasks: list[asyncio.Task[None]] = []
-        self.over, self.broken = asyncio.Event(), False
+        self._election: list[asyncio.Task[None]] = []
+        self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
     def wake(self, key: Key) -> None:
         """A job may have changed."""
-        self._queue.add(key)
+        self._districts.wake(key)
 
     def problem(self) -> str:
-        """Why we are not ready, or nothing."""
-        now = asyncio.get_running_loop().time()
-        for informer in self._informers:
-            if not informer.synced.is_set():
-                return f"{informer.plural} have not been listed yet"
-            if now - informer.heard > DEAF:
-                return f"the watch of {informer.plural} has been silent for {now - informer.heard:.0f} s"
-        return ""
+        """Why we are not ready, in lines, or nothing."""
+        return "\n".join(problem for problem in (self._elector.refused, self._districts.problem()) if problem)
 
     async def start(self) -> None:
         """Open the doors and set everything going; jobs are looked at once all is listed.
@@ -108,42 +90,58 @@ class Operator:
             raise
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
         runs += [informer.run for informer in self._informers]
-        runs += [self._elector.run] if self._settings.leader_elect else []
-        self._tasks = [asyncio.create_task(run(), name=run.__qualname__) for run in runs]
-        for task in self._tasks:
-            task.add_done_callback(self._ended)
+        runs += [
+            self._orphans(district).run for district in self._districts.all.values() if self._settings.keep_results
+        ]
+        self._tasks = [self._begin(run) for run in runs]
+        self._election = [self._begin(self._elector.run)] if self._settings.leader_elect else []
 
     async def stop(self) -> None:
-        """End in good order: no new looks, those under way finished, everything told, the Lease released."""
+        """End in good order: no new looks, those under way finished, everything told, the Lease released.
+
+        A look that is not over soon may send nothing any more, and what it has sent is waited for: within five seconds
+        all has to be over, however long the API server takes. Whoever comes next plans again what was left undone.
+        """
+        end = asyncio.get_running_loop().time() + ALTOGETHER
         for task in self._tasks[:1]:
             task.cancel()  # no new looks
-        await self._worker.finish(GRACE)
+        if not await self._worker.finish(GRACE):
+            self._gateway.lanes.close()
+            await self._worker.finish(ANSWERS)
+        await self._worker.give_up()
         self._queue.close()
         try:
             async with asyncio.timeout(FAREWELL):
                 await self._recorder.flush()
         except TimeoutError:
             log.warning("some events were not written in time")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._elector.release()
+        await _cancel(self._tasks)
+        await self._elector.release(end - asyncio.get_running_loop().time())
+        await _cancel(self._election)
         await self._doors.close()
         await self._wire.close()
 
     async def _work(self) -> None:
-        for informer in self._informers:
-            await informer.synced.wait()
-        gc.collect()
-        gc.freeze()  # what is known by now stays: looking through it for garbage again and again makes the loop late
-        log.info("ready: %d jobs, %d pods", len(self._view.known()), len(self._view.pods.store.items))
+        await asyncio.gather(self._open(), self._turn())
+
+    async def _open(self) -> None:
+        await self._districts.open()
+        self.ready.set()
+
+    async def _turn(self) -> None:
+        await self._districts.some.wait()
         while True:
             if self._settings.leader_elect:
                 await self._elector.held.wait()
-            for key in self._view.known():
+            for key in self._districts.known():
                 self._queue.add(key)
             await self._worker.run()
             await asyncio.sleep(1)  # the Lease was lost just now
+
+    def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        task = asyncio.create_task(run(), name=run.__qualname__)
+        task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """None of these ends by itself; better to begin anew than to go on deaf."""
@@ -153,40 +151,32 @@ class Operator:
         self.broken = True
         self.over.set()
 
+    def _step_down(self) -> None:
+        self._worker.break_off()
+        self._districts.step_down()
+
     def _may_act(self) -> bool:
         return not self._settings.leader_elect or self._elector.holds()
 
-    def _jobs(self, framework: Framework) -> Informer[Document]:
-        path = Path(framework.prefix, framework.plural, self._settings.namespace)
-        store = self._view.jobs[framework.kind]
-        audience: Audience[Document] = Documents(store, lambda document: self._view.record(document, framework))
-        return Informer(self._wire, path, DOCUMENTS, audience)
-
-    def _children(self) -> tuple[Informer[Any], ...]:
-        namespace = self._settings.namespace
-        pods = Informer(self._wire, Path(CORE, "pods", namespace), PODS, self._view.pods.store, JOB_NAME)
-        services = Informer(
-            self._wire, Path(CORE, "services", namespace), SERVICES, self._view.services.store, JOB_NAME
-        )
-        others = (
-            Informer(
-                self._wire, Path(found.prefix, found.plural, namespace), dependents(found), children.store, JOB_NAME
-            )
-            for found, children in self._view.dependents.items()
-        )
-        return pods, services, *others
+    def _orphans(self, district: District) -> Orphans:
+        return Orphans(self._gateway, district.view, lambda: district.ready.is_set() and self._may_act())
 
     def _meters(self) -> bytes:
-        self._metrics.waiting.set(len(self._queue))
-        self._metrics.lag.set(self._pulse.lag)
-        self._metrics.leading.set(self._may_act())
-        now = asyncio.get_running_loop().time()
-        for informer in self._informers:
-            self._metrics.ages.labels(informer.plural).set(now - informer.heard)
-        states = Counter(
-            (self._view.label(kind), state(record.status))
-            for kind, store in self._view.jobs.items()
-            for record in store.items.values()
-        )
-        self._metrics.states(states, tuple(self._view.label(kind) for kind in self._view.jobs))
+        gauges = self._metrics.gauges
+        gauges.waiting.set(len(self._queue))
+        gauges.lag.set(self._pulse.worst)
+        gauges.leading.set(self._may_act())
+        gauges.skew.set(self._clock.skew())
+        gauges.under_way.set(self._wire.under_way)
+        for lane, waiting in self._gateway.lanes.waiting().items():
+            gauges.lanes.labels(lane).set(waiting)
+        for plural, seconds in self._districts.silences().items():
+            gauges.ages.labels(plural).set(seconds)
+        self._metrics.states(self._districts.states(), self._labels)
         return self._metrics.text()
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trainshed.api import write
-from trainshed.api.actions import CreateDependent, CreatePod, CreateService, Plan
+from trainshed.api.actions import Plan
+from trainshed.api.job import Document, Job
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Status
-from trainshed.cluster import Cluster, ClusterError, Conflict, Denied, Invalid, Missing, NameTaken
-from trainshed.plan import plan
+from trainshed.cluster import Cluster, ClusterError, Conflict, Denied, Hidden, Invalid, Missing, NameTaken, Unavailable
+from trainshed.cluster.discretion import softened
+from trainshed.cluster.versions import older
+from trainshed.plan import awaited, plan
 
 from .errands import Errands
 from .losses import Losses
 from .metrics import Metrics
 from .patience import Patience
 from .recorder import Recorder
+from .startups import Startups
 from .view import Key, View
+
+#: The server is asked for so many pods that have vanished: whoever takes labels off does it to one, or to all.
+SOUGHT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Reconciler:
         self._errands = Errands(cluster, view, recorder, metrics)
         self._patience = Patience()
         self._losses = Losses()
+        self._startups = Startups()
 
     async def look(self, key: Key, now: datetime) -> Outcome:
         """See the job as it is, decide, and carry the decision out."""
@@ -51,20 +59,57 @@ class Reconciler:
         if snapshot is None:
             self._patience.forget(key)
             self._losses.forget(key)
+            self._startups.forget(key)
             return Outcome()
+        try:
+            if self._view.behind(snapshot):
+                await self._catch_up(snapshot)
+                fresh = self._view.snapshot(key, now)
+                if fresh is None or fresh.job.version != snapshot.job.version:
+                    return Outcome(look_again=now)
+                snapshot = fresh
+            snapshot, hidden = await self._seek(snapshot)
+        except ClusterError as error:
+            return Outcome(error=error)
+        return await self._decide(key, snapshot, hidden)
+
+    def step_down(self) -> None:
+        """Somebody else leads now, and does and counts what there is to do and to count."""
+        self._patience, self._losses, self._startups = Patience(), Losses(), Startups()
+
+    async def _catch_up(self, snapshot: Snapshot) -> None:
+        """The writer of this status may have seen more than our watch has told: see it too, ere anything is decided."""
+        pods, version = await self._cluster.read_pods(snapshot.job.namespace, snapshot.job.name)
+        if not self._view.asked(snapshot, pods, version):
+            raise Unavailable("an answer about pods that is older than what the watch has told")
+
+    async def _seek(self, snapshot: Snapshot) -> tuple[Snapshot, Hidden | None]:
+        """Nobody is restarted for a pod that only our watch has lost: the server is asked for those that vanished."""
+        names = awaited(snapshot)[:SOUGHT]
+        for name in names:
+            try:
+                await self._cluster.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
+            except Hidden as error:
+                return replace(snapshot, trouble=_trouble(error)), error
+        over = names and snapshot.trouble and snapshot.trouble.hidden
+        return (replace(snapshot, trouble=None) if over else snapshot), None
+
+    async def _decide(self, key: Key, snapshot: Snapshot, hidden: Hidden | None) -> Outcome:
         self._metrics.died(snapshot, self._losses.news(key, snapshot))
+        if (seconds := self._startups.news(key, snapshot)) is not None:
+            self._metrics.started(snapshot, seconds)
         decision = plan(snapshot)
         try:
-            return await self._carry_out(key, snapshot, decision)
+            return await self._carry_out(key, snapshot, decision, hidden)
         except Missing:
-            self._view.forget(key)
+            self._view.forget(key, snapshot.job.uid)
             return Outcome(told="it is gone")
         except Conflict:
             return await self._read_again(key, snapshot)
         except ClusterError as error:
-            return Outcome(decision.look_again, error=error)
+            return Outcome(decision.look_again, error=softened(error, _written(snapshot.job)))
 
-    async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan) -> Outcome:
+    async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: Hidden | None) -> Outcome:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
         if later or decision.status == snapshot.status:
             await self._prove(snapshot, decision)
@@ -72,7 +117,7 @@ class Reconciler:
             await self._remember(key, snapshot, decision.status)
         for note in decision.notes:
             self._recorder.tell(snapshot.job, note)
-        error = await self._errands.run(snapshot, decision.actions)
+        error = await self._errands.run(snapshot, decision.actions) or hidden
         await self._explain(key, snapshot, error)
         times = [time for time in (later, decision.look_again) if time]
         return Outcome(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
@@ -84,11 +129,12 @@ class Reconciler:
         document = await self._cluster.store_status(snapshot.framework, job.namespace, job.name, patch)
         self._view.stored(key, document)
         self._metrics.stored(snapshot, status)
+        self._startups.stored(key, snapshot, status)
 
     async def _prove(self, snapshot: Snapshot, decision: Plan) -> None:
-        """Before anything is made: is this very job still there, and as we know it, with what others did to it?"""
+        """Before anything is done: is this very job still there, and as we know it, with what others did to it?"""
         job = snapshot.job
-        if not any(isinstance(action, (CreatePod, CreateService, CreateDependent)) for action in decision.actions):
+        if not decision.actions:
             return
         document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
@@ -101,7 +147,7 @@ class Reconciler:
         refused = isinstance(error, (Denied, Invalid, NameTaken))
         if error and not refused:
             return
-        news = self._view.trouble(key, Trouble(error.reason, str(error)) if error else None)
+        news = self._view.trouble(key, _trouble(error))
         fresh = self._view.snapshot(key, snapshot.now) if news else None
         if fresh is None:
             return
@@ -116,11 +162,24 @@ class Reconciler:
             document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
         except ClusterError as error:
             return Outcome(error=error)
+        if document and older(document["metadata"]["resourceVersion"], job.version):
+            return Outcome(error=Unavailable("an answer about the job that is older than what we know"))
         if document is None or self._view.record(document, snapshot.framework).uid != job.uid:
-            self._view.forget(key)
+            self._view.forget(key, job.uid)
         if document is not None:
-            self._view.stored(key, document)
+            self._view.read(key, document)
         return Outcome(look_again=snapshot.now)
+
+
+def _trouble(error: ClusterError | None) -> Trouble | None:
+    if error is None:
+        return None
+    return Trouble(error.reason, str(error), (error.pod,) if isinstance(error, Hidden) and error.pod else ())
+
+
+def _written(job: Job) -> Document:
+    """What the user has put into a job: an answer about its status may quote the whole of it."""
+    return {"annotations": dict(job.annotations), "templates": [group.template for group in job.replicas]}
 
 
 def _line(before: Status, decision: Plan, *, stored: bool) -> str:

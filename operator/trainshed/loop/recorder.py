@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from trainshed.api.actions import Note
 from trainshed.api.job import Job
@@ -20,20 +19,26 @@ from trainshed.cluster import Cluster, ClusterError, Conflict, Missing
 GATHER = 1.0
 #: Seconds within which the same words again only raise the count of their Event.
 SAME = 600.0
+#: The count is written once it is so many times what is written: of a job that is refused all day there are few writes.
+RAISED = 1.5
 #: So many Events a job may have at once; after that one more every so many seconds. client-go's figures.
 BURST, EVERY = 25, 300.0
-#: An Event's message has so many bytes at the most (the API server's limit), and we remember so many notes in all.
+#: An Event's message has so many bytes at the most (the API server's limit), and we remember so much of a sort in all;
+#: what can make no difference any more is forgotten before.
 LONGEST, REMEMBERED = 1024, 20_000
+TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Told:
-    """An Event that exists."""
+    """An Event that exists: how often it happened, and how often it says so."""
 
     name: str
     count: int
+    written: int
     at: float
 
 
@@ -44,9 +49,13 @@ class _Allowance:
     at: float
     left: float = BURST
 
+    def earned(self, now: float) -> float:
+        """How many there may be by now."""
+        return min(BURST, self.left + (now - self.at) / EVERY)
+
     def take(self, now: float) -> bool:
         """Whether there may be one more."""
-        self.left = min(BURST, self.left + (now - self.at) / EVERY)
+        self.left = self.earned(now)
         self.at = now
         if self.left < 1:
             return False
@@ -57,22 +66,22 @@ class _Allowance:
 class Recorder:
     """Takes notes at once and writes Events when there is time; `lost` is called for each that cannot be written."""
 
-    def __init__(self, cluster: Cluster, lost: Callable[[], None]) -> None:
+    def __init__(self, cluster: Cluster, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self._cluster = cluster
         self._lost = lost
+        self._now = now
         self._writing = asyncio.Lock()
         self._gathered: dict[tuple[str, Note], list[str]] = {}
         self._jobs: dict[str, Job] = {}
+        self._noted: OrderedDict[int, None] = OrderedDict()
         self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
         self._some = asyncio.Event()
 
     def tell(self, job: Job, note: Note) -> None:
         """Note something about a job; a note with a key that was noted before is dropped."""
-        if note.key:
-            if (job.uid, note.key) in self._told:
-                return
-            self._remember((job.uid, note.key), _Told("", 1, _clock()))
+        if note.key and not self._is_new(hash((job.uid, note.key))):
+            return
         if len(self._gathered) >= REMEMBERED:
             self._lost()
             return
@@ -108,7 +117,7 @@ class Recorder:
         times = names.count("") or 1
         try:
             if not await self._again(job, key, times):
-                await self._new(job, key, _event(job, note, message, times))
+                await self._new(job, key, _event(job, note, (message, times), self._now()))
         except Conflict:
             log.debug("%s %s/%s: an earlier process told %s", job.kind, job.namespace, job.name, note.reason)
         except ClusterError as error:
@@ -120,8 +129,11 @@ class Recorder:
         if known is None or _clock() - known.at > SAME:
             return False
         known.count += times
+        if known.count < RAISED * known.written:
+            return True
+        known.written = known.count
         try:
-            patch = {"count": known.count, "lastTimestamp": _now()}
+            patch = {"count": known.count, "lastTimestamp": self._now().strftime(TIMESTAMP)}
             await self._cluster.update_event(job.namespace, known.name, patch)
         except Missing:
             return False
@@ -131,20 +143,34 @@ class Recorder:
         if not self._allowance(job.uid).take(_clock()):
             self._lost()
             return
-        self._remember(key, _Told(body["metadata"]["name"], body["count"], _clock()))
+        self._remember(key, _Told(body["metadata"]["name"], body["count"], body["count"], _clock()))
         await self._cluster.create_event(job.namespace, body)
 
+    def _is_new(self, noted: int) -> bool:
+        if noted in self._noted:
+            return False
+        self._noted[noted] = None
+        if len(self._noted) > REMEMBERED:
+            self._noted.popitem(last=False)
+        return True
+
     def _allowance(self, uid: str) -> _Allowance:
-        found = self._allowances.pop(uid, None) or _Allowance(_clock())
+        now = _clock()
+        found = self._allowances.pop(uid, None) or _Allowance(now)
+        _forget(self._allowances, lambda first: first.earned(now) >= BURST)
         self._allowances[uid] = found
-        if len(self._allowances) > REMEMBERED:
-            self._allowances.popitem(last=False)
         return found
 
     def _remember(self, key: tuple[str, str], told: _Told) -> None:
+        self._told.pop(key, None)
+        _forget(self._told, lambda first: told.at - first.at > SAME)
         self._told[key] = told
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+
+
+def _forget(remembered: OrderedDict[Any, T], of_no_use: Callable[[T], bool]) -> None:
+    """Forget the oldest, as long as they are of no use, or leave no room for another."""
+    while remembered and (len(remembered) >= REMEMBERED or of_no_use(next(iter(remembered.values())))):
+        remembered.popitem(last=False)
 
 
 def _message(note: Note, names: list[str]) -> str:
@@ -169,11 +195,12 @@ def _cut(text: str) -> str:
     return text if len(content) <= LONGEST else content[: LONGEST - 4].decode(errors="ignore") + " ..."
 
 
-def _event(job: Job, note: Note, message: str, times: int) -> dict[str, Any]:
-    told = f"{note.reason}\n{message}\n{time.time_ns()}"
-    digest = hashlib.sha256(f"{job.uid}\n{note.key or told}".encode()).hexdigest()[:16]
+def _event(job: Job, note: Note, told: tuple[str, int], at: datetime) -> dict[str, Any]:
+    message, times = told
+    words = f"{note.reason}\n{message}\n{at.isoformat()}"
+    digest = hashlib.sha256(f"{job.uid}\n{note.key or words}".encode()).hexdigest()[:16]
     component = f"{job.kind.lower()}-controller"
-    now = _now()
+    now = at.strftime(TIMESTAMP)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -195,10 +222,6 @@ def _event(job: Job, note: Note, message: str, times: int) -> dict[str, Any]:
         "lastTimestamp": now,
         "count": times,
     }
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _clock() -> float:

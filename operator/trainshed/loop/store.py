@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
+
+from trainshed.cluster.versions import older
 
 
 class Item(Protocol):
@@ -21,23 +23,39 @@ class Item(Protocol):
 T = TypeVar("T", bound=Item)
 #: Told of each item that is different now: as it was, None if it is new, and as it is, None if it is gone.
 Rumour = Callable[[T | None, T | None], None]
+#: Told of each item that a list has taken away: nobody has said that it was removed.
+Absence = Callable[[T], None]
 
 
 class Store(Generic[T]):
-    """All objects of a kind by uid; an older version never takes the place of a newer one."""
+    """All objects of a kind by uid; an older version never takes the place of a newer one.
 
-    def __init__(self, rumour: Rumour[T]) -> None:
+    `latest` is the version up to which the lists and watches have told everything. Of what the server has told us to be
+    gone a watch may still tell as it was: a uid never comes again.
+    """
+
+    def __init__(self, rumour: Rumour[T], absence: Absence[T] = lambda _item: None) -> None:
         self.items: dict[str, T] = {}
+        self._gone: set[str] = set()
         self._rumour = rumour
-        self._latest = "0"
+        self._absence = absence
+        self.latest = "0"
 
     def replaced(self, items: list[T], version: str) -> None:
-        """These are all there are, as of `version`; what we made since then stays."""
-        before, self._latest = self.items, version
-        made_since = {uid: item for uid, item in before.items() if older(version, item.version)}
+        """These are all there are, as of `version`; what we made since then stays.
+
+        A version older than the latest says that the server's store was set back: what we knew beside is of no time.
+        """
+        set_back = older(version, self.latest)
+        self._gone &= set() if set_back else {item.uid for item in items}
+        items = [item for item in items if item.uid not in self._gone]
+        before, self.latest = self.items, version
+        newer = {uid: item for uid, item in before.items() if older(version, item.version)}
+        made_since = {} if set_back else newer
         self.items = {item.uid: item for item in items} | made_since
         for uid, item in before.items():
             if uid not in self.items:
+                self._absence(item)
                 self._rumour(item, None)
         for uid, item in self.items.items():
             known = before.get(uid)
@@ -46,40 +64,60 @@ class Store(Generic[T]):
 
     def changed(self, item: T) -> None:
         """The watch says that this one is new or different."""
-        self._hear(item)
+        self.reached(item.version)
         self._put(item)
 
     def removed(self, item: T) -> None:
         """The watch says that this one is gone."""
-        self._hear(item)
+        self.reached(item.version)
+        self._gone.discard(item.uid)
         self.forgotten(item.uid)
 
     def answered(self, item: T) -> None:
         """The answer to a write of ours. If the watch is past it and does not know it, it has come and gone already."""
-        if item.uid in self.items or older(self._latest, item.version):
+        if item.uid in self.items or older(self.latest, item.version):
             self._put(item)
 
+    def asked(self, known: Iterable[T], items: Iterable[T], version: str) -> bool:
+        """The server was asked, beside the watch, what became of `known`: of their sort there are these and no more.
+
+        Nothing is learned and False returned if the watch has told of more than the server's answer.
+        """
+        if older(version, self.latest):
+            return False
+        found = {item.uid: item for item in items}
+        for item in known:
+            if item.uid not in found and not older(version, item.version):
+                self.forgotten(item.uid)
+        for item in found.values():
+            self._put(item)
+        return True
+
+    def gone(self, uid: str) -> None:
+        """The server says that this one is gone, whatever is told of it later."""
+        if uid in self.items:  # otherwise the watch has told of its end already
+            self._gone.add(uid)
+            self.forgotten(uid)
+
     def forgotten(self, uid: str) -> None:
-        """This one is gone."""
+        """This one is to be known no more, unless it is told of again."""
         item = self.items.pop(uid, None)
         if item is not None:
             self._rumour(item, None)
 
-    def _hear(self, item: T) -> None:
-        if not older(item.version, self._latest):
-            self._latest = item.version
+    def reached(self, version: str) -> None:
+        """Everything until this version has been told."""
+        if not older(version, self.latest):
+            self.latest = version
+
+    def count(self) -> int:
+        """How many are known."""
+        return len(self.items)
 
     def _put(self, item: T) -> None:
+        if item.uid in self._gone:
+            return
         known = self.items.get(item.uid)
         if known is None or (item.version != known.version and not older(item.version, known.version)):
             self.items[item.uid] = item
             self._rumour(known, item)
-
-
-def older(version: str, than: str) -> bool:
-    """Whether a resourceVersion is the earlier one.
-
-    Those of one server ascend and may be compared as numbers (Kubernetes says so since 1.35). Of any others none is
-    older, so that whatever is heard last is the latest.
-    """
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)

@@ -15,7 +15,9 @@ from trainshed.api.pod import Pod, Service
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Status
+from trainshed.cluster.versions import older
 
+from .horizon import Horizon
 from .store import Item, Store
 
 
@@ -61,6 +63,10 @@ class Child(Item, Protocol):
     def name(self) -> str:
         """Its name."""
 
+    @property
+    def job(self) -> str:
+        """The job's name as its label has it; without one no watch tells of it."""
+
 
 C = TypeVar("C", bound=Child)
 
@@ -68,14 +74,23 @@ C = TypeVar("C", bound=Child)
 class Children(Generic[C]):
     """The objects of a kind by the uid of the job that owns them, be it known yet or not."""
 
-    def __init__(self, wake: Callable[[C], None]) -> None:
-        self.store: Store[C] = Store(self._heard)
+    def __init__(self, wake: Callable[[C], None], absence: Callable[[C], None] = lambda _child: None) -> None:
+        self.store: Store[C] = Store(self._heard, absence)
         self._by_owner: dict[str, dict[str, C]] = {}
         self._wake = wake
 
     def of(self, owner: str) -> tuple[C, ...]:
         """The children of a job, by name."""
         return tuple(sorted(self._by_owner.get(owner, {}).values(), key=lambda child: child.name))
+
+    def left(self, uid: str, child: C | None) -> None:
+        """What a deletion of ours has left of a child; of one without our label no watch would tell that it goes."""
+        if child is None:
+            self.store.gone(uid)
+        elif child.job:
+            self.store.answered(child)
+        else:
+            self.store.forgotten(uid)
 
     def _heard(self, before: C | None, after: C | None) -> None:
         if before is not None and (after is None or after.owner != before.owner):
@@ -99,8 +114,9 @@ class View:
         self._keys: dict[str, Key] = {}
         self._current: dict[Key, str] = {}
         self._troubles: dict[Key, Trouble] = {}
+        self._horizon = Horizon()
         self.jobs: dict[str, Store[Record]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
-        self.pods: Children[Pod] = Children(self._heard_of_child)
+        self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._heard_of_child) for resource in gang.owned(frameworks, site.gang_scheduler)
@@ -117,10 +133,6 @@ class View:
         else:
             job = read.job(document, framework, self._site)
         return Record(job, read.status(document), origin)
-
-    def label(self, kind: str) -> str:
-        """What the meters call a kind of job."""
-        return self._frameworks[kind].label
 
     def snapshot(self, key: Key, now: datetime) -> Snapshot | None:
         """The job and what is its own, or None if there is no such job."""
@@ -140,12 +152,30 @@ class View:
         )
 
     def stored(self, key: Key, document: Document) -> None:
-        """A job as a write or an uncached read of ours has found it."""
-        self.jobs[key.kind].answered(self.record(document, self._frameworks[key.kind]))
+        """A job as a write of ours has left it."""
+        record = self.read(key, document)
+        self._horizon.wrote(record.uid, record.version)
 
-    def forget(self, key: Key) -> None:
-        """There is no such job any more."""
-        self.jobs[key.kind].forgotten(self._current.get(key, ""))
+    def read(self, key: Key, document: Document) -> Record:
+        """A job as an uncached read has found it."""
+        record = self.record(document, self._frameworks[key.kind])
+        self.jobs[key.kind].answered(record)
+        return record
+
+    def behind(self, snapshot: Snapshot) -> bool:
+        """Whether whoever wrote this status may have seen more of the job's pods than we have."""
+        return not snapshot.status.over and self._horizon.beyond(snapshot.job.uid, self.pods.store.latest)
+
+    def asked(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
+        """The server was asked for the pods of a job, and these were there; False if we know of more."""
+        if not self.pods.store.asked(snapshot.pods, pods, version):
+            return False
+        self._horizon.cleared(snapshot.job.uid)
+        return True
+
+    def forget(self, key: Key, uid: str) -> None:
+        """This job is no more; there may be another of its name by now, that the watch has told of."""
+        self.jobs[key.kind].forgotten(uid)
 
     def trouble(self, key: Key, trouble: Trouble | None) -> bool:
         """Remember why the server would not have what was asked of it; whether that is news."""
@@ -154,6 +184,11 @@ class View:
         if trouble and key in self._current:
             self._troubles[key] = trouble
         return news
+
+    def orphans(self) -> list[Pod]:
+        """The pods that are held for nobody, and those on their way out that are held for a job that we do not know."""
+        pods = (pod for pod in self.pods.store.items.values() if pod.held)
+        return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
 
     def known(self) -> list[Key]:
         """All jobs that we know."""
@@ -167,14 +202,23 @@ class View:
         known = self._current.get(key)
         if after:
             self._keys[record.uid] = key
-            self._current[key] = record.uid
+            other = self.jobs[key.kind].items.get(known or "")
+            if other is None or not older(record.version, other.version):  # a read of ours may be ahead of the watch
+                self._current[key] = record.uid
+            if after.status.conditions and (before is None or before.status != after.status):
+                self._horizon.heard(record.uid, record.version)
         else:
             self._keys.pop(record.uid, None)
+            self._horizon.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
         if self._current.get(key) != known:
             self._troubles.pop(key, None)
         self._wake(key)
+
+    def _missed(self, pod: Pod) -> None:
+        if pod.owner in self._keys:
+            self._horizon.doubt(pod.owner)
 
     def _heard_of_child(self, child: Pod | Service | Dependent) -> None:
         key = self._keys.get(child.owner)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import Protocol
 
 from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken
 
+from .journal import about
 from .metrics import Metrics
 from .queue import Queue
-from .reconcile import Outcome, Reconciler
+from .reconcile import Outcome
 from .view import Key
 
 #: So many jobs are looked at at once; what bounds the requests are the lanes.
@@ -23,16 +25,32 @@ AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
 log = logging.getLogger(__name__)
 
 
+class Looker(Protocol):
+    """Knows how to look at a job."""
+
+    async def look(self, key: Key, now: datetime) -> Outcome:
+        """See the job as it is, decide, and carry the decision out."""
+        ...
+
+
 class Worker:
     """Runs looks while `may_act` says that we are the one to act."""
 
-    def __init__(self, queue: Queue, reconciler: Reconciler, metrics: Metrics, may_act: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        looker: Looker,
+        metrics: Metrics,
+        may_act: Callable[[], bool],
+        now: Callable[[], datetime],
+    ) -> None:
         self._queue = queue
-        self._reconciler = reconciler
+        self._looker = looker
         self._metrics = metrics
         self._may_act = may_act
+        self._now = now
         self._room = asyncio.Semaphore(MOST)
-        self._looks: set[asyncio.Task[None]] = set()
+        self._looks: dict[asyncio.Task[None], None] = {}  # in their order, so that the same happens again
 
     async def run(self) -> None:
         """Take keys until one comes when we may not act."""
@@ -44,13 +62,17 @@ class Worker:
                 self._room.release()
                 return
             look = asyncio.create_task(self._look(key), name=str(key))
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
+            self._looks[look] = None
+            look.add_done_callback(self._looks.pop)
 
-    async def finish(self, seconds: float) -> None:
-        """Give the looks under way so long to end, then break them off."""
+    async def finish(self, seconds: float) -> bool:
+        """Give the looks under way so long to end; whether they have."""
         if self._looks:
             await asyncio.wait(self._looks, timeout=seconds)
+        return not self._looks
+
+    async def give_up(self) -> None:
+        """End all looks under way, and return when they have ended."""
         looks = tuple(self._looks)
         self.break_off()
         await asyncio.gather(*looks, return_exceptions=True)
@@ -63,13 +85,13 @@ class Worker:
     async def _look(self, key: Key) -> None:
         began = asyncio.get_running_loop().time()
         try:
-            self._settle(key, await self._reconciler.look(key, datetime.now(UTC)))
+            self._settle(key, await self._looker.look(key, self._now()))
         except asyncio.CancelledError:
             self._queue.add(key)  # by kopf, perhaps, which at its end takes every younger task for its own
             raise
         except Exception as error:  # the one place where any error ends: the wheel must turn
             self._metrics.failed(error)
-            log.exception("%s: an error in trainshed itself; please report it", key)
+            log.exception("%s: an error in trainshed itself; please report it", key, extra=about(key))
             self._queue.failed(key, *AFTER_ERROR)
         finally:
             self._metrics.looked(asyncio.get_running_loop().time() - began)
@@ -78,15 +100,16 @@ class Worker:
 
     def _settle(self, key: Key, outcome: Outcome) -> None:
         if outcome.told:
-            log.info("%s: %s", key, outcome.told)
+            log.info("%s: %s", key, outcome.told, extra=about(key))
         if outcome.error is None:
             self._queue.went_well(key)
         else:
             self._metrics.failed(outcome.error)
             seconds = self._queue.failed(key, *_patience(outcome.error))
-            log.warning("%s: %s: %s; again in %.1f s", key, outcome.error.reason, outcome.error, seconds)
+            words = (outcome.error.reason, outcome.error, seconds)
+            log.warning("%s: %s: %s; again in %.1f s", key, *words, extra=about(key))
         if outcome.look_again:
-            self._queue.add_later(key, (outcome.look_again - datetime.now(UTC)).total_seconds())
+            self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
 
 
 def _patience(error: ClusterError) -> tuple[float, float]:

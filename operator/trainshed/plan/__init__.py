@@ -3,13 +3,20 @@
 from trainshed.api.actions import Plan
 from trainshed.api.snapshot import Snapshot
 
+from . import absent
 from .facts import Facts
 from .ladder import LADDER
+from .memory import restored
 
-__all__ = ["plan"]
+__all__ = ["awaited", "plan"]
 
 
 def plan(snapshot: Snapshot) -> Plan:
     """What to remember, say and do about a job, seeing it as it is now: the first rule that speaks decides."""
-    facts = Facts(snapshot)
+    facts = Facts(restored(snapshot))
     return next(decision for rule in LADDER if (decision := rule(facts)))
+
+
+def awaited(snapshot: Snapshot) -> tuple[str, ...]:
+    """The names of pods that have vanished unseen: before it is planned for that the server is to be asked for them."""
+    return absent.awaited(Facts(restored(snapshot)))

@@ -9,6 +9,7 @@ from trainshed.api import gang
 from trainshed.api.actions import CreateKeys, CreatePod, CreateService
 from trainshed.api.framework import Framework, Variable
 from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy
+from trainshed.api.pod import RESULT
 from trainshed.api.site import Site
 
 from . import names
@@ -21,7 +22,8 @@ def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
     """The maker of this job's pods; what they have in common is worked out once."""
     variables, dress = framework.environment(job, site), framework.dress(job, site)
     groups = {group.role: group for group in job.replicas}
-    scheduler = site.gang_scheduler
+    scheduler, goal = site.gang_scheduler, framework.goal(job)
+    decides = goal.role if goal and job.keep_results else ""
 
     def make(member: Member, attempt: int) -> CreatePod:
         group = groups[member.role]
@@ -36,7 +38,7 @@ def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
             "labels": _pod_labels(framework, job, group, member) | gang.pod_labels(scheduler, job.name),
             "annotations": _metadata(group, "annotations") | marks,
             "ownerReferences": [owner(job)],
-        }
+        } | ({"finalizers": [RESULT]} if member.role == decides else {})
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     return make

@@ -6,9 +6,12 @@ from trainshed.api.actions import Action, CreateService, DeletePod, DeleteServic
 from trainshed.api.job import CleanPodPolicy, Member, Scope
 from trainshed.api.pod import Pod
 
-from . import build, gang
+from . import absent, build, gang, gates, results
 from .facts import Facts
-from .failures import grace
+
+#: Seconds that a survivor of a restart has to end in. Python as PID 1 has no handler for SIGTERM and would sit out the
+#: whole default of 30 s.
+GRACE = 3
 
 
 def sweep(facts: Facts) -> tuple[Action, ...]:
@@ -20,22 +23,23 @@ def sweep(facts: Facts) -> tuple[Action, ...]:
         for service in facts.snapshot.services
         if service.name not in facts.addresses and not service.deleting
     )
-    return (*surplus, *stale, *services)
+    return (*surplus, *stale, *services, *results.leaving((*facts.surplus, *facts.stale)))
 
 
 def fill(facts: Facts) -> tuple[Action, ...]:
     """Make the Services and pods that are missing, as far as it is time for them.
 
-    Members that restart together come back together: not before the last of the old ones is gone. While the group
-    waits for its place nothing is made at all.
+    Members that restart together come back together: not before the last of the old ones is gone, be it hidden from
+    our watch. While the group waits for its place nothing is made at all.
     """
     if gang.waits(facts):
         return ()
-    if facts.waiting or (facts.scope is Scope.JOB and facts.stale):
+    if facts.waiting or (facts.scope is Scope.JOB and _remnants(facts)) or absent.awaited(facts):
         return services(facts)
     make = build.pods(facts.framework, facts.job, facts.snapshot.site)
     attempts = facts.status.attempts
-    pods = [make(member, attempts.get(member.role, 0)) for member in facts.missing if member not in facts.gated]
+    gated = gates.gated(facts)
+    pods = [make(member, attempts.get(member.role, 0)) for member in facts.missing if member not in gated]
     keys = build.keys(facts.framework, facts.job) if pods else ()
     return (*keys, *services(facts), *pods)
 
@@ -53,23 +57,46 @@ def services(facts: Facts) -> tuple[CreateService, ...]:
 def empty(facts: Facts) -> tuple[Action, ...]:
     """Delete every pod and every Service."""
     pods = (DeletePod(pod.name, pod.uid) for pod in facts.snapshot.pods if not pod.deleting)
-    return (*pods, *_services_without(facts, frozenset()))
+    return (*pods, *_services_without(facts, frozenset()), *results.leaving(facts.snapshot.pods))
 
 
 def tidy(facts: Facts) -> tuple[Action, ...]:
-    """Delete what `cleanPodPolicy` says, once the job is over, and the Services of the pods that go."""
+    """Delete what `cleanPodPolicy` says, once the job is over, and the Services of the pods that go.
+
+    Who goes because he still runs goes only as we know him, and his Service after him: he may have ended by now, and
+    what has ended stays.
+    """
     stay = frozenset(pod.name for pod in facts.snapshot.pods if _stays(facts, pod))
-    going = (pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting)
+    going = [pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting]
+    pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
+    perhaps = frozenset(pod.name for pod in pods if pod.version)
     spared = facts.job.policy.clean_pods is CleanPodPolicy.NONE
-    services = () if spared else _services_without(facts, stay)
-    return (*(DeletePod(pod.name, pod.uid) for pod in going), *services)
+    services = () if spared else _services_without(facts, stay | perhaps)
+    released = results.let_go(pod for pod in facts.snapshot.pods if pod.deleting or pod.name in stay)
+    return (*pods, *services, *released)
+
+
+def _remnants(facts: Facts) -> bool:
+    """Whether somebody of an earlier attempt is still there, be it without a seat since the job was scaled down."""
+    newest = max(facts.status.attempts.values(), default=0)
+    return bool(facts.stale) or any(pod.attempt < newest and not pod.over for pod in facts.surplus)
 
 
 def _stays(facts: Facts, pod: Pod) -> bool:
-    member, policy = facts.seats.get(pod.name), facts.job.policy.clean_pods
-    if policy is CleanPodPolicy.RUNNING or (member and member.role in facts.framework.kept):
-        return pod.over
-    return policy is CleanPodPolicy.NONE
+    return _ended(pod) if _depends(facts, pod) else facts.job.policy.clean_pods is CleanPodPolicy.NONE
+
+
+def _depends(facts: Facts, pod: Pod) -> bool:
+    """Whether it depends on how a pod is if it stays."""
+    member = facts.seats.get(pod.name)
+    kept = member is not None and member.role in facts.framework.kept
+    return kept or facts.job.policy.clean_pods is CleanPodPolicy.RUNNING
+
+
+def _ended(pod: Pod) -> bool:
+    """Whether nothing runs in it; kubelets say so of its containers a moment before they say it of the pod."""
+    proper = [container for container in pod.containers if not container.sidecar]
+    return pod.over or (bool(proper) and all(container.exit_code is not None for container in proper))
 
 
 def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService, ...]:
@@ -81,5 +108,8 @@ def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService
 
 
 def _grace(facts: Facts, pod: Pod) -> int | None:
+    """Few seconds, unless its template asks for a time of its own."""
     member: Member = facts.seats[pod.name]
-    return grace(facts.group(member).template)
+    spec = facts.group(member).template.get("spec")
+    own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
+    return None if own else GRACE

@@ -12,6 +12,8 @@ Conditions = tuple[Condition, ...]
 #: Setting the one drops the other.
 EXCLUDES = {Kind.RUNNING: Kind.RESTARTING, Kind.RESTARTING: Kind.RUNNING}
 VERDICTS = (Kind.SUCCEEDED, Kind.FAILED)
+#: Another message of these is news, and with v1 only another reason is.
+NEWS = (Kind.BLOCKED, Kind.RESTARTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def without(status: Status, *kinds: Kind | None) -> Status:
 
 def _says_the_same(known: Condition, word: Word, *, true: bool) -> bool:
     same = known.true == true and known.reason == word.reason
-    return same and (word.kind is not Kind.BLOCKED or known.message == word.message)
+    return same and (word.kind not in NEWS or known.message == word.message)
 
 
 def _ended(conditions: Conditions) -> Conditions:

@@ -12,6 +12,7 @@ from trainshed.api.actions import Action, CreateDependent, DeleteDependent, Upda
 from trainshed.api.dependent import Dependent, Wish
 from trainshed.api.framework import Framework
 from trainshed.api.job import Job
+from trainshed.api.pod import Phase
 
 from . import build, gang, names
 from .facts import Facts
@@ -22,7 +23,7 @@ DIGEST = "trainshed.dev/digest"
 
 def wishes(facts: Facts) -> tuple[Wish, ...]:
     """All that the job is to own while it has pods."""
-    own = facts.framework.dependents(facts.job, facts.snapshot.site, facts.running_pods)
+    own = facts.framework.dependents(facts.job, facts.snapshot.site, _running(facts))
     return (*gang.wishes(facts), *own)
 
 
@@ -109,3 +110,9 @@ def _delete(dependents: Iterable[Dependent]) -> tuple[DeleteDependent, ...]:
         for dependent in dependents
         if not dependent.deleting
     )
+
+
+def _running(facts: Facts) -> tuple[str, ...]:
+    """The names of the pods that run and count."""
+    found = (pod for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
+    return tuple(sorted(pod.name for pod in found))

@@ -13,7 +13,7 @@ from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Member, Replicas, Scope
 from trainshed.api.pod import Phase, Pod
 from trainshed.api.snapshot import Snapshot
-from trainshed.api.status import Failure, Kind, Status, Tally
+from trainshed.api.status import Failure, Status, Tally
 
 from . import failures, names
 
@@ -47,6 +47,11 @@ class Facts:
     def after(self, status: Status) -> Facts:
         """The same world, once `status` is stored."""
         return Facts(replace(self.snapshot, status=status))
+
+    @property
+    def own_container(self) -> str:
+        """The name of the framework's own container, or nothing if it is the first."""
+        return self.framework.container if self.framework.by_name else ""
 
     @cached_property
     def goal(self) -> Goal | None:
@@ -86,13 +91,13 @@ class Facts:
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
         """Pods that have been given up on: they belong to an earlier attempt, or are to be replaced."""
-        return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self._given_up(pod))
+        return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self.given_up(pod))
 
     @cached_property
     def current(self) -> dict[Member, Pod]:
-        """The pods that count, by their seat."""
-        pods = (pod for pod in self.snapshot.pods if pod.name in self.seats and not self._given_up(pod))
-        return {self.seats[pod.name]: pod for pod in pods}
+        """The pods that count, by their seat, each in the phase that the framework's own container gives it."""
+        pods = (pod for pod in self.snapshot.pods if pod.name in self.seats and not self.given_up(pod))
+        return {self.seats[pod.name]: self._judged(pod) for pod in pods}
 
     @cached_property
     def done(self) -> dict[str, Indexes]:
@@ -125,9 +130,9 @@ class Facts:
     @cached_property
     def failed(self) -> dict[Member, Failure]:
         """The members that have failed or were taken away, in the order in which it happened."""
-        now, container = self.now, self.framework.container
-        found = {member: failures.failure(pod, container, now) for member, pod in self.current.items()} | self.deserters
-        shown = {member: failure for member, failure in found.items() if failure and not self._finished(member)}
+        now, own = self.now, self.own_container
+        found = {member: failures.failure(pod, own, now) for member, pod in self.current.items()} | self.deserters
+        shown = {member: failure for member, failure in found.items() if failure and not self.finished(member)}
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
     @cached_property
@@ -145,13 +150,6 @@ class Facts:
         return {member: failure for member, failure in found.items() if failure}
 
     @cached_property
-    def lost(self) -> tuple[Member, ...]:
-        """Members of a running job whose pods vanished unseen: fewer are there than the status says were running."""
-        if self.scope is not Scope.JOB or not self.status.true(Kind.RUNNING) or self.stale:
-            return ()
-        return tuple(member for group in self.job.replicas for member in self._lost(group))
-
-    @cached_property
     def missing(self) -> tuple[Member, ...]:
         """The seats that want a pod and have none of that name."""
         return tuple(
@@ -161,34 +159,17 @@ class Facts:
         )
 
     @cached_property
-    def gated(self) -> frozenset[Member]:
-        """The missing ones whose time comes when all of the role they depend on are ready, or will never be again.
-
-        A gang scheduler places members only together; with one nobody waits for anybody.
-        """
-        if self.snapshot.site.gang_scheduler:
-            return frozenset()
-        gates = {member: self.framework.gate(self.job, member) for member in self.missing}
-        open_gates = {role for role in set(gates.values()) if self._all_ready(role)}
-        return frozenset(member for member, role in gates.items() if role not in open_gates)
-
-    @cached_property
-    def running_pods(self) -> tuple[str, ...]:
-        """The names of the pods that run and count."""
-        found = (pod for pod in self.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
-        return tuple(sorted(pod.name for pod in found))
-
-    @cached_property
     def waiting(self) -> bool:
         """Whether it is too early for the next try."""
-        not_before = self.status.retries.not_before
-        return not_before is not None and self.now < not_before
+        return self.status.retries.wait(self.now)
 
     @cached_property
     def tallies(self) -> dict[str, Tally]:
         """The replicas of each role, counted. A running pod is active until it is gone, wanted or not."""
         roles = {group.role.lower(): group.role for group in self.job.replicas}
-        active = Counter(roles.get(pod.role) for pod in self.snapshot.pods if pod.phase is Phase.RUNNING)
+        ended = {pod.uid for pod in self.current.values() if pod.over}
+        running = (pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended)
+        active = Counter(roles.get(pod.role) for pod in running)
         failed = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.FAILED)
         ready = Counter(member.role for member, pod in self.current.items() if pod.ready and not pod.deleting)
         return {
@@ -217,32 +198,39 @@ class Facts:
         retries = replace(before, in_place=self.in_place, in_place_gone=gone)
         uids = {pod.uid for pod in self.snapshot.pods}
         waited_for = tuple(uid for uid in self.status.replacing if uid in uids)
-        return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for)
+        shrunk = {role: count for role in self.roles if (count := self._shrunk(role)) is not None}
+        return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for, shrunk=shrunk)
 
     def group(self, member: Member) -> Replicas:
         """The role of a member."""
         return next(group for group in self.job.replicas if group.role == member.role)
 
-    def _all_ready(self, role: str) -> bool:
-        group = self.job.of(role)
-        pods = (pod for member, pod in self.current.items() if member.role == role and not pod.deleting)
-        return group is None or sum(1 for pod in pods if pod.ready or pod.over) >= group.count
+    def given_up(self, pod: Pod) -> bool:
+        """Whether a pod that has a seat is to be replaced, or is of an earlier attempt."""
+        seat, status = self.seats[pod.name], self.status
+        # Its seat was taken away and given back before it was gone; nobody else has been disturbed by that.
+        leftover = pod.deleting and seat.index >= status.shrunk.get(seat.role, seat.index + 1)
+        return leftover or pod.uid in status.replacing or pod.attempt < status.attempts.get(seat.role, 0)
 
-    def _given_up(self, pod: Pod) -> bool:
-        role = self.seats[pod.name].role
-        return pod.uid in self.status.replacing or pod.attempt < self.status.attempts.get(role, 0)
+    def _judged(self, pod: Pod) -> Pod:
+        policy = self.group(self.seats[pod.name]).restart_policy
+        phase = failures.outcome(pod, self.own_container, policy)
+        return pod if phase is pod.phase else replace(pod, phase=phase)
 
-    def _finished(self, member: Member) -> bool:
+    def _shrunk(self, role: str) -> int | None:
+        """How few members a role was to have since its last surplus pod began to leave; None once all are gone."""
+        count = next(group.count for group in self.job.replicas if group.role == role)
+        fewest = min(count, self.status.shrunk.get(role, count))
+        leaving = (pod for pod in (*self.surplus, *self.stale) if pod.role == role.lower() and pod.index >= fewest)
+        return fewest if any(True for _ in leaving) else None
+
+    def finished(self, member: Member) -> bool:
+        """Whether it has succeeded."""
         return member.index in self.done[member.role]
 
     def _done(self, group: Replicas, finished: list[Member]) -> Indexes:
+        if self.goal and group.role == self.goal.serves:
+            return Indexes()  # whoever wrote something else into the status was not us
         before = self.status.tallies.get(group.role, Tally()).done
         now = Indexes.of(member.index for member in finished if member.role == group.role)
-        return Indexes.of(index for index in before | now if index < group.count)
-
-    def _lost(self, group: Replicas) -> tuple[Member, ...]:
-        stored = self.status.tallies.get(group.role, Tally())
-        wanted = min(stored.active + stored.succeeded, group.count) - len(self.done[group.role])
-        here = [member for member in self.current if member.role == group.role and not self._finished(member)]
-        gone = [member for member in self.missing if member.role == group.role]
-        return tuple(gone[: max(0, wanted - len(here))])
+        return (before | now).below(group.count)

@@ -11,9 +11,26 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from trainshed.api.actions import DeleteJob, Note, Plan, Tone
-from trainshed.api.status import Kind, Status, Tally
+from trainshed.api.job import Member
+from trainshed.api.status import Failure, Kind, Status, Tally
 
-from . import children, conditions, dependents, gang, restarts, says
+from . import (
+    absent,
+    asides,
+    children,
+    conditions,
+    departures,
+    dependents,
+    gang,
+    gates,
+    history,
+    obituary,
+    restarts,
+    results,
+    says,
+    settling,
+    startup,
+)
 from .conditions import Word
 from .facts import Facts
 from .restarts import Incident
@@ -24,7 +41,8 @@ Rule = Callable[[Facts], Plan | None]
 def stand_aside(facts: Facts) -> Plan | None:
     """A job that is going away, or that another controller manages, is none of our business."""
     if facts.job.deleting or facts.job.policy.managed_elsewhere:
-        return Plan(facts.status)
+        gone = facts.job.deleting
+        return Plan(facts.status, actions=results.let_go(facts.snapshot.pods) if gone else ())
     return None
 
 
@@ -36,10 +54,10 @@ def clean_up(facts: Facts) -> Plan | None:
     notes = says.gang_dismissed(actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
-        return Plan(facts.status, notes, actions)
+        return _seeing_off(facts, Plan(facts.status, notes, actions))
     end = completion + timedelta(seconds=ttl)
     if facts.now < end:
-        return Plan(facts.status, notes, actions, look_again=end)
+        return _seeing_off(facts, Plan(facts.status, notes, actions, look_again=end))
     return Plan(facts.status, actions=(DeleteJob(facts.job.uid),))
 
 
@@ -47,7 +65,7 @@ def refuse(facts: Facts) -> Plan | None:
     """A spec that asks for what cannot be fails the job; one that runs already is left alone until it is mended."""
     if not facts.job.problems:
         return None
-    if facts.status.start is None:
+    if facts.status.start is None and not facts.snapshot.pods:
         return _verdict(facts, says.refused(facts))
     message = says.refused(facts).message
     return Plan(facts.status, (Note(Tone.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
@@ -60,7 +78,7 @@ def suspend(facts: Facts) -> Plan | None:
     status = _born(facts, facts.seen)
     actions = (*children.empty(facts), *dependents.dismiss(facts))
     if status.true(Kind.SUSPENDED):
-        return Plan(status, says.gang_dismissed(actions), actions)
+        return _seeing_off(facts, Plan(status, says.gang_dismissed(actions), actions))
     word = says.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.renew(status, facts.roles).attempts)
@@ -68,7 +86,7 @@ def suspend(facts: Facts) -> Plan | None:
         status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
     status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
     status = conditions.put(status, word, facts.now)
-    return Plan(status, (_note(word), *says.gang_dismissed(actions)), actions)
+    return _seeing_off(facts, Plan(status, (_note(word), *says.gang_dismissed(actions)), actions))
 
 
 def resume(facts: Facts) -> Plan | None:
@@ -93,45 +111,71 @@ def succeed(facts: Facts) -> Plan | None:
     return _verdict(facts, says.succeeded(facts)) if facts.achieved else None
 
 
+def settle(facts: Facts) -> Plan | None:
+    """A failure that would end the job waits a moment, in which its cause may come to light."""
+    end = settling.until(facts)
+    if end is None:
+        return None
+    plan, too_early = converge(facts), says.failures(facts)
+    notes = tuple(note for note in plan.notes if note not in too_early)
+    return replace(plan, notes=notes, look_again=_earliest(end, plan.look_again))
+
+
 def fail(facts: Facts) -> Plan | None:
     """A failure that may not be tried again, or one too many, fails the job."""
     if restarts.in_place_used_up(facts):
-        return _verdict(facts, says.too_many_tries(facts))
+        last = obituary.of_restarted(facts)
+        plan = _verdict(facts, says.too_many_tries(facts, asides.used_up_in_place(facts, last)))
+        return replace(plan, status=replace(plan.status, failure=last or plan.status.failure))
     incident = restarts.incident(facts)
     if incident is None:
         return None
     if restarts.used_up(facts, incident):
-        return _fatal(facts, incident, says.too_many_tries(facts))
+        word = says.too_many_tries(facts, asides.used_up(facts, incident))
+        return _fatal(facts, incident, word, history.first(incident))
     for member, failure in incident.failures.items():
         if restarts.permanent(facts, member, failure):
-            return _fatal(facts, incident, says.failed(facts, member, failure))
+            return _fatal(facts, incident, says.failed(facts, member, failure), (member, failure))
     return None
 
 
 def restart(facts: Facts) -> Plan | None:
-    """Failed members are given up on, alone or with all that restart together, and the next try is counted."""
-    found = restarts.incident(facts)
+    """Failed members are given up on, alone or with all that restart together, and the next try is counted.
+
+    A group of which one is there and out of our reach is not restarted.
+    """
+    found = None if absent.hidden(facts) else restarts.incident(facts)
     incident = restarts.answerable(facts, found) if found else None
     if incident is None:
         return None
-    word = says.restarting(facts, incident)
-    status = _born(facts, restarts.again(facts, incident))
+    status = history.began(facts, incident, _born(facts, restarts.again(facts, incident)))
+    word = says.restarting(facts, incident, status)
     if not facts.after(status).running:
         status = conditions.put(status, word, facts.now)
     notes = (*says.failures(facts, incident), replace(_note(word), tone=Tone.WARNING))
     return Plan(status, notes, children.sweep(facts.after(status)), look_again=facts.now)
 
 
-def converge(facts: Facts) -> Plan | None:
+def start_up(facts: Facts) -> Plan | None:
+    """A member that does not come to run in the time that the user gives it fails the job."""
+    late = startup.late(facts)
+    if late is None:
+        return None
+    plan = _verdict(facts, startup.word(facts, late[1]))
+    return replace(plan, status=replace(plan.status, failure=late[1]))
+
+
+def converge(facts: Facts) -> Plan:
     """Sweep what is stale, fill what is missing, and say how it goes."""
-    status = _blocked(facts, _born(facts, facts.seen))
+    status = _blocked(facts, _born(facts, absent.seen(facts)))
     if facts.running:
         status = conditions.put(status, says.running(facts), facts.now)
     after = facts.after(status)
-    actions = (*dependents.align(after), *children.sweep(after), *children.fill(after))
-    wrong = (*says.overwritten(facts), *says.other_schedulers(facts))
+    actions = (*dependents.align(after), *children.sweep(after), *results.noted(facts), *children.fill(after))
+    wrong = (*says.overwritten(facts), *says.other_schedulers(facts), *results.refused(facts))
     notes = (*wrong, *says.failures(facts), *says.pods(facts))
-    return Plan(status, notes, actions, look_again=_earliest(_deadline(after), _next_try(after)))
+    look_again = _earliest(_deadline(after), _next_try(after), startup.next_look(after))
+    return _seeing_off(facts, Plan(status, notes, actions, look_again=look_again))
 
 
 LADDER: tuple[Rule, ...] = (
@@ -142,15 +186,17 @@ LADDER: tuple[Rule, ...] = (
     resume,  # they may be taken again
     expire,  # it was given a time and has used it
     succeed,  # those whose success counts have succeeded
+    settle,  # a failure that is too fresh to be the last word
     fail,  # a failure that may not be tried again, or too many tries
     restart,  # failed members move on to their next attempt
+    start_up,  # members take longer to come to run than they may
     converge,  # sweep what is stale, fill what is missing
 )
 
 
 def _born(facts: Facts, status: Status) -> Status:
     """Every job that was looked at is Created, and has its start unless it has yet to be resumed."""
-    status = conditions.put(status, says.created(facts), facts.now)
+    status = history.ran_again(facts, conditions.put(status, says.created(facts), facts.now))
     idle = facts.job.policy.suspend or status.start is not None
     return status if idle else replace(status, start=facts.now)
 
@@ -174,21 +220,32 @@ def _settled(tally: Tally) -> Tally:
     return replace(tally, succeeded=tally.succeeded + tally.active, active=0, ready=0)
 
 
-def _fatal(facts: Facts, incident: Incident, word: Word) -> Plan:
+def _fatal(facts: Facts, incident: Incident, word: Word, who: tuple[Member, Failure]) -> Plan:
     plan = _verdict(facts, word)
     notes = (*says.failures(facts, incident), *plan.notes)
-    return replace(plan, status=replace(plan.status, failure=incident.cause), notes=notes)
+    return replace(plan, status=replace(plan.status, failure=obituary.of(facts, *who)), notes=notes)
 
 
 def _blocked(facts: Facts, status: Status) -> Status:
-    """Why pods cannot be made, for as long as they cannot; a word that has come true is taken back."""
+    """Why pods cannot be made, or do not go, for as long as that is so; a word that has come true is taken back."""
     trouble = facts.snapshot.trouble
     if trouble:
-        return conditions.put(status, says.blocked(trouble), facts.now)
+        return conditions.put(status, says.blocked(facts, trouble), facts.now)
     if word := gang.waits(facts):
         return conditions.put(status, word, facts.now)
-    wanting = facts.gated != frozenset(facts.missing) or children.services(facts)
-    return status if wanting else conditions.without(status, Kind.BLOCKED)
+    if word := departures.word(facts):
+        return conditions.put(status, word, facts.now)
+    known = status.condition(Kind.BLOCKED)
+    wanting = gates.gated(facts) != frozenset(facts.missing) or children.services(facts)
+    over = known is not None and known.reason == departures.STUCK
+    return status if wanting and not over else conditions.without(status, Kind.BLOCKED)
+
+
+def _seeing_off(facts: Facts, plan: Plan) -> Plan:
+    """The plan, with an eye on those pods that should be gone by now."""
+    notes, actions = (*plan.notes, *departures.notes(facts)), (*plan.actions, *departures.force(facts))
+    look_again = _earliest(plan.look_again, departures.next_look(facts))
+    return replace(plan, notes=notes, actions=actions, look_again=look_again)
 
 
 def _deadline(facts: Facts) -> datetime | None:

@@ -12,6 +12,7 @@ from trainshed.api.indexes import Indexes
 from trainshed.api.job import Member, RestartPolicy, Scope
 from trainshed.api.status import Failure, Kind, Retries, Status, Tally
 
+from . import absent
 from .facts import Facts
 from .failures import APPLICATION, COLLATERAL, DISRUPTION
 
@@ -23,8 +24,6 @@ FORGIVEN_AFTER = 600
 HASTE = 10
 #: So many pods are replaced one by one at a time; the rest follow when these are gone. Bounds the status.
 AT_ONCE = 64
-#: A failure so close to another's is taken for its consequence.
-COLLATERAL_WITHIN = timedelta(seconds=15)
 #: Exit codes from here on are worth another try under the policy ExitCode; v1's rule.
 RETRYABLE_FROM = 128
 
@@ -52,11 +51,11 @@ def incident(facts: Facts) -> Incident | None:
 
     The first failure decides. Where members restart together it answers for all; elsewhere those that follow it closely
     are collateral: tried again, whatever their exit code, and not counted. A disruption seen in the same look goes
-    first, because it explains the rest.
+    first, because it explains the rest; so does, within one second, a failure that may be tried again.
     """
-    found = {member: _vanished(facts, member) for member in facts.lost} | facts.failed
+    found = {member: _vanished(facts, member) for member in absent.lost(facts)} | facts.failed
     counting = {member: failure for member, failure in found.items() if not _forgiven(facts, member, failure)}
-    ordered = dict(sorted(counting.items(), key=lambda item: item[1].kind == APPLICATION))
+    ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
     if facts.scope is not Scope.REPLICA:
         ordered = _firsts(facts, ordered)
     if facts.scope is not Scope.JOB:
@@ -72,6 +71,14 @@ def permanent(facts: Facts, member: Member, failure: Failure) -> bool:
     if policy is RestartPolicy.EXIT_CODE:
         return (failure.exit_code or 0) < RETRYABLE_FROM
     return policy is RestartPolicy.NEVER
+
+
+def fatal(facts: Facts, incident: Incident) -> Failure | None:
+    """The failure of this incident that ends the job, or None if all may be tried again."""
+    if used_up(facts, incident):
+        return incident.first[1]
+    ends = (failure for member, failure in incident.failures.items() if permanent(facts, member, failure))
+    return next(ends, None)
 
 
 def used_up(facts: Facts, incident: Incident) -> bool:
@@ -100,10 +107,18 @@ def again(facts: Facts, incident: Incident) -> Status:
     status = replace(facts.seen, failure=incident.cause or facts.status.failure, retries=_next(facts, incident))
     if facts.scope is Scope.REPLICA:
         uids = (facts.current[member].uid for member in incident.failures)
-        return replace(status, replacing=(*status.replacing, *uids))
+        return _carried(facts, replace(status, replacing=(*status.replacing, *uids)), incident.failures)
     together = facts.scope is Scope.JOB
     roles = {group.role for group in facts.job.replicas} if together else {member.role for member in incident.failures}
-    return renew(status, roles)
+    return _carried(facts, renew(status, roles), (member for member in facts.current if member.role in roles))
+
+
+def _carried(facts: Facts, status: Status, gone: Iterable[Member]) -> Status:
+    """What the kubelet has restarted in pods that are given up on stays counted, whatever it does in the others."""
+    lost = sum(facts.current[member].restarts for member in gone if facts.group(member).restart_policy.in_place)
+    retries = status.retries
+    moved = replace(retries, in_place=retries.in_place - lost, in_place_gone=retries.in_place_gone + lost)
+    return replace(status, retries=moved)
 
 
 def renew(status: Status, roles: Iterable[str]) -> Status:
@@ -134,6 +149,13 @@ def _forgiven(facts: Facts, member: Member, failure: Failure) -> bool:
     )
 
 
+def _precedence(facts: Facts, member: Member, failure: Failure) -> tuple[object, ...]:
+    if failure.kind != APPLICATION:
+        return False, failure.time
+    # What has ended a container is known to the second only, and a consequence never comes before its cause.
+    return True, failure.time, permanent(facts, member, failure)
+
+
 def _count(found: dict[Member, Failure]) -> int:
     return sum(1 for failure in found.values() if failure.kind == APPLICATION)
 
@@ -149,16 +171,22 @@ def _told_apart(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Fail
     cause = facts.status.failure
     if not _recent(facts, cause):
         cause = next(iter(found.values()), None)
-    return {member: _as_seen(failure, cause) for member, failure in found.items()}
+    return {member: _as_seen(facts, failure, cause) for member, failure in found.items()}
 
 
 def _recent(facts: Facts, cause: Failure | None) -> bool:
-    return cause is not None and abs(facts.now - cause.time) <= 2 * COLLATERAL_WITHIN
+    return cause is not None and abs(facts.now - cause.time) <= 2 * _follows_within(facts)
 
 
-def _as_seen(failure: Failure, cause: Failure | None) -> Failure:
-    follows = cause is not None and failure.pod != cause.pod and abs(failure.time - cause.time) <= COLLATERAL_WITHIN
-    return replace(failure, kind=COLLATERAL) if follows and failure.kind == APPLICATION else failure
+def _as_seen(facts: Facts, failure: Failure, cause: Failure | None) -> Failure:
+    if cause is None or failure.pod == cause.pod or failure.kind != APPLICATION:
+        return failure
+    follows = abs(failure.time - cause.time) <= _follows_within(facts)
+    return replace(failure, kind=COLLATERAL) if follows else failure
+
+
+def _follows_within(facts: Facts) -> timedelta:
+    return timedelta(seconds=facts.framework.follows_within)
 
 
 def _next(facts: Facts, incident: Incident) -> Retries:

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from trainshed.api import gang
+from trainshed.api import brevity, gang
 from trainshed.api.actions import Action, DeleteDependent, Note, Tone
 from trainshed.api.dependent import GROUP
 from trainshed.api.job import Member, RestartPolicy
 from trainshed.api.pod import Container, Pod
 from trainshed.api.snapshot import Trouble
-from trainshed.api.status import Failure, Kind
+from trainshed.api.status import Failure, Kind, Status
+from trainshed.api.write import MESSAGE
 
+from . import asides
 from .conditions import Word
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
@@ -21,8 +23,6 @@ from .restarts import Incident
 
 #: So many pods in trouble are told of in one look; more would say the same again.
 ENOUGH = 10
-#: A message has so many characters at the most.
-LONGEST = 2000
 
 
 def created(facts: Facts) -> Word:
@@ -53,24 +53,26 @@ def resumed(facts: Facts) -> Word:
     )
 
 
-def blocked(trouble: Trouble) -> Word:
-    """Why pods cannot be made, in the API server's own words."""
-    return Word(Kind.BLOCKED, trouble.reason, trouble.message)
+def blocked(facts: Facts, trouble: Trouble) -> Word:
+    """Why pods cannot be made, in the API server's own words, and how many are there nevertheless."""
+    aside = f"{len(facts.current)} of {facts.job.size} pods are there, the others are tried again"
+    words = brevity.head(trouble.message, MESSAGE - len(aside) - len("; "))
+    return Word(Kind.BLOCKED, trouble.reason, f"{words}; {aside}")
 
 
 def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
     """That the pods wait until Volcano lets their group in: its phase, and what Volcano says about it."""
     state = f"its phase is {phase}" if phase else "it has no phase yet"
     told = f"PodGroup {facts.job.name} is not let in: {state}{f' ({why})' if why else ''}"
-    return Word(Kind.BLOCKED, gang.WAITING, told[:LONGEST])
+    return Word(Kind.BLOCKED, gang.WAITING, brevity.head(told, MESSAGE))
 
 
-def restarting(facts: Facts, incident: Incident) -> Word:
-    """That members are tried again, and because of whom."""
+def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
+    """That members are tried again, and because of whom; `after` is the status that says so."""
     member, failure = incident.first
     what = {DISRUPTION: f"were disrupted ({failure.reason})", INFRASTRUCTURE: f"could not run ({failure.reason})"}
     told = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
-    return _word(facts, Kind.RESTARTING, told)
+    return _word(facts, Kind.RESTARTING, told, asides.restarting(facts, incident, after))
 
 
 def failed(facts: Facts, member: Member, failure: Failure) -> Word:
@@ -83,35 +85,35 @@ def failed(facts: Facts, member: Member, failure: Failure) -> Word:
     else:
         words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
         told = facts.framework.epitaph.format(**words, count=facts.tallies[member.role].failed or 1)
-    return _word(facts, Kind.FAILED, told)
+    return _word(facts, Kind.FAILED, told, asides.permanent(facts, member, failure))
 
 
 def refused(facts: Facts) -> Word:
     """That the spec asks for what cannot be, and what that is."""
-    return _word(facts, Kind.FAILED, "; ".join(facts.job.problems)[:LONGEST])
+    return _word(facts, Kind.FAILED, "; ".join(facts.job.problems))
 
 
-def too_many_tries(facts: Facts) -> Word:
-    """That the back-off limit is reached."""
-    return _word(
-        facts, Kind.FAILED, f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
-    )
+def too_many_tries(facts: Facts, aside: str) -> Word:
+    """That the back-off limit is reached, and how."""
+    told = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
+    return _word(facts, Kind.FAILED, told, aside)
 
 
 def too_long(facts: Facts) -> Word:
     """That the deadline is over."""
-    return _word(
-        facts, Kind.FAILED, f"Job {facts.job.name} has failed because it was active longer than specified deadline"
-    )
+    told = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
+    return _word(facts, Kind.FAILED, told, asides.too_long(facts))
 
 
 def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]:
     """One event for each pod that failed, up to a few: with which code it exited, or who took it away.
 
-    Those of an incident come first: they decide. All others are told of as well, for their pods may go with them.
+    Those of an incident come first: they decide. All others are told of as well, for their pods may go with them. The
+    warning about an incident is the job's own.
     """
     found = (incident.failures if incident else {}) | facts.failed
-    return tuple(_failure(facts, member, failure) for member, failure in islice(found.items(), ENOUGH))
+    notes = (_failure(facts, member, failure) for member, failure in islice(found.items(), ENOUGH))
+    return tuple(replace(note, tone=Tone.NORMAL) if incident else note for note in notes)
 
 
 def pods(facts: Facts) -> tuple[Note, ...]:
@@ -184,8 +186,10 @@ def _key(pod: Pod, container: Container) -> str:
     return f"{pod.uid}/{container.name}/{container.reason}/{container.restarts}"
 
 
-def _word(facts: Facts, kind: Kind, message: str) -> Word:
-    return Word(kind, _reason(facts, kind), message)
+def _word(facts: Facts, kind: Kind, message: str, aside: str = "") -> Word:
+    """v1's words to the letter, and ours behind them."""
+    joint = (" " if message.endswith(".") else ": ") if aside else ""
+    return Word(kind, _reason(facts, kind), brevity.head(f"{message}{joint}{aside}", MESSAGE))
 
 
 def _reason(facts: Facts, what: str) -> str:

@@ -1,0 +1,84 @@
+"""Lists of objects, in pages or as a whole, and how objects of each kind are taken out of their bytes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from trainshed.api.dependent import Dependent, Resource
+from trainshed.api.job import Document
+from trainshed.api.pod import Pod, Service
+
+from .objects import Meta, PodObject, ServiceObject, dependent, pod, service
+from .wire import Path, Wire
+
+T = TypeVar("T")
+PAGE = 500
+
+log = logging.getLogger(__name__)
+
+
+class ListMeta(msgspec.Struct):
+    """The metadata of a list."""
+
+    version: str = msgspec.field(name="resourceVersion", default="")
+    go_on: str | None = msgspec.field(name="continue", default=None)
+
+
+class Page(msgspec.Struct):
+    """A page of a list, its items still closed."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw]
+
+
+PAGES = msgspec.json.Decoder(Page)
+
+
+class Kind(Generic[T]):
+    """How to take an object of one kind out of its bytes."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
+        self._decode = decoder.decode
+        self._convert = convert
+
+    def item(self, content: msgspec.Raw | bytes) -> T:
+        """An object of this kind."""
+        return self._convert(self._decode(content))
+
+
+PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
+SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
+
+
+def dependents(resource: Resource) -> Kind[Dependent]:
+    """How to take out dependents of a kind."""
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    return Kind(decoder, lambda found: dependent(resource, msgspec.convert(found["metadata"], Meta), found))
+
+
+DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
+
+
+def understood(kind: Kind[T], page: Page, plural: str) -> Iterator[T]:
+    """The objects of a page; one that makes no sense is told of in the log, and hides none of the others."""
+    for content in page.items:
+        try:
+            yield kind.item(content)
+        except msgspec.DecodeError as error:
+            log.error("list %s: passed over an object: %s", plural, error)  # noqa: TRY400 - no traceback
+
+
+async def pages(wire: Wire, path: Path, selector: Mapping[str, str], *, whole: bool = False) -> AsyncIterator[Page]:
+    """A list, in pages or as a whole; raises as `Wire.call` does, `Expired` also between pages."""
+    query = {**selector} if whole else {"limit": str(PAGE), **selector}
+    go_on: dict[str, str] = {}
+    while True:
+        page = PAGES.decode(await wire.call("GET", path, query={**query, **go_on}))
+        yield page
+        if not page.metadata.go_on:
+            return
+        go_on = {"continue": page.metadata.go_on}

@@ -1,0 +1,146 @@
+"""What we look after: the whole cluster, or one of the namespaces that we were told of; and all of these together.
+
+Nothing of one namespace is needed to decide about a job in another. So each has lists, watches and a memory of its own,
+and one that we may not read holds up no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from trainshed.api.framework import Framework
+from trainshed.api.site import Site
+from trainshed.cluster import Cluster
+from trainshed.cluster.informer import Informer
+from trainshed.cluster.wire import Wire
+
+from .course import state
+from .doors import DEAF
+from .feeds import informers
+from .metrics import Metrics
+from .reconcile import Outcome, Reconciler
+from .recorder import Recorder
+from .view import Key, Record, View
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What all districts have in common; `wake` is told of each job that may have something new."""
+
+    wire: Wire
+    cluster: Cluster
+    recorder: Recorder
+    metrics: Metrics
+    wake: Callable[[Key], None]
+
+
+class District:
+    """One namespace, or all of them if it has no name. Of its jobs nobody is told before `ready`."""
+
+    def __init__(self, namespace: str, frameworks: tuple[Framework, ...], site: Site, means: Means) -> None:
+        self.namespace = namespace
+        self.ready = asyncio.Event()
+        self.view = View(frameworks, site, self.wake)
+        self.reconciler = Reconciler(means.cluster, self.view, means.recorder, means.metrics)
+        self.informers: tuple[Informer[Any], ...] = tuple(informers(means.wire, self.view, frameworks, namespace))
+        self._wake = means.wake
+
+    def wake(self, key: Key) -> None:
+        """A job may have changed; as long as not all is listed nobody could make anything of that."""
+        if self.ready.is_set():
+            self._wake(key)
+
+    async def open(self) -> None:
+        """Wait until all is listed, then tell of every job."""
+        for informer in self.informers:
+            await informer.synced.wait()
+        where = f"namespace {self.namespace}: " if self.namespace else ""
+        log.info("ready: %s%d jobs, %d pods", where, len(self.view.known()), self.view.pods.store.count())
+        self.ready.set()
+        for key in self.view.known():
+            self._wake(key)
+
+    def problem(self) -> str:
+        """Why we do not know all of it, or nothing; what somebody must mend is said before what may pass."""
+        problems = [problem for informer in self.informers if (problem := _problem(informer))]
+        return next((problem for problem, mend in problems if mend), problems[0][0] if problems else "")
+
+
+def _problem(informer: Informer[Any]) -> tuple[str, bool] | None:
+    """What is wrong with a watch, and whether it needs to be mended."""
+    if informer.refused:
+        return f"{informer.what} may not be listed and watched: {informer.refused}", True
+    if not informer.synced.is_set():
+        return f"{informer.what} have not been listed yet", False
+    silence = asyncio.get_running_loop().time() - informer.heard
+    return (f"the watch of {informer.what} has been silent for {silence:.0f} s", False) if silence > DEAF else None
+
+
+class Districts:
+    """All that we look after; who wants something of a job is led to the district that it lies in."""
+
+    def __init__(self, districts: Iterable[District]) -> None:
+        self.all = {district.namespace: district for district in districts}
+        self.some = asyncio.Event()
+
+    async def open(self) -> None:
+        """Return once all are ready; `some` says that one is."""
+        await asyncio.gather(*(self._open(district) for district in self.all.values()))
+
+    async def look(self, key: Key, now: datetime) -> Outcome:
+        """Look at a job."""
+        district = self._home(key)
+        return await district.reconciler.look(key, now) if district else Outcome()
+
+    def wake(self, key: Key) -> None:
+        """A job may have changed."""
+        district = self._home(key)
+        if district:
+            district.wake(key)
+
+    def step_down(self) -> None:
+        """Somebody else leads now."""
+        for district in self.all.values():
+            district.reconciler.step_down()
+
+    def known(self) -> list[Key]:
+        """The jobs of all that are ready."""
+        return [key for district in self.all.values() if district.ready.is_set() for key in district.view.known()]
+
+    def problem(self) -> str:
+        """Why we are not ready, a line for each district that is not, or nothing."""
+        return "\n".join(problem for district in self.all.values() if (problem := district.problem()))
+
+    def jobs(self) -> Iterator[Record]:
+        """All jobs as they are known."""
+        for district in self.all.values():
+            for store in district.view.jobs.values():
+                yield from store.items.values()
+
+    def states(self) -> Counter[tuple[str, str]]:
+        """How many jobs there are of each kind in each state."""
+        return Counter((record.job.kind, state(record.status)) for record in self.jobs())
+
+    def silences(self) -> dict[str, float]:
+        """For how many seconds the watch of each kind has said nothing; of several of a kind the most silent one."""
+        now = asyncio.get_running_loop().time()
+        found: dict[str, float] = {}
+        for district in self.all.values():
+            for informer in district.informers:
+                found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
+        return found
+
+    async def _open(self, district: District) -> None:
+        await district.open()
+        self.some.set()
+
+    def _home(self, key: Key) -> District | None:
+        return self.all.get(key.namespace) or self.all.get("")

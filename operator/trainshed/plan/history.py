@@ -1,0 +1,83 @@
+"""What a status remembers of its job's restarts: the last few, why each was, and the time that each has cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from trainshed.api.job import Member, Scope
+from trainshed.api.pod import Pod
+from trainshed.api.status import Failure, Restart, Status
+from trainshed.api.write import RECENT
+
+from . import obituary
+from .facts import Facts
+from .failures import main
+from .restarts import Incident
+
+
+def began(facts: Facts, incident: Incident, status: Status) -> Status:
+    """The status with the restart that answers for this incident.
+
+    Where only consequences of an earlier failure are answered for, they belong to the restart that answered for that.
+    """
+    members = restarted(facts, incident)
+    if incident.cause is None and status.recent:
+        *others, last = status.recent
+        return replace(status, recent=(*others, replace(last, members=last.members + members)))
+    member, failure = first(incident)
+    known = obituary.of(facts, member, failure) if incident.cause else status.failure
+    fresh = Restart(
+        time=failure.time,
+        attempt=status.retries.used + 1,
+        member=str(member),
+        node=failure.node,
+        kind=failure.kind,
+        reason=failure.reason,
+        exit_code=failure.exit_code,
+        members=members,
+    )
+    return replace(status, failure=known, recent=(*status.recent, fresh)[-RECENT:])
+
+
+def first(incident: Incident) -> tuple[Member, Failure]:
+    """Who failed first, and not as another's consequence if there is such a one."""
+    causes = ((member, failure) for member, failure in incident.failures.items() if failure is incident.cause)
+    return next(causes, incident.first)
+
+
+def restarted(facts: Facts, incident: Incident) -> int:
+    """How many members begin anew because of an incident."""
+    if facts.scope is Scope.REPLICA:
+        return len(incident.failures)
+    roles = {member.role for member in incident.failures}
+    groups = (group for group in facts.job.replicas if facts.scope is Scope.JOB or group.role in roles)
+    return sum(group.count for group in groups)
+
+
+def ran_again(facts: Facts, status: Status) -> Status:
+    """The status with the time that restarts have cost, once the job runs and so does the member that had failed.
+
+    It is reckoned by when containers started, which is the same at whichever look it is seen: it waits for the next
+    status that is stored anyway. What came before a job was suspended is left open.
+    """
+    if not (facts.running or facts.achieved) or all(restart.lost is not None for restart in status.recent):
+        return status
+    return replace(status, recent=tuple(_closed(facts, restart) for restart in status.recent))
+
+
+def _closed(facts: Facts, restart: Restart) -> Restart:
+    member = facts.seats.get(f"{facts.job.name}-{restart.member}")
+    pod = facts.current.get(member) if member else None
+    begun = facts.status.start
+    started = _started(facts, pod) if pod else None
+    if restart.lost is not None or started is None or (begun and restart.time < begun):
+        return restart
+    deciding = (other for seat, other in facts.current.items() if facts.goal and seat.role == facts.goal.role)
+    last = max((started, *(time for other in deciding if (time := _started(facts, other)))))
+    return replace(restart, lost=max(0, round((last - restart.time).total_seconds())))
+
+
+def _started(facts: Facts, pod: Pod) -> datetime | None:
+    own = main(pod, facts.own_container)
+    return own.started if own else None

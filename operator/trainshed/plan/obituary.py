@@ -1,0 +1,173 @@
+"""How a member came to its end, in a sentence for somebody who was woken up: who, where, what, and after how long."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from trainshed.api import brevity
+from trainshed.api.job import Document, Member
+from trainshed.api.pod import Container, Pod, Run
+from trainshed.api.status import Failure
+
+from .facts import Facts
+from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, main
+
+#: The colours and moves of a terminal (ECMA-48), which only clutter the last words of a container.
+TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
+#: Of the last words a sentence has one line, of so many bytes at the most.
+LINE = 240
+#: Kubernetes' container runtimes report a signal as 128 and its number; above 31 are those that programs use freely.
+SIGNALLED, SIGNALS = 128, range(1, 32)
+#: A length of time is told in one unit more from so many of the smaller one on.
+TWO = 120
+#: What the reasons mean that people may not know; others are told as they are.
+KNOWN: Mapping[str, str] = MappingProxyType(
+    {
+        "Deleted": "was deleted",
+        "Lost": "has vanished",
+        "Evicted": "was evicted by its node",
+        "EvictionByEvictionAPI": "was evicted (EvictionByEvictionAPI: its node is drained, or somebody asked for it)",
+        "PreemptionByScheduler": "gave way to a pod of higher priority (PreemptionByScheduler)",
+        "DeletionByTaintManager": "was taken off its node because of a taint (DeletionByTaintManager)",
+        "DeletionByPodGC": "was removed after its node was lost (DeletionByPodGC)",
+        "TerminationByKubelet": "was terminated by its node (TerminationByKubelet)",
+        "NodeLost": "was lost with its node (NodeLost)",
+    }
+)
+#: What shells and runtimes say with these.
+CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "command not found"})
+
+
+def of(facts: Facts, member: Member, failure: Failure) -> Failure:
+    """The failure with all that the pod can tell: which container, how long it had run, and all in a sentence."""
+    pod = facts.current.get(member)
+    own = main(pod, facts.own_container) if pod else None
+    ended = culprit(pod, facts.own_container) if pod else None
+    container = ended.name if ended and ended.exit_code is not None and ended != own else ""
+    told = replace(
+        failure,
+        member=str(member),
+        container=container,
+        ran=_ran(pod, failure, container or facts.framework.container) if pod else None,
+        message=_cleared(failure.message),
+    )
+    return replace(told, summary=_summary(facts, member, told))
+
+
+def of_restarted(facts: Facts) -> Failure | None:
+    """How the container that the kubelet has started anew most often ended last; None if no pod tells of that."""
+    pods = ((pod.restarts, member, pod) for member, pod in facts.current.items())
+    _, member, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
+    containers = [container for container in pod.containers if not container.sidecar] if pod else []
+    worst = max(containers, key=lambda container: container.restarts, default=None)
+    run = _last(worst) if worst and worst.restarts else None
+    if member is None or pod is None or worst is None or run is None:
+        return None
+    time = run.finished or facts.now
+    own = main(pod, facts.own_container)
+    told = Failure(pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, _cleared(run.message), time)
+    named = replace(
+        told, member=str(member), container="" if worst == own else worst.name, ran=_span(run.started, time)
+    )
+    return replace(named, summary=_summary(facts, member, named))
+
+
+def _last(container: Container) -> Run | None:
+    """The last run of a container that is over."""
+    if container.exit_code is None:
+        return container.before
+    times = (container.started, container.finished)
+    return Run(container.exit_code, *times, reason=container.reason, message=container.message)
+
+
+def sentence(failure: Failure) -> str:
+    """The summary and the last line of the last words: there a traceback says what is wrong."""
+    lines = [line.strip() for line in failure.message.splitlines() if line.strip()]
+    return f"{failure.summary}: {brevity.head(lines[-1], LINE)}" if lines else failure.summary
+
+
+def span(seconds: int) -> str:
+    """A length of time in the two units that matter: `14 s`, `3 min 5 s`, `26 h 10 min`."""
+    minutes, left = divmod(seconds, 60)
+    if seconds < TWO:
+        return f"{seconds} s"
+    return f"{minutes} min {left} s" if minutes < TWO else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _summary(facts: Facts, member: Member, failure: Failure) -> str:
+    whose = f"container {failure.container} of {member}" if failure.container else str(member)
+    where = f" on {failure.node}" if failure.node else ""
+    end = _end(failure, _limit(facts, member, failure))
+    if failure.ran is None:
+        return f"{whose}{where} {end}"
+    after = f"after {span(failure.ran)}" if end.startswith("exited") else f"{span(failure.ran)} after start"
+    return f"{whose}{where} {end} {after}"
+
+
+def _end(failure: Failure, limit: str) -> str:
+    code, reason = failure.exit_code, failure.reason
+    if reason == "OOMKilled":
+        return f"was OOMKilled ({f'limit {limit}' if limit else 'no limit in its template'})"
+    if reason == "EndedEarly":
+        return f"ended too early, with code {code}," if code is not None else "did not last"
+    if reason in NEVER_RAN:
+        return f"could not be started ({reason})"
+    if failure.kind == DISRUPTION:
+        return KNOWN.get(reason, f"was disrupted ({reason})")
+    if code is None:
+        return f"{'failed' if failure.kind == APPLICATION else 'could not run'} ({reason})"
+    return _exit(code) + ("" if reason in ("Error", "") else f" ({reason})")
+
+
+def _exit(code: int) -> str:
+    number = code - SIGNALLED
+    if number == signal.SIGSEGV:
+        return f"had a segmentation fault (SIGSEGV, {code})"
+    if number in SIGNALS:
+        return f"was killed by {signal.Signals(number).name} ({code})"
+    return f"exited with code {code}" + (f" ({CODES[code]})" if code in CODES else "")
+
+
+def _ran(pod: Pod, failure: Failure, name: str) -> int | None:
+    container = _named(pod, name) or main(pod, name)
+    return _span(container.started, failure.time) if container else None
+
+
+def _span(started: datetime | None, ended: datetime) -> int | None:
+    # A runtime that does not know when a container began says 1970, or the year 1.
+    if started is None or started.timestamp() <= 0:
+        return None
+    return max(0, round((ended - started).total_seconds()))
+
+
+def _cleared(words: str) -> str:
+    return TERMINAL.sub("", words).replace("\r", "\n").strip()
+
+
+def _named(pod: Pod, name: str) -> Container | None:
+    return next((container for container in pod.containers if container.name == name), None)
+
+
+def _limit(facts: Facts, member: Member, failure: Failure) -> str:
+    """The memory that the container may have, as its template says it."""
+    containers = _containers(facts.group(member).template)
+    wanted = failure.container or facts.framework.container
+    found = next((item for item in containers if item.get("name") == wanted), containers[0] if containers else {})
+    amount = _mapping(_mapping(found.get("resources")).get("limits")).get("memory")
+    return str(amount) if isinstance(amount, (str, int)) else ""
+
+
+def _containers(template: Document) -> list[Mapping[str, Any]]:
+    spec = _mapping(template.get("spec"))
+    listed = (item for part in ("containers", "initContainers") for item in spec.get(part) or ())
+    return [item for item in listed if isinstance(item, dict)]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
