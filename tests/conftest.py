@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,12 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 
 #: Folders whose tests need more than Python. All others are fast: pure, or on world.py.
-RINGS = {"apiserver": "apiserver", "cluster": "apiserver", "conformance": "apiserver", "e2e": "e2e", "bench": "bench"}
+ON_A_SERVER = ("apiserver", "cluster", "conformance", "faults", "security")
+RINGS = dict.fromkeys(ON_A_SERVER, "apiserver") | {"e2e": "e2e", "bench": "bench"}
 #: And files that need something else than their folder.
 EXCEPTIONS = {"conformance/test_complete.py": "", "conformance/test_end_to_end.py": "e2e"}
+EXCEPTIONS |= dict.fromkeys((f"cluster/test_{name}.py" for name in ("moods", "conflicts", "conditions")), "")
+EXCEPTIONS |= dict.fromkeys(("security/test_rights.py", "security/test_linters.py"), "")
 
 # How long an example takes says something about the machine that day, and nothing about us.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +29,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and (ring := _ring(item.path.relative_to(HERE))):
             item.add_marker(ring)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Let no finalizer run while a failure is put into words.
+
+    Python 3.11 parses source to tell of a failure, and again to tell of what a finalizer raised. When the collector
+    runs the one within the other, `ast.parse` falls with "recursion depth mismatch", and the whole run ends without a
+    word about the test.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def _ring(path: Path) -> str:

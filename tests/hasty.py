@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -36,3 +37,8 @@ def hastily(coroutine: Coroutine[Any, Any, Any]) -> Any:
 def clock() -> float:
     """The time of the loop that runs."""
     return asyncio.get_running_loop().time()
+
+
+def now() -> datetime:
+    """The same as a time of day, in the year 1970."""
+    return datetime.fromtimestamp(clock(), UTC)

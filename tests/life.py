@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from laws import EXCLUSIVE, MOVES, seats
 from make import states
 from trainshed.api import read
 from trainshed.api.pod import Phase
@@ -17,17 +18,8 @@ from world import World
 from writes import Crash
 
 NAME = "job"
-#: From which state, by its last true condition, which may follow in one store.
-MOVES = {
-    "": {"", "Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"},
-    "Created": {"Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"},
-    "Running": {"Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"},
-    "Restarting": {"Restarting", "Running", "Suspended", "Succeeded", "Failed", "Blocked"},
-    "Blocked": {"Created", "Blocked", "Running", "Restarting", "Suspended", "Succeeded", "Failed"},
-    "Suspended": {"Suspended", "Created", "Failed"},
-    "Succeeded": {"Succeeded"},
-    "Failed": {"Failed"},
-}
+#: A node that does not answer any more: nobody says that its pods are gone.
+LOST = "lost"
 #: The roles that a random job of a kind may have, and those that it must.
 ROLES = {
     "TFJob": (("Chief", "PS", "Worker"), ()),
@@ -37,8 +29,8 @@ ROLES = {
     "JAXJob": ((), ("Worker",)),
     "MPIJob": (("Worker",), ("Launcher",)),
 }
-#: States that exclude each other.
-EXCLUSIVE = {"Running", "Restarting", "Suspended", "Succeeded", "Failed"}
+#: Where it is others who decide, they may do without workers.
+MAY_HAVE_NO_WORKERS = ("TFJob", "XGBoostJob", "PaddleJob")
 
 
 class Life:
@@ -46,7 +38,7 @@ class Life:
 
     def __init__(self, random: Random, site: Site | None = None) -> None:
         self.random = random
-        self.site = site or Site()
+        self.site = site or Site(keep_results=True)
         self.world = World()
         self.kind = random.choice(list(ROLES))
         self.frameworks = served(random.choice(list(MPI_VERSIONS)))
@@ -54,6 +46,7 @@ class Life:
         self.countable = 0
         self.last_state = ""
         self.verdict: dict | None = None
+        self.born = 0
         self.world.submit(self.kind, NAME, self.spec(), self.annotations())
         self.begin()
 
@@ -63,15 +56,16 @@ class Life:
         self.view = View(self.frameworks, self.site, lambda _key: None)
         self.world.news()
         for known in self.frameworks:
-            jobs = [job for (of, _), job in self.world.jobs.items() if of == known.kind]
-            records = [self.view.record(job, known) for job in jobs]
+            records = [self.view.record(job, known) for (of, _), job in self.world.jobs.items() if of == known.kind]
             self.view.jobs[known.kind].replaced(records, str(self.world.version))
         self.view.pods.store.replaced(list(self.world.pods.values()), str(self.world.version))
         self.view.services.store.replaced(list(self.world.services.values()), str(self.world.version))
         for resource, children in self.view.dependents.items():
             there = [found for (kind, _), found in self.world.dependents.items() if kind is resource]
             children.store.replaced(there, str(self.world.version))
-        self.reconciler = Reconciler(self.world, self.view, Recorder(self.world, lambda: None), Metrics())
+        self.reconciler = Reconciler(
+            self.world, self.view, Recorder(self.world, lambda: None, lambda: self.world.now), Metrics()
+        )
 
     def hear(self) -> None:
         """The watches tell what has happened."""
@@ -116,8 +110,12 @@ class Life:
         return {"enableDynamicWorker": self.random.choice([True, False])} if self.kind == "TFJob" else {}
 
     def annotations(self) -> dict:
-        """A random scope."""
-        return {"trainshed.dev/restart-scope": self.random.choice(["Auto", "Auto", "Replica", "Role", "Job"])}
+        """A random scope, and perhaps something else that is asked for."""
+        scope = self.random.choice(["Auto", "Auto", "Replica", "Role", "Job"])
+        other = self.random.choice(
+            [("force-delete-after", "1m"), ("startup-deadline", "90s"), ("keep-results", "true")]
+        )
+        return {f"trainshed.dev/{key}": value for key, value in (("restart-scope", scope), other)}
 
     @property
     def framework(self):
@@ -154,26 +152,27 @@ class Life:
     def use(self) -> None:
         """The user scales or suspends."""
         field, random = self.framework.field, self.random
+        least = 0 if self.kind in MAY_HAVE_NO_WORKERS and self.framework.goal(self.job[0]).role != "Worker" else 1
 
         def change(spec: dict) -> None:
             if random.random() < 0.5:
                 spec["runPolicy"]["suspend"] = not spec["runPolicy"].get("suspend", False)
             elif "Worker" in spec[field]:
-                spec[field]["Worker"]["replicas"] = random.choice([1, 2, 3, 4])
+                spec[field]["Worker"]["replicas"] = random.randint(least, 4)
 
         self.world.edit(self.kind, NAME, change)
 
     def happen_to(self, name: str) -> None:
         """Something happens to a pod."""
         pod, choose = self.world.pods[name], self.random.choice
-        if pod.deleting:
+        if pod.deleting and pod.node != LOST:
             self.world.confirm_deletion(name)
         elif pod.phase is Phase.PENDING:
             self.world.set_pod(name, "Running", ready=choose([True, False]))
         elif pod.phase is Phase.RUNNING and not pod.ready:
             self.world.set_pod(name, "Running", ready=True)
-        elif pod.phase is Phase.RUNNING:
-            what = choose(["succeed", "fail", "kill", "evict", "delete", "restart"])
+        elif pod.phase is Phase.RUNNING and not pod.deleting:
+            what = choose(["succeed", "fail", "kill", "evict", "delete", "restart", "lose"])
             if what == "succeed":
                 self.world.set_pod(name, "Succeeded", code=0)
             elif what in ("fail", "kill"):
@@ -182,31 +181,31 @@ class Life:
                 self.world.set_pod(name, "Failed", reason="Evicted")
             elif what == "delete":
                 self.world.delete_by_hand(name)
+            elif what == "lose":
+                self.world.set_pod(name, "Running", node=LOST)
+                self.world.delete_by_hand(name)
             else:
                 self.world.set_pod(name, "Running", restarted=1)
 
     def check(self) -> None:
         """The laws."""
         job, status = self.job
-        names = {f"{NAME}-{member}" for member in job.members}
+        born, self.born = self.world.made[self.born :], len(self.world.made)
+        assert set(born) <= seats(self.world.jobs[self.kind, NAME], self.framework.field), "who is made has a seat"
         live = [pod for pod in self.world.pods.values() if not pod.deleting]
-        assert len({pod.name for pod in live}) == len(live)
         keys = self.framework.keys(job)
         assert not (keys and live) or keys in self.world.secrets
-        true = [state for state in states(status) if state in EXCLUSIVE]
-        assert len(true) <= 1, true
+        assert len(EXCLUSIVE & set(states(status))) <= 1, states(status)
         state = next((state for state in reversed(states(status)) if not state.startswith("-")), "")
         assert state in MOVES[self.last_state], f"{self.last_state} -> {state}"
         self.last_state = state
-        limit = job.policy.backoff_limit
-        assert limit is None or status.retries.used <= limit
+        assert job.policy.backoff_limit is None or status.retries.used <= job.policy.backoff_limit
         assert len(str(self.world.jobs[self.kind, NAME].get("status", {}))) < 16_384
         if self.verdict is not None:
             assert self.world.jobs[self.kind, NAME]["status"]["conditions"] == self.verdict
         elif status.over:
             self.verdict = self.world.jobs[self.kind, NAME]["status"]["conditions"]
             assert status.completion is not None
-        assert names or not live
 
     async def come_to_rest(self) -> None:
         """No more faults: pods run and those who decide succeed, until nothing more is asked for."""
@@ -218,6 +217,8 @@ class Life:
             self.hear()
             await self.look()
             for name, pod in list(self.world.pods.items()):
+                if pod.deleting and pod.node == LOST and self.job[0].force_delete_after:
+                    continue  # that is for the operator to do
                 if pod.deleting:
                     self.world.confirm_deletion(name)
                 elif pod.phase is Phase.PENDING or (pod.phase is Phase.RUNNING and not pod.ready):
@@ -228,17 +229,19 @@ class Life:
                     self.world.delete_by_hand(name)  # as with v1 such a job goes on, and nobody else replaces it
             self.check()
             self.world.pass_time(400)
-            if len(self.world.writes) == before and (self.job[1].over or self.job[0].policy.suspend):
+            leaving = any(pod.deleting for pod in self.world.pods.values())
+            if len(self.world.writes) == before and not leaving and (self.job[1].over or self.job[0].policy.suspend):
                 return
         raise AssertionError(f"no rest: {states(self.job[1])} {self.world.writes[-8:]} {sorted(self.world.pods)}")
 
     def check_the_end(self) -> None:
         """What is left at rest."""
         job, status = self.job
-        assert not [name for resource, name in self.world.dependents if resource.passing]
+        assert not any(resource.passing for resource, _ in self.world.dependents)
         if status.over:
             kept = {role.lower() for role in self.framework.kept}
             for pod in self.world.pods.values():
+                assert not pod.held, "its result is noted"
                 assert pod.over or (str(job.policy.clean_pods) == "None" and pod.role not in kept)
                 assert pod.role in kept or str(job.policy.clean_pods) != "All"
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot
@@ -28,25 +28,33 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
 class Office:
     """What a cluster would tell is heard when the test says so; until then only the answers to writes are known."""
 
-    def __init__(self, spec: dict | None = None, site: Site | None = None) -> None:
-        self.world = World()
+    def __init__(self, spec: dict | None = None, site: Site | None = None, world: World | None = None) -> None:
+        self.world = world or World()
         self.woken: list[Key] = []
         self.view = View(FRAMEWORKS, site or Site(), self.woken.append)
         self.metrics = Metrics()
-        self.recorder = Recorder(self.world, lambda: None)
+        self.recorder = Recorder(self.world, lambda: None, self.now)
         self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)
         if spec:
             self.world.submit("TFJob", "mnist", spec)
             self.hear()
 
+    def now(self) -> datetime:
+        """What the cluster's clock shows."""
+        return self.world.now
+
     def hear(self) -> None:
         """The watches tell what has happened."""
-        for what, kind, item in self.world.news():
-            if kind in KINDS:
-                getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
-            else:
-                store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
-                getattr(store.store, what)(item)
+        for told in self.world.news():
+            self.take_in(*told)
+
+    def take_in(self, what: str, kind: str, item: object) -> None:
+        """A watch tells of one thing that has happened."""
+        if kind in KINDS:
+            getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
+        else:
+            store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
+            getattr(store.store, what)(item)
 
     async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Outcome:
         """Look so often, with so many seconds before each, and hear what came of it; the last outcome."""

@@ -1,65 +1,65 @@
-"""The page on metrics and the alerts speak of what is served, and of all of it."""
+"""The page on metrics, the alerts and the dashboard speak of what is served, and the page of all of it."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from make import a_job, seen
-from trainshed.api.status import Status
+from metering import families, labels
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.loop.metrics import STATES, Metrics
+from trainshed.loop.course import VERDICTS
+from trainshed.loop.metrics import COUNTERS, LABELS, STATES
 
 ROOT = Path(__file__).resolve().parent.parent
+FILES = ROOT / "charts" / "trainshed" / "files"
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
-RULES = [
-    rule
-    for document in yaml.safe_load_all((ROOT / "manifests" / "monitoring.yaml").read_text())
-    if document["kind"] == "PrometheusRule"
-    for group in document["spec"]["groups"]
-    for rule in group["rules"]
-]
+RULES = yaml.safe_load((FILES / "alerts.yaml").read_text())
+DASHBOARD = json.loads((FILES / "dashboard.json").read_text())
 #: What stands in an expression and is not a metric: functions, keywords, and what is in braces, brackets or `by (…)`.
-WORDS = frozenset(("absent", "max", "sum", "increase", "rate", "histogram_quantile", "and"))
+WORDS = frozenset(
+    ("absent", "max", "min", "sum", "increase", "rate", "histogram_quantile", "vector", "and", "or", "on")
+)
+#: Labels that whoever scrapes adds.
+OUTSIDE = frozenset(("pod", "namespace", "job", "instance"))
 
 
-def families() -> dict[str, str]:
-    """The types of all metrics of ours, by the name that is asked for."""
-    found = {}
-    for family in Metrics().registry.collect():
-        if not family.name.startswith("process_"):
-            found[family.name + ("_total" if family.type == "counter" else "")] = family.type
-    return found
+def queries() -> Iterator[str]:
+    """All expressions of the dashboard, in panels and in panels of rows."""
+    waiting = list(DASHBOARD["panels"])
+    while waiting:
+        panel = waiting.pop()
+        waiting += panel.get("panels", ())
+        yield from (target["expr"] for target in panel.get("targets", ()))
+
+
+EXPRESSIONS = sorted({*(rule["expr"] for rule in RULES), *queries()})
 
 
 def asked(expression: str) -> set[str]:
     """The metrics in an expression."""
-    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)", " ", expression)
-    return set(re.findall(r"[a-z_]{2,}", bare)) - WORDS
-
-
-def labels() -> dict[str, set[str]]:
-    """The labels of each metric of ours that has any."""
-    metrics = Metrics()
-    metrics.stored(seen(a_job(worker=1)), Status())
-    metrics.failed(ValueError())
-    metrics.requested("GET", "pods", 200)
-    metrics.ages.labels("pods").set(1)
-    metrics.states({}, ("tensorflow",))
-    return {sample.name: set(sample.labels) for family in metrics.registry.collect() for sample in family.samples}
+    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|(by|without|on) ?\([^)]*\)", " ", expression)
+    return set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]+", bare)) - WORDS
 
 
 def test_every_metric_stands_on_the_page_and_no_other():
     rows = [line for line in PAGE.splitlines() if line.startswith("| `") and not line.startswith("| `Trainshed")]
-    told = [re.match(r"\| `(\w+)`", row).group(1) for row in rows]
+    told = {match[1]: match[2] for row in rows if (match := re.match(r"\| `(\w+)` \|(?:([^|]*)\|)?.*", row))}
     assert sorted(told) == sorted(families())
+    known, v1s = labels(), {f"{name}_total" for name in COUNTERS}
+    for name, words in told.items():
+        family = families()[name]
+        served = set.union(*(known[sample.name] for sample in family.samples)) - {"le"}
+        said = list(LABELS) if name in v1s else re.findall(r"`(\w+)`", words)
+        assert sorted(said) == sorted(served), name
 
 
-def test_the_page_names_every_framework_and_every_state():
-    for word in (*(framework.label for framework in FRAMEWORKS), *STATES):
+def test_the_page_names_every_framework_every_state_and_every_class():
+    for word in (*(framework.label for framework in FRAMEWORKS), *STATES, *VERDICTS):
         assert f"`{word}`" in PAGE, word
 
 
@@ -69,23 +69,31 @@ def test_every_alert_is_explained_and_no_other():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
-def test_alerts_ask_for_what_is_served(rule: dict):
-    known = families()
-    names = known.keys() | {f"{name}_bucket" for name, kind in known.items() if kind == "histogram"}
-    wanted = asked(rule["expr"])
-    assert wanted
-    assert wanted <= names
+def test_alerts_say_how_bad_it_is_and_what(rule: dict):
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert rule["annotations"]["summary"]
 
 
-def test_alerts_sum_and_choose_by_labels_that_there_are():
-    from_outside, found = {"pod"}, labels()
-    for rule in RULES:
-        chosen = set(re.findall(r"(\w+)[=!]~?\"", rule["expr"]))
-        grouped = {word for words in re.findall(r"by \(([^)]*)\)", rule["expr"]) for word in words.split(", ")}
-        known = set.union(*(found[name] for name in asked(rule["expr"])))
-        assert chosen | grouped <= known | from_outside, rule["alert"]
-    states = re.findall(r'state="(\w+)"', " ".join(rule["expr"] for rule in RULES))
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_alerts_and_panels_ask_for_what_is_served_by_labels_that_there_are(expression: str):
+    found = labels()
+    wanted = asked(expression)
+    assert wanted
+    assert wanted <= found.keys()
+    chosen = set(re.findall(r"(\w+)[=!]~?\"", expression))
+    grouped = {
+        word for words in re.findall(r"(?:by|without|on) ?\(([^)]*)\)", expression) for word in words.split(", ")
+    }
+    assert chosen | grouped <= set.union(*(found[name] for name in wanted)) | OUTSIDE
+
+
+def test_states_that_are_asked_for_exist():
+    states = re.findall(r'state[=!]~?"([\w|]+)"', " ".join(EXPRESSIONS))
     assert states
-    assert set(states) <= set(STATES)
+    assert {state for words in states for state in words.split("|")} <= set(STATES)
+
+
+def test_the_dashboard_is_whole():
+    assert len(list(queries())) >= 10
+    asked_for = set.union(*(asked(query) for query in queries()))
+    assert {"trainshed_jobs", "trainshed_leader", "trainshed_queue_depth"} <= asked_for

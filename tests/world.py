@@ -10,12 +10,11 @@ from make import T0
 from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.pod import Container, Phase, Pod, Service
-from trainshed.cluster import Conflict, Denied, Missing, NameTaken
+from trainshed.cluster import Conflict, Denied, Hidden, Missing, NameTaken
 from trainshed.frameworks import FRAMEWORKS
-from writes import Write, merged
+from writes import Write, identity, merged
 
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
-LABEL = "training.kubeflow.org/"
 
 
 class World:
@@ -31,11 +30,9 @@ class World:
         self.secrets: dict[str, dict] = {}
         self.writes: list[str] = []
         self.made: list[str] = []
-        self.strangers: set[str] = set()
+        self.strangers, self.hidden = set[str](), set[str]()
         self.quota = 10_000
-        self.dies_in = -1
-        self.dies_before = True
-        self.dead = False
+        self.dies_in, self.dies_before, self.dead = -1, True, False
         self._news: list[tuple[str, str, object]] = []
 
     # What a user does ------------------------------------------------------------------------------------------------
@@ -57,6 +54,11 @@ class World:
         """Somebody writes something of no consequence into a job."""
         self._store_job(copy.deepcopy(self.jobs[kind, name]))
 
+    def hide(self, name: str) -> None:
+        """Take the labels off a pod: to those who watch for them it is gone."""
+        self.hidden.add(name)
+        self._news.append(("removed", "pods", self.pods[name]))
+
     # What nodes do ---------------------------------------------------------------------------------------------------
 
     def pass_time(self, seconds: float) -> None:
@@ -74,12 +76,18 @@ class World:
         ready = fields.pop("ready", phase == "Running")
         self._put_pod(pod, phase=Phase(phase), ready=ready, containers=(own,), **fields)
 
-    def delete_by_hand(self, name: str) -> None:
+    def delete_by_hand(self, name: str, grace: int = 30) -> None:
         """Somebody deletes a pod."""
-        self._begin_to_go(self.pods[name])
+        self._begin_to_go(self.pods[name], grace)
 
     def confirm_deletion(self, name: str) -> None:
-        """The kubelet says that a pod is gone."""
+        """The kubelet says that a pod is gone; what is held by us still has its record."""
+        pod = self.pods[name]
+        if pod.held:
+            ended = (replace(pod.containers[0], exit_code=137, finished=self.now),)
+            rest = {} if pod.over else {"phase": Phase.FAILED, "ready": False, "containers": ended}
+            self._put_pod(pod, **{"deleting": True, "leaves": self.now, "grace": 0} | rest)
+            return
         self._news.append(("removed", "pods", self._renewed(self.pods.pop(name))))
 
     def news(self) -> list[tuple[str, str, object]]:
@@ -90,8 +98,14 @@ class World:
     # What the operator asks ------------------------------------------------------------------------------------------
 
     async def read_job(self, framework: Framework, _namespace: str, name: str) -> dict | None:
-        found = self.jobs.get((framework.kind, name))
-        return copy.deepcopy(found)
+        return copy.deepcopy(self.jobs.get((framework.kind, name)))
+
+    async def read_pods(self, _namespace: str, job: str) -> tuple[list[Pod], str]:
+        return [pod for pod in self.pods.values() if pod.job == job], str(self.version)
+
+    async def seek_pod(self, _namespace: str, name: str, owner: str) -> None:
+        if name in self.hidden and name in self.pods and self.pods[name].owner == owner:
+            raise Hidden(f"pod {name} has lost its label", self.pods[name])
 
     async def store_status(self, framework: Framework, _namespace: str, name: str, patch: dict) -> dict:
         with Write(self, f"status {name}"):
@@ -113,7 +127,7 @@ class World:
             job["metadata"]["resourceVersion"] = str(self._tick())
             self._news.append(("removed", framework.kind, job))
             for pod in [pod for pod in self.pods.values() if pod.owner == uid]:
-                self._begin_to_go(pod)
+                self._begin_to_go(pod, 30)
 
     async def create_pod(self, _namespace: str, body: dict) -> Pod:
         meta = body["metadata"]
@@ -127,7 +141,9 @@ class World:
                 self.made.append(meta["name"])
                 container = Container(body["spec"]["containers"][0]["name"])
                 attempt = int(meta["annotations"]["trainshed.dev/attempt"])
-                pod = Pod(**self._identity(meta), attempt=attempt, phase=Phase.PENDING, containers=(container,))
+                told = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
+                told["held"] = "trainshed.dev/result" in meta.get("finalizers", ())
+                pod = Pod(**identity(meta, str(self._tick())), **told)
                 self.pods[pod.name] = pod
                 self._news.append(("changed", "pods", pod))
         return self.pods[meta["name"]]
@@ -136,7 +152,7 @@ class World:
         meta = body["metadata"]
         with Write(self, f"create service {meta['name']}"):
             if meta["name"] not in self.services:
-                self.services[meta["name"]] = Service(**self._identity(meta))
+                self.services[meta["name"]] = Service(**identity(meta, str(self._tick())))
                 self._news.append(("changed", "services", self.services[meta["name"]]))
         return self.services[meta["name"]]
 
@@ -172,12 +188,24 @@ class World:
                 self._news.append(("removed", resource, self._renewed(found)))
         return None
 
-    async def delete_pod(self, _namespace: str, name: str, uid: str, _grace: int | None) -> Pod | None:
+    async def delete_pod(self, _namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
         with Write(self, f"delete pod {name}"):
             pod = self.pods.get(name)
             if pod is None or pod.uid != uid:
                 return None
-            self._begin_to_go(pod)
+            if version not in ("", pod.version):
+                raise Conflict(name)
+            self._begin_to_go(pod, 30 if grace is None else grace)
+        return self.pods.get(name)
+
+    async def release_pod(self, _namespace: str, name: str, patch: dict) -> Pod | None:
+        with Write(self, f"release pod {name}"):
+            pod, meta = self.pods.get(name), patch["metadata"]
+            if pod is None or pod.uid != meta["uid"] or pod.version != meta["resourceVersion"]:
+                raise Conflict(name)
+            self._put_pod(pod, held=False)
+            if pod.deleting and not pod.grace:
+                self.confirm_deletion(name)
         return self.pods.get(name)
 
     async def delete_service(self, _namespace: str, name: str, uid: str) -> Service | None:
@@ -192,29 +220,18 @@ class World:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _identity(self, meta: dict) -> dict:
-        version = str(self._tick())
-        labels = meta["labels"]
-        return {
-            "name": meta["name"],
-            "uid": f"{meta['name']}-{version}",
-            "version": version,
-            "owner": meta["ownerReferences"][0]["uid"],
-            "namespace": "ml",
-            "job": labels[f"{LABEL}job-name"],
-            "role": labels.get(f"{LABEL}replica-type", ""),
-            "index": int(labels.get(f"{LABEL}replica-index", -1)),
-        }
-
     def _put_dependent(self, found: Dependent) -> None:
         self.dependents[found.resource, found.name] = found
         self._news.append(("changed", found.resource, found))
 
-    def _begin_to_go(self, pod: Pod) -> None:
-        if pod.phase is Phase.RUNNING:
-            self._put_pod(pod, deleting=True)
-        else:
+    def _begin_to_go(self, pod: Pod, grace: int) -> None:
+        """What runs has so many seconds; who asks again may shorten that, never lengthen it."""
+        if pod.phase is not Phase.RUNNING or not grace:
             self.confirm_deletion(pod.name)
+            return
+        leaves = self.now + timedelta(seconds=grace)
+        if not pod.deleting or (pod.leaves and leaves < pod.leaves):
+            self._put_pod(pod, deleting=True, leaves=leaves, grace=grace)
 
     def _put_pod(self, pod: Pod, **fields) -> None:
         self.pods[pod.name] = self._renewed(pod, **fields)

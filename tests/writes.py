@@ -1,8 +1,10 @@
-"""Writes to a world: where the operator may die, and what a merge patch does."""
+"""Writes to a world: where the operator may die, what a merge patch does, and what is made has for a name."""
 
 from __future__ import annotations
 
 from typing import Any
+
+LABEL = "training.kubeflow.org/"
 
 
 class Crash(Exception):
@@ -43,3 +45,18 @@ def merged(before: dict, patch: dict) -> dict:
         elif value is not None:
             found[key] = value
     return found
+
+
+def identity(meta: dict, version: str) -> dict:
+    """What a pod or a Service that is made with this metadata is known by."""
+    labels = meta["labels"]
+    return {
+        "name": meta["name"],
+        "uid": f"{meta['name']}-{version}",
+        "version": version,
+        "owner": meta["ownerReferences"][0]["uid"],
+        "namespace": "ml",
+        "job": labels[f"{LABEL}job-name"],
+        "role": labels.get(f"{LABEL}replica-type", ""),
+        "index": int(labels.get(f"{LABEL}replica-index", -1)),
+    }

@@ -43,7 +43,7 @@ def test_pytorch_paddle_and_jax_scale_by_their_workers(framework):
 def test_columns_are_v1s_and_ours_are_wide():
     columns = version(TENSORFLOW)["additionalPrinterColumns"]
     assert [column["name"] for column in columns if "priority" not in column] == ["State", "Age"]
-    assert [column["name"] for column in columns if "priority" in column] == ["Ready", "Restarts", "Reason"]
+    assert [column["name"] for column in columns if "priority" in column] == ["Ready", "Restarts", "Reason", "Failure"]
 
 
 def test_a_missing_run_policy_is_an_empty_one():

@@ -15,6 +15,11 @@ def test_a_jobs_members_stand_in_the_order_of_its_roles():
     assert [str(member) for member in job.members] == ["ps-0", "worker-0", "worker-1"]
 
 
+def test_a_role_of_no_replicas_has_no_members():
+    assert a_job(chief=1, worker=0).members == (Member("Chief", 0),)
+    assert a_job(worker=0).size == 0
+
+
 def test_a_role_that_the_job_lacks_is_none():
     assert a_job(worker=1).of("PS") is None
     assert a_job(worker=1).of("Worker").count == 1

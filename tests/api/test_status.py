@@ -58,3 +58,9 @@ def test_what_pods_cannot_tell_again_is_stored_before_it_is_acted_on(after):
 )
 def test_what_pods_can_tell_again_may_wait(after):
     assert not after.must_precede(FULL)
+
+
+@pytest.mark.parametrize(("seconds", "wait"), [(-1, False), (0, False), (1, True), (375, True), (3600, False)])
+def test_the_next_pods_wait_for_their_time_but_not_for_that_of_a_clock_that_is_far_ahead(seconds, wait):
+    assert Retries(not_before=at(seconds)).wait(at(0)) is wait
+    assert not Retries().wait(at(0))

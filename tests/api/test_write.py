@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from make import a_job, at
-from trainshed.api import read, write
+from trainshed.api import brevity, read, write
+from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
-from trainshed.api.status import Condition, Failure, Kind, Retries, Status, Tally
+from trainshed.api.status import Condition, Failure, Kind, Restart, Retries, Status, Tally
 from writes import merged
 
 TIMES = st.integers(0, 10**6).map(at)
@@ -19,7 +21,10 @@ COUNTS = st.integers(0, 10**5)
 WORDS = st.text("abc 'ü\n", max_size=10)
 CONDITIONS = st.builds(Condition, st.sampled_from(Kind), st.booleans(), WORDS, WORDS, TIMES, TIMES)
 TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, WORDS, st.sets(st.integers(0, 60)).map(Indexes.of))
-FAILURES = st.builds(Failure, WORDS, WORDS, WORDS, st.none() | st.integers(0, 255), WORDS, WORDS, TIMES)
+CODES = st.none() | st.integers(0, 255)
+SPANS = st.none() | st.integers(0, 10**6)
+FAILURES = st.builds(Failure, WORDS, WORDS, WORDS, CODES, WORDS, WORDS, TIMES, WORDS, WORDS, SPANS, WORDS)
+RESTARTS = st.builds(Restart, TIMES, COUNTS, WORDS, WORDS, WORDS, WORDS, CODES, COUNTS, SPANS)
 STATUSES = st.builds(
     Status,
     st.lists(CONDITIONS, max_size=4).map(tuple),
@@ -30,6 +35,7 @@ STATUSES = st.builds(
     st.builds(Retries, COUNTS, COUNTS, st.none() | TIMES, COUNTS, COUNTS),
     st.lists(st.uuids().map(str), max_size=3).map(tuple),
     st.none() | FAILURES,
+    st.lists(RESTARTS, max_size=3).map(tuple),
 )
 
 
@@ -76,14 +82,66 @@ def test_the_patch_says_how_many_are_ready_of_how_many():
     assert write.patch(a_job(worker=3), Status(), after)["status"]["ready"] == "2/3"
 
 
-def test_a_status_stays_small_whatever_the_size_of_its_job():
-    tallies = {
-        role: Tally(10**5, 10**5, 10**5, 10**5, "x" * 200, Indexes.of(range(0, 10**5, 2))) for role in ("Worker", "PS")
-    }
-    failure = Failure("p" * 63, "Application", "Error", 1, "n" * 63, "w" * 1024, at(0))
-    replacing = tuple(f"{number:036}" for number in range(64))
-    status = Status(tallies=tallies, replacing=replacing, failure=failure)
-    assert len(json.dumps(write.status(status))) < 16_384
+#: What anybody may have written into a pod or a reason: of any length, any characters, and some that swell in JSON.
+ANYTHING = st.text(st.sampled_from('ab<&>"\\\n\x1b\u2028ü€😀'), max_size=40).map(lambda text: text * 100)
+CLASSES = st.sampled_from(["Application", "Infrastructure", "Disruption", "Collateral"])
+LONG_NAMES = st.just("n" * 63) | ANYTHING
+HUGE = {
+    "conditions": st.tuples(
+        *(
+            st.builds(Condition, st.just(kind), st.booleans(), st.just("MPIJobRestarting"), ANYTHING, TIMES, TIMES)
+            for kind in (Kind.RESTARTING, Kind.BLOCKED)
+        ),
+        *(
+            st.builds(Condition, st.just(kind), st.booleans(), st.just("R" * 40), st.just("m" * 160), TIMES, TIMES)
+            for kind in (Kind.CREATED, Kind.RUNNING, Kind.SUSPENDED)
+        ),
+    ),
+    "start": TIMES,
+    "completion": TIMES,
+    "attempts": st.just(dict.fromkeys(("Chief", "PS", "Worker", "Evaluator"), 10**6)),
+    "retries": st.builds(Retries, COUNTS, COUNTS, TIMES, COUNTS, COUNTS),
+    "replacing": st.just(tuple(f"{number:036}" for number in range(64))),
+    "failure": st.builds(
+        Failure, LONG_NAMES, CLASSES, ANYTHING, CODES, ANYTHING, ANYTHING, TIMES, LONG_NAMES, ANYTHING, SPANS, ANYTHING
+    ),
+    "recent": st.lists(
+        st.builds(Restart, TIMES, COUNTS, LONG_NAMES, ANYTHING, CLASSES, ANYTHING, CODES, COUNTS, SPANS),
+        min_size=10,
+        max_size=12,
+    ).map(tuple),
+}
+
+
+def done(step: int, seed: int) -> Indexes:
+    """Every so many-th of 100,000 members, or with 0 half of them at random."""
+    random = Random(seed)
+    return Indexes.of(index for index in range(0, 100_000, step or 1) if step or random.random() < 0.5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.builds(Status, **HUGE), st.integers(0, 3), st.integers(0, 9))
+def test_a_status_stays_small_whatever_the_size_of_its_job(status, step, seed):
+    workers = done(step, seed)
+    counts = Tally(10**5, 10**5, 10**5, 10**5, "x" * 200, workers)
+    tallies = {"Worker": counts, "PS": counts, "Chief": Tally(succeeded=1, selector="x" * 200, done=Indexes.of([0]))}
+    written = write.patch(a_job(worker=10**5), Status(), replace(status, tallies=tallies))["status"]
+    assert brevity.weight(written) < 16_384
+    again = read.status({"status": written})
+    assert write.status(again) == write.status(read.status({"status": write.status(again)}))
+    assert 0 in again.tallies["Chief"].done
+    kept = set(again.tallies["Worker"].done)
+    assert kept == set(workers) if step else kept <= set(workers)
+    assert again.replacing == status.replacing
+    assert again.recent[-1].time == status.recent[-1].time
+
+
+def test_a_big_job_at_random_is_remembered_whole_while_little_else_is_told():
+    random = Random(7)
+    found = Indexes.of(index for index in range(70_000) if random.random() < 0.5)
+    status = Status(tallies={"Worker": Tally(35_000, 35_000, 0, 35_000, "x" * 200, found)}, start=at(0))
+    assert read.status({"status": write.status(status)}) == status
+    assert brevity.weight(write.status(status)) < 16_384
 
 
 def test_since_when_a_job_waits_for_its_group_is_written_where_v1_has_it():
@@ -93,3 +151,9 @@ def test_since_when_a_job_waits_for_its_group_is_written_where_v1_has_it():
 
     assert written(True, "WaitingForPodGroup") == "2026-01-01T12:00:00Z"
     assert (written(False, "WaitingForPodGroup"), written(True, "QuotaExceeded")) == (None, None)
+
+
+def test_a_release_takes_our_finalizer_and_leaves_those_of_others():
+    alone = write.release(ReleasePod("a", "u", "7", ()))
+    assert alone == {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": None}}
+    assert write.release(ReleasePod("a", "u", "7", ("x/y",)))["metadata"]["finalizers"] == ["x/y"]

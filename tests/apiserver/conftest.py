@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rig.fixtures import hand, server, shared_operator, stage
+from rig.fixtures import elsewhere, hand, operators, server, shared_operator, stage, yard
 
-__all__ = ["hand", "server", "shared_operator", "stage"]
+__all__ = ["elsewhere", "hand", "operators", "server", "shared_operator", "stage", "yard"]

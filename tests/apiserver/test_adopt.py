@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from bed.binaries import binary
 from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Stage, v1
+from rig import Hand, Stage, v1
 from rig.half_way import ALL, DECIDES, HALF_WAY, leave_half_way, told
 from rig.hand import Refused, eventually
 from rig.jobs import pytorchjob, tfjob
@@ -38,24 +37,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 @pytest.fixture
 def hand(plane: ControlPlane) -> Hand:
     """A user's hand in a namespace of its own."""
-    hand = Hand(plane.kubeconfig, f"ml-{uuid.uuid4().hex[:8]}")
-    hand.make_namespace()
-    return hand
-
-
-@pytest.fixture
-def operators(tmp_path: Path) -> Iterator[Callable[..., Operator]]:
-    """Starts the operator, and leaves none behind."""
-    begun: list[Operator] = []
-
-    def start(kubeconfig: Path, *flags: str) -> Operator:
-        begun.append(Operator(kubeconfig, tmp_path, *flags))
-        return begun[-1].start()
-
-    yield start
-    for operator in begun:
-        if operator.alive:
-            operator.kill()
+    return Hand.somewhere(plane.kubeconfig)
 
 
 def _served(hand: Hand, kind: str) -> bool:
@@ -119,7 +101,7 @@ def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operato
 
         known, states = uids(hand), {name: told(hand, name) for name in HALF_WAY}
         switch(plane)
-        operator = operators(plane.kubeconfig, "--no-leader-elect")
+        operator = operators.begin(plane.kubeconfig, "--no-leader-elect")
         eventually(lambda: told(hand, "again") == ["Created", "Running"], 20)
         looked_at = [name for name in HALF_WAY if name not in ("paused", "done", "lost")]
         eventually(lambda: all(hand.job(HALF_WAY[name][0]["kind"], name)["status"].get("ready") for name in looked_at))

@@ -41,9 +41,12 @@ def test_a_failed_worker_under_never_fails_the_job(hand: Hand, stage: Stage):
     eventually(lambda: hand.state("PyTorchJob", "never") == "Failed")
     condition = hand.conditions("PyTorchJob", "never")["Failed"]
     assert condition["reason"] == "PyTorchJobFailed"
-    assert condition["message"] == "PyTorchJob never is failed because 1 Worker replica(s) failed."
+    words = condition["message"]
+    assert words.startswith("PyTorchJob never is failed because 1 Worker replica(s) failed. worker-0 ")
+    assert words.endswith(": ValueError: no such thing; restartPolicy is Never")
     failure = hand.job("PyTorchJob", "never")["status"]["failure"]
-    assert (failure["pod"], failure["exitCode"]) == ("never-worker-0", 1)
+    assert (failure["pod"], failure["member"], failure["exitCode"]) == ("never-worker-0", "worker-0", 1)
+    assert failure["summary"] in words
     assert "no such thing" in failure["message"]
     eventually(lambda: ("Warning", "PyTorchJobFailed", condition["message"]) in hand.events("never"))
 
@@ -55,7 +58,17 @@ def test_a_retryable_exit_code_restarts_the_whole_group_and_is_counted(hand: Han
     stage.end("again-worker-1", 137)
     eventually(lambda: len(hand.pods()) == 3 and not before & {pod["metadata"]["uid"] for pod in hand.pods()}, 20)
     eventually(lambda: hand.state("PyTorchJob", "again") == "Running")
-    assert hand.job("PyTorchJob", "again")["status"]["restarts"] == 1
+    found = hand.job("PyTorchJob", "again")["status"]
+    assert found["restarts"] == 1
+    (restart,) = found["recentRestarts"]
+    assert {
+        "attempt": 2,
+        "member": "worker-1",
+        "class": "Application",
+        "exitCode": 137,
+        "members": 3,
+    }.items() <= restart.items()
+    assert 0 <= restart["lostSeconds"] <= 20
     stage.end("again-master-0", 0)
     eventually(lambda: hand.state("PyTorchJob", "again") == "Succeeded")
 
@@ -68,14 +81,18 @@ def test_the_back_off_limit_ends_the_retries(hand: Hand, stage: Stage):
         stage.end("enough-master-0", 137)
         eventually(lambda: hand.state("PyTorchJob", "enough") in ("Restarting", "Failed"))
     condition = eventually(lambda: hand.conditions("PyTorchJob", "enough").get("Failed"))
-    assert condition["message"] == "Job enough has failed because it has reached the specified backoff limit"
+    words = (
+        "Job enough has failed because it has reached the specified backoff limit: 2 of 2 tries used; last: master-0 "
+    )
+    assert condition["message"].startswith(words)
     assert hand.job("PyTorchJob", "enough")["status"]["restarts"] == 1
 
 
 def test_a_deadline_of_one_second_fires_by_itself(hand: Hand, stage: Stage):
     hand.create(tfjob("late", policy={"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"}, Worker=1))
     condition = eventually(lambda: hand.conditions("TFJob", "late").get("Failed"), 5)
-    assert condition["message"] == "Job late has failed because it was active longer than specified deadline"
+    words = "Job late has failed because it was active longer than specified deadline: it had 1 s; of 1 members "
+    assert condition["message"].startswith(words)
     eventually(lambda: not hand.pods() and not hand.core("services"))
 
 

@@ -162,6 +162,7 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
     assert counters(samples, "narrow", "tensorflow") == {
         f"{JOBS}created_total": 1,
         f"{JOBS}failed_total": 1,
+        "created_pods_total": 2,
         "failed_service_creation_total": refused,
     }
     assert value(samples, "trainshed_reconcile_errors_total", error="Denied") == refused

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -16,8 +15,10 @@ from rig.hand import MERGE, Refused, always, eventually
 from rig.jobs import job
 from rig.kubectl import kubectl
 from rig.planes import CRDS, V2BETA1, change_to_v2beta1, ready_control_plane
+from security.asked import asked
+from security.rights import Right
 
-PROFILE = CRDS.parent / "profiles" / "mpi-v2beta1"
+PROFILE = CRDS.parent / "manifests" / "overlays" / "mpi-v2beta1"
 ACCOUNT = "system:serviceaccount:trainshed-system:trainshed"
 MPI, LABEL = "MPIJob", "training.kubeflow.org/"
 
@@ -46,9 +47,7 @@ def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture
 def hand(plane: ControlPlane, operator: Operator) -> Hand:
     """A user's hand in a namespace of its own."""
-    hand = Hand(plane.kubeconfig, f"t-{uuid.uuid4().hex[:8]}", V2BETA1)
-    hand.make_namespace()
-    return hand
+    return Hand.somewhere(plane.kubeconfig, V2BETA1)
 
 
 @pytest.fixture
@@ -228,14 +227,15 @@ def test_what_cannot_be_is_refused(hand: Hand, change: dict, told: str):
         hand.create(mpijob("1m"))
 
 
-def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, hand: Hand):
-    def may(verb: str, *resource: str) -> bool:
-        done = kubectl(plane, hand, "auth", "can-i", verb, *resource, f"--as={ACCOUNT}")
-        return done.stdout.strip() == "yes"
+def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, hand: Hand, stage: Stage):
+    running(hand, mpijob())
+    assert (found := asked(plane.audit_log, ACCOUNT)).shows(Right("", "secrets", "create"))
+    assert found.refused == frozenset()
 
-    verbs = ("create", "get", "list", "watch", "patch", "update", "delete")
-    assert [verb for verb in verbs if may(verb, "secrets")] == ["create"]
-    assert may("create", "pods")
+    def may(verb: str, *resource: str) -> bool:
+        return kubectl(plane, hand, "auth", "can-i", verb, *resource, f"--as={ACCOUNT}").stdout.strip() == "yes"
+
+    assert [verb for verb in ("create", "get", "list", "watch", "patch") if may(verb, "secrets")] == ["create"]
     assert not any(may("create", *what) for what in (("pods", "--subresource=exec"), ("roles",), ("serviceaccounts",)))
     (deployment,) = hand.call("GET", "/apis/apps/v1/namespaces/trainshed-system/deployments")["items"]
     assert "--mpi-version=v2beta1" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]

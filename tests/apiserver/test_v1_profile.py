@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from rig.kubectl import kubectl
 from rig.planes import ready_control_plane
 
 ROOT = Path(__file__).parents[2]
-PROFILE = str(ROOT / "profiles" / "v1")
+PROFILE = str(ROOT / "manifests" / "overlays" / "v1")
 ACCOUNT = "system:serviceaccount:kubeflow:training-operator"
 APPS, RBAC = "/apis/apps/v1/namespaces/kubeflow/deployments", "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow/leases/trainshed"
@@ -39,21 +39,6 @@ def hand(plane: ControlPlane) -> Hand:
     v1.grant(hand, ACCOUNT)
     v1.deploy(hand)
     return hand
-
-
-@pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Callable[..., Operator]]:
-    """Starts operators as v1's service account, and leaves none behind."""
-    begun: list[Operator] = []
-
-    def begin(plane: ControlPlane, *flags: str) -> Operator:
-        begun.append(Operator(plane.kubeconfig_for(ACCOUNT), tmp_path, *flags))
-        return begun[-1].start()
-
-    yield begin
-    for operator in begun:
-        if operator.alive:
-            operator.kill()
 
 
 def applied(plane: ControlPlane, hand: Hand, *words: str) -> str:
@@ -84,15 +69,17 @@ def test_the_profile_is_nothing_but_v1s_names(tmp_path: Path):
     assert "Namespace" not in {item["kind"] for item in found}
     names = {item["metadata"]["name"] for item in found}
     people = {f"kubeflow-training-{who}" for who in ("admin", "edit", "view")}
-    assert names == {"training-operator", "training-operator-mpi", *people}
+    more = {f"training-operator-{what}" for what in ("lease", "mpi", "service-accounts", "jobs-edit", "jobs-view")}
+    assert names == {"training-operator", *more, *people}
     subjects = [subject for item in found for subject in item.get("subjects", ())]
     assert {(subject["name"], subject["namespace"]) for subject in subjects} == {("training-operator", "kubeflow")}
 
 
-def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our_rights(plane, hand, begin):
+def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our_rights(plane, hand, operators):
+    account = plane.kubeconfig_for(ACCOUNT)
     with pytest.raises(Refused, match="leases"):
-        Hand(plane.kubeconfig_for(ACCOUNT), "kubeflow").call("GET", LEASE)
-    operator = begin(plane, "--leader-elect=false", "-zap-devel=true", "--controller-threads=2")
+        Hand(account, "kubeflow").call("GET", LEASE)
+    operator = operators.begin(account, "--leader-elect=false", "-zap-devel=true", "--controller-threads=2")
     assert "--controller-threads is passed over" in operator.log.read_text()
     train(hand, tfjob("tf", Worker=1), pytorchjob("ddp", Master=1, Worker=1), job("JAXJob", "jax", Worker=1))
     _ended(operator)
@@ -101,7 +88,7 @@ def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our
     applied(plane, hand, "delete", "deployment", "training-operator")
     applied(plane, hand, "apply", "-k", PROFILE)
     _has_v1s_names(hand)
-    operator = begin(plane, "--leader-elect", "--lease-namespace=kubeflow")
+    operator = operators.begin(account, "--leader-elect", "--lease-namespace=kubeflow")
     train(hand, tfjob("tf2", Worker=1), pytorchjob("ddp2", Master=1), job("JAXJob", "jax2", Worker=1))
     train(hand, job("MPIJob", "mpi", Launcher=1, Worker=1))
     _ended(operator)
@@ -112,7 +99,7 @@ def _has_v1s_names(hand: Hand) -> None:
     pod = deployment["spec"]["template"]
     assert deployment["metadata"]["name"] == "training-operator"
     assert deployment["spec"]["selector"]["matchLabels"] == v1.LABELS
-    assert pod["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+    assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
     assert pod["spec"]["serviceAccountName"] == "training-operator"
     assert {port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]} == {8080, 8081}
     (service,) = (item for item in hand.core("services") if item["metadata"]["name"] == "training-operator")

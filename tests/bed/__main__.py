@@ -82,6 +82,13 @@ def kubectl() -> None:
 
 
 @bed.command()
+@click.option("--version", type=click.Choice(["3", "4"]), default="4", show_default=True)
+def helm(version: str) -> None:
+    """Print where helm is, built if need be."""
+    print(binaries.binary(f"helm{version}", "helm"))
+
+
+@bed.command()
 def tools() -> None:
     """Build the cluster's programs."""
     binaries.everything()

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from .places import HERE, cache
+from .places import HERE, alone, cache
 from .steps import StepFailed, run, step
 
 KUBERNETES = "v1.37.1"
@@ -49,6 +49,9 @@ GROUPS = {
     ),
     "coredns": Group("github.com/coredns/coredns", {"coredns": "github.com/coredns/coredns"}, 3),
     "kind": Group("sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, 1),
+    "kube-score": Group("github.com/zegl/kube-score", {"kube-score": "github.com/zegl/kube-score/cmd/kube-score"}, 1),
+    "helm3": Group("helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"}, 3),
+    "helm4": Group("helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}, 3),
 }
 
 
@@ -56,7 +59,9 @@ def binary(group: str, name: str) -> Path:
     """The path of a program, which is built first if it is not there."""
     path = folder(group) / name
     if not path.exists():
-        _build(group, name, path)
+        with alone(path.parent / f"{name}.lock"):  # tests that run beside each other want the same
+            if not path.exists():
+                _build(group, name, path)
     return path
 
 
@@ -92,7 +97,7 @@ def _build(group: str, name: str, path: Path) -> None:
 def servers() -> set[str]:
     """The names of the programs that go on running, which those that people type do not."""
     names = {name for group in GROUPS.values() for name in group.packages}
-    return names - {"kubectl", "ctr", "kind"}
+    return names - {"kubectl", "ctr", "kind", "helm", "kube-score"}
 
 
 def everything() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from . import binaries, images, network, node
 from .binaries import binary
 from .control_plane import MASTERS, ControlPlane
-from .places import cache, state, written
+from .places import alone, cache, state, written
 from .processes import Process, strays, sweep
 from .steps import StepFailed, output, run, step
 
@@ -137,7 +137,7 @@ class Cluster:
         """Build an image from a Dockerfile with buildah, on the stand-in of its base, and load it into the node."""
         store = ["--root", cache() / "buildah", "--runroot", state() / "buildah", "--storage-driver", "vfs"]
         log = state() / "build-image.log"
-        with step(f"building {reference} (about a minute the first time)"):
+        with step(f"building {reference} (about a minute the first time)"), alone(state() / "build-image.lock"):
             if images.PYTHON not in output(["buildah", *store, "images", "--format", "{{.Name}}:{{.Tag}}"]):
                 base = images.Image(images.PYTHON, (images.base(),))
                 archive = state() / "base.tar"
@@ -150,8 +150,10 @@ class Cluster:
             archive = _archive()
             archive.unlink(missing_ok=True)
             run(["buildah", *store, "push", reference, f"oci-archive:{archive}:{reference}"], log)
+            size = archive.stat().st_size
             self._import(archive, reference)
             run(["buildah", *store, "rmi", "--prune"], log)  # layers that only earlier builds used: each a whole copy
+        print(f"{reference}: {size / 1e6:.0f} MB to download, its base among them")
 
     def _tag(self, store: list[object], log: Path) -> None:
         newest = output(["buildah", *store, "images", "-q"]).split()[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -13,6 +12,7 @@ from typing import Self
 from .binaries import binary
 from .certificates import Authority
 from .places import written
+from .ports import free_port
 from .processes import Process
 
 MASTERS = ("system:masters",)
@@ -46,6 +46,7 @@ class ControlPlane:
         self._manager = Process("kube-controller-manager", folder)
         self.processes = (self._etcd, self._apiserver, self._manager)
         self.extra_flags: tuple[str, ...] = ()
+        self.etcd_flags: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         self.start()
@@ -58,6 +59,11 @@ class ControlPlane:
     def url(self) -> str:
         """Where the API server is."""
         return f"https://{self.address}:{self._port('apiserver')}"
+
+    @property
+    def etcd_url(self) -> str:
+        """Where etcd is."""
+        return f"http://127.0.0.1:{self._port('etcd')}"
 
     @property
     def kubeconfig(self) -> Path:
@@ -86,11 +92,15 @@ class ControlPlane:
 
     def start_etcd(self) -> None:
         """Start etcd."""
-        client, peer = f"http://127.0.0.1:{self._port('etcd')}", f"http://127.0.0.1:{self._port('peer')}"
+        client, peer = self.etcd_url, f"http://127.0.0.1:{self._port('peer')}"
         command = [binary("etcd", "etcd"), "--data-dir", self.folder / "etcd", "--unsafe-no-fsync"]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer]
         command += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}", "--log-level=warn"]
-        self._etcd.start(command, tied=self.tied)
+        self._etcd.start([*command, *self.etcd_flags], tied=self.tied)
+
+    def stop_etcd(self) -> None:
+        """End etcd; what it stored stays."""
+        self._etcd.stop()
 
     def start_apiserver(self) -> None:
         """Start the API server and wait until it is ready."""
@@ -121,7 +131,7 @@ class ControlPlane:
     def _apiserver_flags(self) -> list[str]:
         keys = self.authority.folder
         flags = [
-            f"--etcd-servers=http://127.0.0.1:{self._port('etcd')}",
+            f"--etcd-servers={self.etcd_url}",
             f"--bind-address={self.address}",
             f"--advertise-address={self.address}",
             f"--secure-port={self._port('apiserver')}",
@@ -156,7 +166,7 @@ class ControlPlane:
     def _port(self, name: str) -> int:
         file = self.folder / f"{name}.port"
         if not file.exists():
-            file.write_text(str(_free_port()))
+            file.write_text(str(free_port()))
         return int(file.read_text())
 
     def _ready(self) -> bool:
@@ -168,9 +178,3 @@ class ControlPlane:
                 return answer.status == 200
         except (OSError, urllib.error.URLError):
             return False
-
-
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return door.getsockname()[1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -27,6 +30,14 @@ def written(path: Path, text: str) -> Path:
         fresh.write_text(text)
         fresh.rename(path)
     return path
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Wait until nobody else on this machine is in here by the same file."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _folder(variable: str, usual: str) -> Path:

@@ -46,7 +46,7 @@ class Process:
                 stderr=log,
                 env=os.environ | (env or {}),
                 start_new_session=not tied,
-                preexec_fn=_die_with_parent if tied else None,  # noqa: PLW1509 - no threads of ours hold locks here
+                preexec_fn=die_with_parent if tied else None,  # noqa: PLW1509 - no threads of ours hold locks here
             )
         self._file.write_text(f"{child.pid} {_born(child.pid)}")
         child.returncode = 0  # its pid file is how we know it from here on; Popen need not mind it
@@ -111,12 +111,16 @@ def wait_for(question: Callable[[], bool], seconds: float) -> bool:
 
 
 def _born(pid: int) -> str:
-    """When a process began, in clock ticks since boot; nothing if there is none, or only its exit code is left."""
+    """When a process began, in clock ticks since boot; nothing if there is none, or only its exit code is left.
+
+    One whose first thread has ended lives on as long as there are others: its ports and files are not free before.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return ""
-    if fields[0] == "Z":
+    if fields[0] == "Z" and len(threads) <= 1:
         _reap(pid)
         return ""
     return fields[19]
@@ -129,5 +133,6 @@ def _reap(pid: int) -> None:
         return
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """To be called in a child that was just forked: it ends without a warning when the thread that made it does."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -17,6 +17,11 @@ from bed.processes import Process, strays, wait_for
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 NAME = Path(sys.executable).name
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
 PARENT = """
 import os, sys
 from pathlib import Path
@@ -49,6 +54,16 @@ def test_it_is_gone_when_stop_returns(process: Process) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+def test_it_is_there_as_long_as_one_of_its_threads_is(tmp_path: Path) -> None:
+    headless = Process("headless", tmp_path)
+    headless.start([sys.executable, "-c", HEADLESS])
+    pid = headless.pid
+    assert wait_for(lambda: ") Z " in Path(f"/proc/{pid}/stat").read_text(), 10)
+    assert headless.pid == pid
+    headless.stop(signal.SIGKILL)
+    assert not Path(f"/proc/{pid}").exists()
+
+
 def test_a_pid_that_has_come_again_is_not_ours(process: Process, tmp_path: Path) -> None:
     other = Process("other", tmp_path)
     (tmp_path / "other.pid").write_text(f"{process.pid} 1")
@@ -59,7 +74,7 @@ def test_a_pid_that_has_come_again_is_not_ours(process: Process, tmp_path: Path)
 
 def test_it_is_found_without_its_pid_file(process: Process, tmp_path: Path) -> None:
     pid = process.pid
-    assert strays({NAME}, tmp_path) == {pid: NAME}
+    assert wait_for(lambda: strays({NAME}, tmp_path) == {pid: NAME}, 5)  # it begins before its command line is there
     assert strays({"etcd"}, tmp_path) == {}
     assert strays({NAME}, tmp_path / "elsewhere") == {}
 

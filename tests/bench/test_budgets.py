@@ -9,6 +9,7 @@ import pytest
 from rig.hand import Hand, eventually
 from rig.jobs import KINDS, job, tfjob
 from rig.stage import Stage
+from trainshed.loop.patience import LONGEST
 
 WRITES = ("create", "patch", "delete", "update")
 #: Who decides beside the workers.
@@ -30,6 +31,7 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measur
         eventually(lambda: len(hand.pods()) == pods, 60)
         made = time.monotonic() - began
         eventually(lambda: active(hand) == pods, 60)
+        lasted = time.monotonic() - began
         stage.end("budget-chief-0", 0)
         eventually(lambda: hand.state("TFJob", "budget") == "Succeeded", 30)
     time.sleep(2)
@@ -42,7 +44,8 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measur
     assert writes["create pods"] == pods
     assert writes["create services"] == pods
     config_maps = 1 if pods > 64 else 0
-    assert sum(writes.values()) - events - config_maps <= 2 * pods + 2
+    between = int(lasted / LONGEST.total_seconds())  # on a machine that is slow
+    assert sum(writes.values()) - events - config_maps <= 2 * pods + 2 + between
     assert events <= 6
 
 

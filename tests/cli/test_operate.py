@@ -45,12 +45,16 @@ def test_without_flags_the_settings_are_the_defaults():
 @pytest.mark.parametrize(
     ("flags", "field", "expected"),
     [
-        (["--namespace", "ml"], "namespace", "ml"),
+        (["--namespace", "ml"], "namespaces", ("ml",)),
+        (["-namespace=ml"], "namespaces", ("ml",)),
+        (["--namespace="], "namespaces", ()),
+        (["--namespace", "b,a", "--namespace=c", "--namespace=a, d,"], "namespaces", ("b", "a", "c", "d")),
         (["--enable-scheme", "tfjob", "--enable-scheme=TFJob"], "kinds", ("TFJob",)),
         (["--kubeconfig", "k"], "kubeconfig", "k"),
         (["--context", "c"], "context", "c"),
         (["--no-leader-elect"], "leader_elect", False),
         (["--leader-elect"], "leader_elect", True),
+        (["--job-metrics"], "job_metrics", True),
         (["--lease-name", "l"], "lease_name", "l"),
         (
             ["--leader-election-id", "1ca428e5.training-operator.kubeflow.org"],
@@ -77,8 +81,7 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--zap-log-level", "panic"], "log_level", "error"),
         (["--log-format", "json"], "log_format", "json"),
         (["--zap-encoder=json"], "log_format", "json"),
-        (["-namespace=ml"], "namespace", "ml"),
-        (["-namespace", "ml"], "namespace", "ml"),
+        (["-namespace", "ml"], "namespaces", ("ml",)),
         (["-leader-elect=false"], "leader_elect", False),
         (["--leader-elect=F"], "leader_elect", False),
         (["--no-leader-elect", "-leader-elect"], "leader_elect", True),
@@ -97,8 +100,10 @@ def test_a_flag_turns_its_knob_and_no_other(flags, field, expected):
 @pytest.mark.parametrize(
     ("name", "value", "field", "expected"),
     [
-        ("TRAINSHED_OPERATOR_NAMESPACE", "ml", "namespace", "ml"),
-        ("KUBEFLOW_NAMESPACE", "ml", "namespace", "ml"),
+        ("TRAINSHED_OPERATOR_NAMESPACE", "ml", "namespaces", ("ml",)),
+        ("TRAINSHED_OPERATOR_NAMESPACE", "ml,vision speech", "namespaces", ("ml", "vision", "speech")),
+        ("TRAINSHED_OPERATOR_NAMESPACE", "", "namespaces", ()),
+        ("KUBEFLOW_NAMESPACE", "ml", "namespaces", ("ml",)),
         ("TRAINSHED_OPERATOR_CLUSTER_DOMAIN", "tf.test", "cluster_domain", "tf.test"),
         ("CUSTOM_CLUSTER_DOMAIN", "tf.test", "cluster_domain", "tf.test"),
         ("MY_POD_NAMESPACE", "kubeflow", "lease_namespace", "kubeflow"),
@@ -158,7 +163,7 @@ def test_all_flags_of_a_v1_deployment_are_accepted_at_once():
     )
     result, settings = start(*flags.split())
     assert result.exit_code == 0, result.output
-    assert (settings.namespace, settings.init_image, settings.log_format) == ("ml", "alpine:3.10", "json")
+    assert (settings.namespaces, settings.init_image, settings.log_format) == (("ml",), "alpine:3.10", "json")
     assert len(settings.passed_over) == 7
 
 
@@ -217,3 +222,10 @@ def test_the_image_answers_where_v1_has_its_program(tmp_path):
     )
     assert found.returncode == 2
     assert "SparkJob: known are TFJob" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["ml/vision", "ML", "*", "-a", "a" * 64])
+def test_what_can_be_no_namespace_is_refused(name):
+    result, settings = start(f"--namespace=good,{name}")
+    assert settings is None
+    assert f"{name}: no namespace has such a name" in result.output

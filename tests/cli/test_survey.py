@@ -21,7 +21,7 @@ def premises(*flags: str) -> Premises:
 def test_the_flags_of_v1_count_unless_others_are_given():
     assert settle(Premises((), (), ()), ()) == Settings()
     found = settle(premises("-namespace=ml", "--controller-threads=4"), ())
-    assert found.namespace == "ml"
+    assert found.namespaces == ("ml",)
     assert found.passed_over[0].startswith("--controller-threads is passed over")
     assert settle(premises("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Settings(gang_scheduler="volcano")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rig.jobs import tfjob
-from trainshed.cluster import Unavailable, informer
+from trainshed.cluster import Unavailable, lists
 from trainshed.cluster.census import Census
 from trainshed.cluster.gateway import CORE
-from trainshed.cluster.informer import DOCUMENTS, PODS
+from trainshed.cluster.lists import DOCUMENTS, PODS
 from trainshed.cluster.wire import Path
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
@@ -18,7 +18,7 @@ def names(documents) -> list[str]:
 
 
 async def test_all_pages_are_read(wire, hand, monkeypatch):
-    monkeypatch.setattr(informer, "PAGE", 2)
+    monkeypatch.setattr(lists, "PAGE", 2)
     for number in range(5):
         hand.create(tfjob(f"j{number}", Worker=1))
     found = await Census(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from trainshed.cluster import credentials
-from trainshed.cluster.credentials import NoCredentials, find
+from trainshed.cluster.credentials import Badge, NoCredentials, find
 
 
 def kubeconfig(folder, user, cluster=None, **top):
@@ -100,3 +100,28 @@ def test_without_anything_it_says_what_to_do(tmp_path, monkeypatch):
         find()
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "t"}))
     assert find().token == "t"
+
+
+def test_a_badge_reads_a_token_again_when_its_file_is_another_or_was_refused(tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    file.write_text("one")
+    badge = Badge(find(kubeconfig(tmp_path, {"tokenFile": "token"})))
+    assert badge.headers() == {"Authorization": "Bearer one"}
+    reads: list[object] = []
+    read = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: (reads.append(self), read(self, **how))[1])
+    for _ in range(100):
+        badge.headers()
+    assert reads == [], "once is enough while the file is the same"
+    (tmp_path / "next").write_text("two")
+    (tmp_path / "next").rename(file)  # as a kubelet does
+    assert badge.headers() == {"Authorization": "Bearer two"}
+    assert badge.renew()
+    badge.headers()
+    assert len(reads) == 2
+
+
+def test_a_badge_without_a_file_has_nothing_to_read_again(tmp_path):
+    badge = Badge(find(kubeconfig(tmp_path, {"token": "t"})))
+    assert badge.headers() == {"Authorization": "Bearer t"}
+    assert not badge.renew()

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from rig.hand import eventually
+from rig.hand import MERGE, eventually
 from rig.jobs import tfjob
 from trainshed.api import read
 from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.api.job import Member
 from trainshed.api.site import Site
-from trainshed.cluster import Conflict, Denied, Invalid, Missing, NameTaken
+from trainshed.cluster import Conflict, Denied, Hidden, Invalid, Missing, NameTaken, Unavailable
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import build, dependents
 
@@ -96,6 +96,18 @@ async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
         await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
 
 
+async def test_a_pod_is_sought_by_its_name_and_its_owner(gateway, hand):
+    job = a_job(hand)
+    await gateway.seek_pod(hand.namespace, "mnist-worker-0", job.uid)
+    pod = await gateway.create_pod(hand.namespace, a_pod(job))
+    with pytest.raises(Unavailable, match="the watch has yet to tell of it"):
+        await gateway.seek_pod(hand.namespace, pod.name, job.uid)
+    hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
+    with pytest.raises(Hidden, match="was taken off"):
+        await gateway.seek_pod(hand.namespace, pod.name, job.uid)
+    await gateway.seek_pod(hand.namespace, pod.name, "another-uid")
+
+
 async def test_a_quota_and_a_bad_template_are_told_apart(gateway, hand):
     body = a_pod(a_job(hand))
     spoilt = {**body, "spec": {**body["spec"], "restartPolicy": "Sometimes"}}
@@ -111,15 +123,26 @@ async def test_a_quota_and_a_bad_template_are_told_apart(gateway, hand):
 
 async def test_only_the_pod_of_that_uid_is_deleted(gateway, hand):
     pod = await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
-    assert await gateway.delete_pod(hand.namespace, pod.name, "another-uid", None) is None
+    assert await gateway.delete_pod(hand.namespace, pod.name, "another-uid", None, "") is None
     assert hand.pod(pod.name)
     hand.bind(pod.name, "stage-0")
     hand.set_pod_status(pod.name, {"phase": "Running"})
-    remains = await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3)
+    remains = await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3, "")
     assert remains.deleting
     assert hand.pod(pod.name)["metadata"]["deletionGracePeriodSeconds"] == 3
     hand.delete("pods", pod.name, grace=0)
-    assert await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3) is None
+    assert await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3, "") is None
+
+
+async def test_a_pod_that_has_changed_is_deleted_only_if_that_does_not_matter(gateway, hand):
+    pod = await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
+    hand.set_pod_status(pod.name, {"phase": "Succeeded"})
+    with pytest.raises(Conflict):
+        await gateway.delete_pod(hand.namespace, pod.name, pod.uid, None, pod.version)
+    assert hand.pod(pod.name)
+    now = hand.pod(pod.name)["metadata"]["resourceVersion"]
+    await gateway.delete_pod(hand.namespace, pod.name, pod.uid, None, now)
+    assert hand.pod(pod.name) is None
 
 
 async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, hand):
@@ -138,11 +161,29 @@ async def test_a_crd_that_drops_part_of_the_status_is_told_once(gateway, hand, w
         return b'{"status": {"ready": "1/1"}}'
 
     patch = {"status": {"restarts": 1, "ready": "1/1", "failure": None}}
-    monkeypatch.setattr(wire, "call", without_restarts)
+    monkeypatch.setattr(wire, "write", without_restarts)
     for _ in range(2):
         await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
     (line,) = caplog.messages
     assert line.startswith("the CRD of tfjobs drops what is stored in the status (restarts)")
+
+
+async def test_a_reference_before_the_controllers_does_not_make_a_stranger_of_it(gateway, hand):
+    body = a_pod(a_job(hand))
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "not-the-controller"}
+    body["metadata"]["ownerReferences"].insert(0, other)
+    first = await gateway.create_pod(hand.namespace, body)
+    assert (await gateway.create_pod(hand.namespace, body)).uid == first.uid
+
+
+async def test_the_pods_of_a_job_are_read_uncached(gateway, hand):
+    job = a_job(hand)
+    assert (await gateway.read_pods(hand.namespace, job.name))[0] == []
+    made = await gateway.create_pod(hand.namespace, a_pod(job))
+    hand.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    found, version = await gateway.read_pods(hand.namespace, job.name)
+    assert [pod.uid for pod in found] == [made.uid]
+    assert int(version) >= int(made.version)
 
 
 async def test_a_job_is_read_uncached_and_deleted_by_uid(gateway, hand):

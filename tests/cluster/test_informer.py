@@ -13,7 +13,9 @@ from rig.jobs import tfjob
 from rig.planes import ready_control_plane
 from trainshed.cluster import Expired
 from trainshed.cluster.credentials import find
-from trainshed.cluster.informer import DOCUMENTS, PODS, Informer
+from trainshed.cluster.informer import Informer
+from trainshed.cluster.lists import DOCUMENTS, PODS
+from trainshed.cluster.transport import Sockets
 from trainshed.cluster.wire import Path, Wire
 
 LABEL = "training.kubeflow.org/job-name"
@@ -35,6 +37,12 @@ class Listener:
 
     def removed(self, item):
         self.known.pop(item.name, None)
+
+    def reached(self, _version):
+        """Nothing that is looked at here."""
+
+    def count(self):
+        return len(self.known)
 
 
 def make_pod(hand: Hand, name: str) -> None:
@@ -93,7 +101,7 @@ async def test_pods_without_our_label_are_never_sent(wire, hand):
 
 
 async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
-    monkeypatch.setattr("trainshed.cluster.informer.PAGE", 3)
+    monkeypatch.setattr("trainshed.cluster.lists.PAGE", 3)
     for number in range(8):
         make_pod(hand, f"p-{number}")
     async with listening(wire, hand) as (listener, _):
@@ -105,7 +113,7 @@ async def test_the_api_server_may_go_and_come_back(tmp_path):
     with ready_control_plane(tmp_path / "plane") as plane:
         hand = Hand(plane.kubeconfig, "outage")
         hand.make_namespace()
-        wire = Wire(find(str(plane.kubeconfig)))
+        wire = Wire(Sockets(find(str(plane.kubeconfig))))
         async with listening(wire, hand) as (listener, _):
             make_pod(hand, "a")
             await until(lambda: "a" in listener.known)

@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from trainshed.cluster import Denied, Throttled, Unavailable
-from trainshed.cluster.lanes import Lane, Pace, carefully
+from hasty import clock, hastily
+from trainshed.cluster import NotLeading, Throttled
+from trainshed.cluster.lanes import CREATES, Lane, Lanes, Pace
 
 
 async def test_no_more_run_at_once_than_the_lane_is_wide():
-    lane, most, now = Lane(3, Pace()), 0, 0
+    lane, most, now = Lane(4, Pace()), 0, 0
 
     async def call():
         nonlocal most, now
@@ -20,8 +21,10 @@ async def test_no_more_run_at_once_than_the_lane_is_wide():
         await asyncio.sleep(0.001)
         now -= 1
 
-    await asyncio.gather(*(lane.run(call) for _ in range(20)))
-    assert most == 3
+    await asyncio.gather(*(lane.run("ml", call) for _ in range(20)))
+    assert most == 3, "one namespace does not fill it"
+    await asyncio.gather(*(lane.run(f"ml-{number}", call) for number in range(20)))
+    assert most == 4
 
 
 async def test_a_lane_halves_when_the_server_groans_and_widens_slowly_again():
@@ -34,17 +37,17 @@ async def test_a_lane_halves_when_the_server_groans_and_widens_slowly_again():
         return 1
 
     with pytest.raises(Throttled):
-        await lane.run(groan)
+        await lane.run("ml", groan)
     assert lane.width == 8
     for _ in range(8):
-        assert await lane.run(fine) == 1
+        assert await lane.run("ml", fine) == 1
     assert lane.width in {8, 9}
     for _ in range(200):
-        await lane.run(fine)
+        await lane.run("ml", fine)
     assert lane.width == 16
 
 
-async def test_a_lane_never_closes():
+async def test_a_lane_is_never_closed_by_the_server():
     lane = Lane(2, Pace())
 
     async def groan():
@@ -52,8 +55,66 @@ async def test_a_lane_never_closes():
 
     for _ in range(10):
         with pytest.raises(Throttled):
-            await lane.run(groan)
+            await lane.run("ml", groan)
     assert lane.width == 1
+
+
+async def test_who_asks_for_much_lets_others_through():
+    lane, order = Lane(1, Pace()), []
+
+    async def one(whose: str) -> None:
+        async def call() -> None:
+            order.append(whose)
+            await asyncio.sleep(0)
+
+        await lane.run(whose, call)
+
+    many = [asyncio.create_task(one("many")) for _ in range(50)]
+    await asyncio.sleep(0)
+    few = [asyncio.create_task(one("few")) for _ in range(2)]
+    await asyncio.gather(*few, *many)
+    assert len(order) == 52
+    assert order[:8].count("few") == 2, "after the one that is under way, in turn"
+
+
+def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
+    async def scenario() -> tuple[list[int], float]:
+        lane, clock = Lane(16, Pace()), asyncio.get_running_loop().time
+        shares = [lane.share("slow")]
+        crowd = [asyncio.create_task(lane.run("slow", lambda: asyncio.sleep(10))) for _ in range(40)]
+        await asyncio.sleep(1)
+        began = clock()
+        await asyncio.gather(*(lane.run("quick", lambda: asyncio.sleep(0.1)) for _ in range(8)))
+        waited = clock() - began
+        await asyncio.sleep(10)
+        shares += [lane.share("slow"), lane.share("quick"), lane.width]
+        await asyncio.gather(*crowd)
+        for _ in range(400):
+            await lane.run("slow", lambda: asyncio.sleep(0))
+        return [*shares, lane.share("slow")], waited
+
+    shares, waited = hastily(scenario())
+    assert shares == [12, 1, 12, 16, 12]
+    assert waited < 1
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_whoever_gives_up_takes_no_room_with_it(turns: int):
+    lane, over = Lane(2, Pace()), asyncio.Event()
+
+    async def fine() -> int:
+        return 1
+
+    tasks = [asyncio.create_task(lane.run("ml", over.wait)) for _ in range(4)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in tasks[1:]:
+        task.cancel()
+    over.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await asyncio.gather(*(lane.run("ml", fine) for _ in range(3))) == [1, 1, 1]
+    assert not lane._under_way
+    assert not lane._lines
 
 
 async def test_a_pace_keeps_to_its_rate_after_a_burst():
@@ -75,50 +136,73 @@ async def test_without_a_rate_there_is_no_wait():
     assert clock() - began < 0.5
 
 
-def tasks(outcomes, done):
-    """Tasks that note their number, and end as told."""
+def test_once_a_lane_is_closed_who_is_in_goes_on_and_nobody_else_gets_in():
+    async def story():
+        lane, done = Lane(1, Pace()), []
 
-    def task(number, outcome):
-        async def run():
-            done.append(number)
-            await asyncio.sleep(0)
-            if outcome:
-                raise outcome
+        async def call():
+            await asyncio.sleep(1)
+            done.append(clock())
 
-        return run
+        tasks = [asyncio.create_task(lane.run("ml", call)) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        assert lane.waiting == 2
+        lane.close()
+        assert lane.waiting == 0
+        ends = await asyncio.gather(*tasks, lane.run("ml", call), return_exceptions=True)
+        assert [type(end) for end in ends] == [type(None), NotLeading, NotLeading, NotLeading]
+        assert len(done) == 1
 
-    return [task(number, outcome) for number, outcome in enumerate(outcomes)]
-
-
-async def test_all_tasks_run_when_all_goes_well():
-    done = []
-    assert await carefully(tasks([None] * 100, done)) == []
-    assert sorted(done) == list(range(100))
-
-
-async def test_a_definite_no_to_the_first_is_the_last_request():
-    done = []
-    errors = await carefully(tasks([Denied("quota")] * 100, done))
-    assert (len(errors), done) == (1, [0])
+    hastily(story())
 
 
-async def test_a_definite_no_later_stops_those_that_have_not_begun():
-    done = []
-    await carefully(tasks([None, *[Denied("quota")] * 99], done), width=4)
-    assert len(done) <= 5
+def test_who_waits_for_the_pace_is_not_let_in_by_a_lane_that_was_closed_meanwhile():
+    async def story():
+        lane, done = Lane(4, Pace(rate=0.1)), []
+
+        async def call():
+            done.append(clock())
+
+        tasks = [asyncio.create_task(lane.run("ml", call)) for _ in range(2)]
+        await asyncio.sleep(1)
+        lane.close()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(end) for end in ends] == [type(None), NotLeading]
+        assert len(done) == 1
+
+    hastily(story())
 
 
-async def test_an_unknown_outcome_of_the_first_waits_for_another_look():
-    done = []
-    errors = await carefully(tasks([Unavailable("?"), None], done))
-    assert (len(errors), done) == (1, [0])
+def test_who_is_broken_off_while_a_lane_is_closed_leaves_nothing_behind():
+    async def story():
+        lane = Lane(1, Pace())
+        first, second = (asyncio.create_task(lane.run("ml", lambda: asyncio.sleep(1))) for _ in range(2))
+        await asyncio.sleep(0.5)
+        lane.close()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert not lane._under_way
+
+    hastily(story())
 
 
-async def test_an_unknown_outcome_later_stops_nobody():
-    done = []
-    errors = await carefully(tasks([None, Unavailable("?"), None, None], done), width=1)
-    assert (len(errors), done) == (1, [0, 1, 2, 3])
+def test_once_the_lanes_are_closed_only_events_are_written_and_those_who_waited_are_gone():
+    async def story():
+        lanes, done = Lanes(Pace()), []
 
+        async def call():
+            await asyncio.sleep(1)
+            done.append(clock())
 
-async def test_nothing_to_do_is_done():
-    assert await carefully([]) == []
+        tasks = [asyncio.create_task(lanes.creates.run(f"ml-{number}", call)) for number in range(CREATES + 2)]
+        await asyncio.sleep(0.5)
+        assert lanes.waiting() == {"creates": 2, "deletes": 0, "statuses": 0, "events": 0}
+        lanes.close()
+        await lanes.events.run("ml", call)
+        for lane in (lanes.creates, lanes.deletes, lanes.statuses):
+            with pytest.raises(NotLeading):
+                await lane.run("ml", call)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert len(done) == CREATES + 1
+
+    hastily(story())

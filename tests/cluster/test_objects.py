@@ -6,9 +6,11 @@ import json
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 
-from trainshed.api.pod import Phase
+from trainshed.api.pod import Phase, Run
 from trainshed.cluster import objects
+from trainshed.cluster.lists import PODS
 
 POD = {
     "metadata": {
@@ -16,7 +18,10 @@ POD = {
         "namespace": "ml",
         "uid": "u",
         "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T11:00:00Z",
         "deletionTimestamp": "2026-01-01T12:00:00Z",
+        "deletionGracePeriodSeconds": 30,
+        "finalizers": ["example.com/hold"],
         "labels": {
             "training.kubeflow.org/job-name": "mnist",
             "training.kubeflow.org/replica-type": "worker",
@@ -25,25 +30,38 @@ POD = {
         "annotations": {"trainshed.dev/attempt": "2"},
         "ownerReferences": [{"uid": "other"}, {"uid": "job", "controller": True}],
     },
-    "spec": {"nodeName": "n1", "containers": [{"name": "ignored"}]},
+    "spec": {
+        "nodeName": "n1",
+        "containers": [{"name": "tensorflow"}, {"name": "other"}],
+        "initContainers": [{"name": "mesh", "restartPolicy": "Always"}, {"name": "first"}],
+    },
     "status": {
         "phase": "Failed",
         "reason": "Evicted",
         "message": "low on memory",
         "conditions": [
             {"type": "Ready", "status": "True"},
-            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "lastTransitionTime": "2026-01-01T11:59:00Z",
+            },
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"},
         ],
         "initContainerStatuses": [
-            {"name": "first", "restartCount": 1, "state": {"waiting": {"reason": "X", "message": "m"}}}
+            {"name": "first", "restartCount": 1, "state": {"waiting": {"reason": "X", "message": "m"}}},
+            {"name": "mesh", "restartCount": 9},
         ],
         "containerStatuses": [
+            {"name": "other"},
             {
                 "name": "tensorflow",
+                "image": "x:1",
                 "restartCount": 3,
+                "lastState": {"terminated": {"exitCode": 2, "startedAt": "2026-01-01T11:30:00Z"}},
                 "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T12:00:00Z"}},
-            }
+            },
         ],
     },
 }
@@ -59,12 +77,18 @@ def test_every_fact_arrives():
     assert (pod.job, pod.role, pod.index, pod.attempt) == ("mnist", "worker", 1, 2)
     assert (pod.phase, pod.deleting, pod.ready, pod.node) == (Phase.FAILED, True, True, "n1")
     assert (pod.reason, pod.message, pod.disruption) == ("Evicted", "low on memory", "EvictionByEvictionAPI")
+    assert pod.disrupted == datetime(2026, 1, 1, 11, 59, tzinfo=UTC)
     assert (pod.unplaced, pod.unschedulable) == ("Unschedulable", "no node")
-    first, own = pod.containers
+    mesh, first, own, other = pod.containers
+    assert (mesh.sidecar, first.sidecar, own.name, other.name) == (True, False, "tensorflow", "other")
     assert (first.init, first.waiting, first.reason, first.message, first.exit_code) == (True, True, "X", "m", None)
     assert (own.exit_code, own.reason, own.restarts) == (137, "OOMKilled", 3)
     assert own.finished == datetime(2026, 1, 1, 12, tzinfo=UTC)
-    assert pod.restarts == 4
+    assert (own.image, own.before) == ("x:1", Run(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
+    assert pod.restarts == 4, "a sidecar's do not count"
+    assert (pod.created, pod.leaves) == (datetime(2026, 1, 1, 11, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
+    assert pod.dismissed == datetime(2026, 1, 1, 11, 59, 30, tzinfo=UTC)
+    assert pod.finalizers == ("example.com/hold",)
 
 
 def test_a_bare_pod_is_pending_and_nobodys():
@@ -93,3 +117,24 @@ def test_a_service_is_known_by_its_labels_and_owner():
         1,
         True,
     )
+
+
+def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
+    wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, {"uid": "job", "controller": True}]}}
+    ours = [objects.Owner("job", controller=True)]
+    labelled, bare = objects.Meta(labels={objects.JOB_NAME: "a"}, owner_references=ours), objects.Meta(name="a")
+    assert objects.foreign("pod", labelled, wanted) == objects.unlabelled("pod", labelled) == ""
+    assert "pod a is this job's, but its label" in objects.unlabelled("pod", bare)
+    assert objects.unlabelled("configmap", bare) == "", "v1 put no label on those"
+    strangers = objects.Meta(labels=labelled.labels, owner_references=[objects.Owner("job")])
+    assert "belongs to somebody else. Rename" in objects.foreign("pod", strangers, wanted)
+    strangers.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+    assert "It is being deleted." in objects.foreign("pod", strangers, wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "attempt"), [("2147483647", 2**31 - 1), ("7", 7), ("9" * 5000, 0), ("-1", 0), ("", 0)]
+)
+def test_an_attempt_is_read_as_far_as_a_status_can_count(text, attempt):
+    content = json.dumps({"metadata": {"name": "a", "uid": "u", "annotations": {objects.ATTEMPT: text}}}).encode()
+    assert PODS.item(content).attempt == attempt

@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import pathlib
-import ssl
 
 import pytest
 from aiohttp import web
 
-from bed.certificates import Authority
 from trainshed import cluster
 from trainshed.cluster.credentials import Credentials
+from trainshed.cluster.transport import Sockets
 from trainshed.cluster.wire import AlreadyExists, Path, Wire
 
 PODS = Path("/api/v1", "pods", "ml")
 
 
 @contextlib.asynccontextmanager
-async def answering(handler, told=None):
+async def answering(handler, told=None, **who):
     """A wire to a server that answers with `handler`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
@@ -29,7 +27,7 @@ async def answering(handler, told=None):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
-    wire = Wire(Credentials(f"http://127.0.0.1:{port}", token="t"), told or (lambda *_: None))
+    wire = Wire(Sockets(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None))
     yield wire
     await wire.close()
     await runner.cleanup()
@@ -110,25 +108,6 @@ async def test_text_that_is_no_status_is_told_as_it_is():
             await wire.call("GET", PODS)
 
 
-async def test_no_answer_at_all_is_an_unknown_outcome():
-    told = []
-    wire = Wire(Credentials("http://127.0.0.1:1"), lambda *words: told.append(words))
-    with pytest.raises(cluster.Unavailable):
-        await wire.call("GET", PODS)
-    with pytest.raises(cluster.Unavailable):
-        async for _ in wire.watch(PODS, {}):
-            pass
-    assert told == [("GET", "pods", 0)]
-    await wire.close()
-
-
-async def test_a_token_file_that_is_away_is_an_unknown_outcome(tmp_path):
-    wire = Wire(Credentials("http://127.0.0.1:1", token_file=str(tmp_path / "away")))
-    with pytest.raises(cluster.Unavailable):
-        await wire.call("GET", PODS)
-    await wire.close()
-
-
 async def test_a_watch_gives_whole_lines_however_they_were_cut():
     async def handler(request):
         response = web.StreamResponse()
@@ -155,42 +134,6 @@ async def test_a_line_without_end_is_not_believed(monkeypatch):
                 pass
 
 
-async def test_a_watch_that_is_let_go_is_gone_at_once_though_the_server_says_no_goodbye(tmp_path):
-    authority = Authority(tmp_path)
-    authority.make()
-    authority.sign("server", "server", hosts=("127.0.0.1",))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
-
-    async def deaf(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
-        writer.transport.pause_reading()
-        await let_go.wait()
-        writer.transport.abort()
-
-    let_go = asyncio.Event()
-    server = await asyncio.start_server(deaf, "127.0.0.1", 0, ssl=context)
-    port = server.sockets[0].getsockname()[1]
-    wire = Wire(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
-    before = open_sockets()
-    watch = wire.watch(PODS, {})
-    assert await anext(watch) == b"{}"
-    assert open_sockets() == before + 2, "an end for each side"
-    await watch.aclose()
-    await wire.close()
-    assert open_sockets() == before + 1
-    let_go.set()
-    server.close()
-    await asyncio.sleep(0.1)
-    assert open_sockets() < before, "the server's, too"
-
-
-def open_sockets() -> int:
-    """How many this process has."""
-    return sum(path.is_socket() for path in pathlib.Path("/proc/self/fd").iterdir())
-
-
 async def test_a_watch_that_is_refused_is_an_error():
     async with answering(saying(410, "Expired")) as wire:
         with pytest.raises(cluster.Expired):
@@ -207,3 +150,66 @@ async def test_a_watch_that_is_refused_is_an_error():
 )
 def test_a_path_is_written_as_the_server_wants_it(path, text):
     assert str(path) == text
+
+
+async def test_a_token_may_be_rotated_at_any_time_and_nobody_sees_it(tmp_path):
+    """The server wants the newest token from the moment on at which it is in the file, or from a little before."""
+    file, now, asked = tmp_path / "token", ["0"], []
+
+    async def handler(request):
+        if len(asked) % 7 == 3:  # between our reading the file and the server's reading the request
+            now[0] = str(len(asked))
+            file.write_text(now[0])
+        asked.append(request.method)
+        known = request.headers["Authorization"] == f"Bearer {now[0]}"
+        return web.json_response({"message": "who are you?"}, status=200 if known else 401)
+
+    file.write_text("0")
+    async with answering(handler, token_file=str(file)) as wire:
+        for verb in ("GET", "PATCH", "POST", "DELETE") * 10:
+            await wire.call(verb, PODS, {})
+    assert asked.count("PATCH") > 10, "some were asked for twice"
+
+
+@pytest.mark.parametrize(("who", "times"), [({"token": "t"}, 1), ({"token_file": "token"}, 2)])
+async def test_who_is_not_let_in_does_not_keep_knocking(tmp_path, who, times):
+    (tmp_path / "token").write_text("t")
+    asked = []
+
+    async def handler(request):
+        asked.append(request)
+        return web.json_response({"message": "go away"}, status=401)
+
+    path = {key: str(tmp_path / value) if key == "token_file" else value for key, value in who.items()}
+    async with answering(handler, **path) as wire:
+        with pytest.raises(cluster.Unavailable) as raised:
+            await wire.call("PATCH", PODS, {})
+    assert raised.value.reason == "Unauthorized"
+    assert len(asked) == times
+
+
+async def test_requests_without_an_answer_are_counted_while_they_are_under_way():
+    go_on = asyncio.Event()
+
+    async def handler(_request):
+        await go_on.wait()
+        return web.json_response({}, status=500)
+
+    async with answering(handler) as wire:
+        asked = [asyncio.create_task(wire.call("GET", PODS)) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        assert wire.under_way == 2
+        go_on.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert wire.under_way == 0
+
+
+async def test_an_error_repeats_nothing_of_what_was_sent_and_is_no_longer_than_need_be():
+    secret = "s3cr3t-canary"
+    body = {"metadata": {"name": "a"}, "spec": {"containers": [{"args": [secret]}]}}
+    async with answering(saying(422, "Invalid", f"{'x' * 1990} {secret} {'y' * 100}")) as wire:
+        for call in (wire.call("POST", PODS, body), wire.write("POST", PODS, body, lambda: True)):
+            with pytest.raises(cluster.Invalid) as refused:
+                await call
+            assert "s3cr" not in str(refused.value)
+            assert len(str(refused.value)) == 2000

@@ -5,14 +5,25 @@ from __future__ import annotations
 import pytest
 
 from rig import Operator
-from rig.fixtures import elsewhere, hand, server, shared_operator, stage
+from rig.fixtures import elsewhere, hand, operators, server, shared_operator, stage
 
 from .gangs import gangs, plugins, volcano
 
-__all__ = ["elsewhere", "gangs", "hand", "operator", "plugins", "server", "shared_operator", "stage", "volcano"]
+__all__ = [
+    "elsewhere",
+    "gangs",
+    "hand",
+    "operator",
+    "operators",
+    "plugins",
+    "server",
+    "shared_operator",
+    "stage",
+    "volcano",
+]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def operator(shared_operator: Operator) -> Operator:
     """The operator that all tests share; its log can be read."""
     return shared_operator

@@ -70,7 +70,7 @@ def running(found: Gang, name: str) -> None:
     eventually(lambda: found.hand.state(PT, name) == "Running")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gangs(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
     """Both schedulers, on an API server that knows their groups."""
     define_groups(Hand(elsewhere.kubeconfig, "default"))

@@ -68,7 +68,7 @@ def test_a_failure_beside_a_running_master(hand: Hand, stage: Stage):
     alive(hand, job(PT, "a", restart="Never", Master=1, Worker=1), 2)
     stage.end("a-worker-0", 1)
     failed = becomes(hand, PT, "a", *FAILED)["Failed"]
-    assert failed["message"] == "PyTorchJob a is failed because 1 Worker replica(s) failed."
+    assert failed["message"].startswith("PyTorchJob a is failed because 1 Worker replica(s) failed. worker-0 ")
     assert status(hand, PT, "a")["completionTime"]
     always(lambda: hand.pod("a-master-0")["status"]["phase"] == "Running")
 
@@ -133,7 +133,7 @@ def test_a_permanent_exit_code(hand: Hand, stage: Stage, ttl: int | None):
     alive(hand, job(PT, "a", restart="ExitCode", policy=policy, Master=1, Worker=1), 2)
     stage.end("a-worker-0", 1)
     failed = becomes(hand, PT, "a", *FAILED)["Failed"]
-    assert failed["message"] == 'job "a" is failing because "Worker" replica(s) failed.'
+    assert failed["message"].startswith('job "a" is failing because "Worker" replica(s) failed. worker-0 ')
     assert status(hand, PT, "a")["completionTime"]
     if ttl is not None:
         eventually(lambda: hand.job(PT, "a") is None)

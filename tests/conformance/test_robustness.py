@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Proxy, Refused, Stage
+from rig import Hand, Operator, Operators, Proxy, Refused, Stage
 from rig.hand import always, eventually
 from rig.jobs import KINDS, job, smallest
 from rig.planes import ready_control_plane
@@ -104,20 +104,13 @@ def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> Hand:
 
 
 @pytest.fixture
-def begin(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[..., Operator]]:
-    """Starts operators with flags of their own, and leaves none behind."""
-    begun: list[Operator] = []
+def begin(plane: ControlPlane, operators: Operators) -> Callable[..., Operator]:
+    """Starts operators with flags of their own."""
 
-    def begin(*flags: str, kubeconfig: Path | None = None) -> Operator:
-        folder = tmp_path / f"operator-{len(begun)}"
-        folder.mkdir()
-        begun.append(Operator(kubeconfig or plane.kubeconfig, folder, "--no-leader-elect", *flags))
-        return begun[-1].start()
+    def begin(*flags: str, kubeconfig: Path | None = None, wait: bool = True) -> Operator:
+        return operators.begin(kubeconfig or plane.kubeconfig, "--no-leader-elect", *flags, wait=wait)
 
-    yield begin
-    for operator in begun:
-        if operator.alive:
-            operator.kill()
+    return begin
 
 
 class TestOperators:
@@ -175,14 +168,14 @@ class TestOperators:
     @same(
         "TO-238", "--enable-scheme: just these kinds, in any case of letters; an unknown kind is an error at the start"
     )
-    def test_some_kinds(self, lonely: Hand, plane: ControlPlane, begin: Callable[..., Operator], tmp_path: Path):
+    def test_some_kinds(self, lonely: Hand, begin: Callable[..., Operator]):
         begin(f"--namespace={lonely.namespace}", "--enable-scheme=tfjob", "--enable-scheme=MPIJob")
         for kind in KINDS:
             lonely.create(smallest(kind, kind.lower()))
         made = ["mpijob-worker-0", "tfjob-worker-0"]
         eventually(lambda: names(lonely.pods()) == made)
         always(lambda: names(lonely.pods()) == made)
-        wrong = Operator(plane.kubeconfig, tmp_path, "--enable-scheme=nojob").start(wait=False)
+        wrong = begin("--enable-scheme=nojob", wait=False)
         assert eventually(lambda: not wrong.alive)
         assert wrong.stop() != 0
         assert "nojob" in wrong.log.read_text()

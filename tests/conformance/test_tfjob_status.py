@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -97,13 +98,16 @@ def test_a_retryable_exit_code(hand: Hand, stage: Stage):
     becomes(hand, TF, "a", "Created", "Running")
 
 
-@same("TO-177", "TFJob, ExitCode: a pod that ended with 1 fails the job, with v1's words")
+@differs("TO-177", "D48", "TFJob, ExitCode: a pod that ended with 1 fails the job, with v1's words and who it was")
 def test_a_permanent_exit_code(hand: Hand, stage: Stage):
     alive(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
     stage.end("a-worker-0", 1)
     failed = becomes(hand, TF, "a", *FAILED)["Failed"]
     assert failed["reason"] == "TFJobFailed"
-    assert failed["message"] == 'job "a" is failing because "Worker" replica(s) failed.'
+    assert failed["message"].startswith('job "a" is failing because "Worker" replica(s) failed. ')
+    ours = failed["message"].partition("failed. ")[2]
+    told = "; under restartPolicy ExitCode only codes from 128 on are tried again"
+    assert re.fullmatch(rf"worker-0( on \S+)? exited with code 1( after \d+ s)?{told}", ours)
 
 
 @same("TO-178", "ExitCode: 128 and above may be tried again, 1 to 127 may not")

@@ -46,7 +46,7 @@ def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
         ROLE_BINDINGS: "m-launcher",
     }
     assert all(wish.labels == (("app", "m"),) for wish in found.values())
-    assert [wish.resource for wish in found.values() if wish.shared] == [SERVICE_ACCOUNTS]
+    assert not [wish.resource for wish in found.values() if wish.shared]
     see, enter = found[ROLES].content["rules"]
     assert (see["resources"], see["verbs"]) == (["pods"], ["get", "list", "watch"])
     assert (enter["resources"], enter["verbs"]) == (["pods/exec"], ["create"])
@@ -128,6 +128,7 @@ def test_a_launcher_keeps_the_account_that_it_names():
     job = a_run(template=template(serviceAccountName="mine"))
     assert spec(job, "Launcher")["serviceAccountName"] == "mine"
     assert wishes(job)[SERVICE_ACCOUNTS].name == "mine"
+    assert [wish.resource for wish in wishes(job).values() if wish.shared] == [SERVICE_ACCOUNTS]
 
 
 def test_workers_sleep_unless_they_have_something_to_do():

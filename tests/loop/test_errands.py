@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+import pytest
+
 from office import KEY, Office, a_spec
 from trainshed.api.actions import (
+    Action,
     CreateDependent,
     CreateKeys,
     CreatePod,
@@ -15,8 +20,8 @@ from trainshed.api.actions import (
 )
 from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.api.site import Site
-from trainshed.cluster import Denied
-from trainshed.loop.errands import Errands
+from trainshed.cluster import Conflict, Denied
+from trainshed.loop.errands import FIRST, THEN, Errands
 from trainshed.loop.metrics import COUNTERS
 from trainshed.plan import plan
 
@@ -87,12 +92,20 @@ async def test_what_pods_read_is_made_before_them_and_without_it_they_are_not():
 async def test_a_definite_no_costs_one_request_and_not_one_for_each_pod():
     scene = Scene(workers=50)
     scene.world.quota = 0
-    pods = [action for action in scene.planned() if isinstance(action, CreatePod)]
-    assert len(pods) == 50
-    error = await scene.run(*pods)
+    planned = scene.planned()
+    assert sum(isinstance(action, CreatePod) for action in planned) == 50
+    error = await scene.run(*planned)
     assert error.reason == "QuotaExceeded"
-    assert len(scene.world.writes) == 1
-    assert await scene.events() == ["event FailedCreatePod"]
+    assert sum(write.startswith("create pod ") for write in scene.world.writes) == 1
+    assert await scene.events() == ["event SuccessfulCreateService", "event FailedCreatePod"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+async def test_of_several_errors_the_same_one_is_told_whichever_came_first(reverse):
+    scene = Scene(workers=3)
+    scene.world.strangers = {"mnist-worker-1", "mnist-worker-2"}
+    error = await scene.errands.run(scene.snapshot(), sorted(scene.planned(), key=str, reverse=reverse))
+    assert str(error) == "mnist-worker-1"
 
 
 async def test_what_is_deleted_is_known_to_go_or_to_be_gone():
@@ -114,6 +127,18 @@ async def test_a_namesake_of_what_is_to_go_is_spared():
     await scene.run(*scene.planned())
     await scene.run(DeletePod("mnist-worker-0", "the uid of one that is gone"))
     assert "mnist-worker-0" in scene.world.pods
+
+
+async def test_who_has_changed_since_is_spared_where_it_matters_and_nobody_is_told():
+    scene = Scene()
+    await scene.run(*scene.planned())
+    pod = scene.snapshot().pods[0]
+    scene.world.set_pod(pod.name, "Succeeded")
+    error = await scene.run(DeletePod(pod.name, pod.uid, version=pod.version))
+    assert isinstance(error, Conflict)
+    assert not scene.world.pods[pod.name].deleting
+    assert "event FailedDeletePod" not in await scene.events()
+    assert await scene.run(DeletePod(pod.name, pod.uid)) is None
 
 
 async def test_a_job_that_was_deleted_is_forgotten_and_counted_once():
@@ -166,3 +191,9 @@ async def test_what_was_done_and_what_was_tried_in_vain_is_counted():
     told = await scene.events()
     assert {"event FailedCreatePod", "event FailedCreateService", "event FailedDeleteJob"} <= set(told)
     assert "event SuccessfulDeleteJob" not in told
+
+
+def test_every_sort_of_action_has_its_turn():
+    assert sorted(kind.__name__ for kind in (*FIRST, *(kind for kinds in THEN for kind in kinds))) == sorted(
+        kind.__name__ for kind in get_args(Action)
+    )

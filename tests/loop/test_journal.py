@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from trainshed.loop import journal
+from trainshed.loop.view import Key
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,17 @@ def test_a_line_for_machines_is_json_with_its_traceback_inside(capsys):
     assert (found["level"], found["logger"], found["message"]) == ("error", "any", 'a "quoted"\nerror')
     assert "ZeroDivisionError" in found["error"]
     assert found["time"].startswith("20")
+
+
+def test_a_line_about_a_job_names_it_in_fields_for_machines_and_in_words_for_people(capsys):
+    key = Key("ml", "TFJob", "mnist")
+    journal.begin("info", "json")
+    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=journal.about(key))
+    logging.getLogger("any").info("ready")
+    about, other = map(json.loads, capsys.readouterr().err.splitlines())
+    assert about["job"] == {"kind": "TFJob", "namespace": "ml", "name": "mnist"}
+    assert about["message"] == "TFJob ml/mnist: 2 CreatePod"
+    assert "job" not in other
+    journal.begin("info", "text")
+    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=journal.about(key))
+    assert capsys.readouterr().err.endswith("INFO    TFJob ml/mnist: 2 CreatePod\n")

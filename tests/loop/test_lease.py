@@ -4,70 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasty import clock, hastily
-from trainshed.cluster import Conflict, Unavailable
+from hasty import clock, hastily, now
+from leases import Leases, Line, Replica
+from trainshed.cluster import Denied
 from trainshed.loop.lease import DURATION, RENEW_WITHIN, RETRY, Claim, Elector
-
-
-class Leases:
-    """The one Lease, as a server keeps it."""
-
-    def __init__(self) -> None:
-        self.lease: dict | None = None
-        self.version = 0
-
-
-class Line:
-    """A connection to it, which may be cut, or hang."""
-
-    def __init__(self, leases: Leases) -> None:
-        self.leases = leases
-        self.cut = self.hangs = False
-
-    async def read_lease(self, _namespace: str, _name: str) -> dict | None:
-        await self._carry()
-        return self.leases.lease
-
-    async def write_lease(self, _namespace: str, _name: str, body: dict) -> dict:
-        await self._carry()
-        there = self.leases.lease
-        if (there or {"metadata": {}})["metadata"].get("resourceVersion") != body["metadata"].get("resourceVersion"):
-            raise Conflict("somebody was faster")
-        self.leases.version += 1
-        metadata = {**body["metadata"], "resourceVersion": str(self.leases.version)}
-        self.leases.lease = {**body, "metadata": metadata}
-        return self.leases.lease
-
-    async def _carry(self) -> None:
-        await asyncio.sleep(3600 if self.hangs else 0.01)
-        if self.cut:
-            raise Unavailable("the line is cut")
-
-
-class Replica:
-    """An operator that wants to lead."""
-
-    def __init__(self, leases: Leases, name: str) -> None:
-        self.line = Line(leases)
-        self.losses: list[float] = []
-        self.elector = Elector(self.line, Claim("ml", "lease", name), lambda: self.losses.append(clock()))
-        self.task = asyncio.create_task(self.elector.run())
-
-    async def held(self, within: float) -> float:
-        """After how many seconds it has the Lease."""
-        began = clock()
-        async with asyncio.timeout(within):
-            while not self.elector.holds():
-                await asyncio.sleep(0.1)
-        return clock() - began
-
-    async def die(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
 
 
 def told(caplog, words: str) -> int:
@@ -96,7 +41,7 @@ def test_when_the_leader_dies_another_leads_once_the_lease_has_run_out():
         leader, other = (first, second) if first.elector.holds() else (second, first)
         await asyncio.sleep(30)
         await leader.die()
-        assert DURATION - 3 * RETRY <= await other.held(60) <= DURATION + 2 * RETRY
+        assert DURATION - 3 * RETRY <= await other.held(60) <= DURATION + 2, "the cluster waits for nothing else"
 
     hastily(story())
 
@@ -109,12 +54,31 @@ def test_a_lease_that_is_given_back_is_taken_at_once():
         second = Replica(leases, "b")
         await asyncio.sleep(10)
         await first.die()
-        await first.elector.release()
+        await first.elector.release(1)
         assert leases.lease["spec"]["holderIdentity"] == ""
         assert not first.elector.holds()
-        assert await second.held(60) <= RETRY * 1.3
+        assert await second.held(60) <= 1.5
 
     hastily(story())
+
+
+def test_a_lease_that_is_just_being_gained_or_renewed_is_given_back_as_well():
+    async def story(renewed):
+        leases = Leases()
+        replica = Replica(leases, "a")
+        if renewed:
+            await replica.held(5)
+        replica.line.late, before = 0.3, leases.version
+        while leases.version == before:
+            await asyncio.sleep(0.05)
+        await replica.elector.release(1)
+        assert leases.lease["spec"]["holderIdentity"] == ""
+        await asyncio.sleep(30)
+        assert leases.lease["spec"]["holderIdentity"] == "", "who leaves does not come back"
+        assert replica.losses == []
+
+    hastily(story(renewed=False))
+    hastily(story(renewed=True))
 
 
 def test_who_does_not_hold_it_gives_nothing_back():
@@ -124,7 +88,7 @@ def test_who_does_not_hold_it_gives_nothing_back():
         await asyncio.sleep(5)
         other = second if first.elector.holds() else first
         before = leases.lease
-        await other.elector.release()
+        await other.elector.release(1)
         assert leases.lease is before
 
     hastily(story())
@@ -152,6 +116,20 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_leads_again_later(cap
         assert told(caplog, "lost") == 1
         hastily(story("hangs"))
         assert told(caplog, "no answer in time") == 1
+
+
+def test_a_lease_lasts_from_when_its_renewal_was_asked_for_however_late_the_answer():
+    async def story():
+        leader = Replica(Leases(), "a")
+        leader.line.late = 3.0
+        await leader.held(10)
+        await asyncio.sleep(20)
+        leader.line.cut = True
+        while leader.elector.holds():
+            await asyncio.sleep(0.05)
+        assert clock() - leader.line.renewed <= RENEW_WITHIN + 0.1
+
+    hastily(story())
 
 
 def test_a_leader_whose_clock_leapt_does_not_act_before_it_has_asked():
@@ -188,7 +166,7 @@ def test_a_lease_that_cannot_be_given_back_does_not_keep_us(caplog):
         await replica.die()
         replica.line.hangs = True
         began = clock()
-        await replica.elector.release()
+        await replica.elector.release(1)
         assert clock() - began <= 2.1
 
     hastily(story())
@@ -210,5 +188,57 @@ def test_at_no_time_do_two_hold_it_and_in_the_end_one_does(troubles):
             replica.line.cut = replica.line.hangs = False
         await asyncio.sleep(DURATION + 4 * RETRY)
         assert sum(replica.elector.holds() for replica in replicas) == 1
+
+    hastily(story())
+
+
+def test_who_waits_does_not_hammer_a_server_that_is_away_or_refuses():
+    async def story():
+        replica = Replica(Leases(), "a")
+        replica.line.cut = True
+        await asyncio.sleep(60)
+        assert 45 <= replica.line.requests <= 80
+
+    hastily(story())
+
+
+def test_a_leader_that_was_frozen_within_a_turn_of_its_loop_knows_it_before_the_turn_ends():
+    frozen = timedelta()
+
+    async def story():
+        nonlocal frozen
+        line = Line(Leases())
+        elector = Elector(line, Claim("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(5)
+        assert elector.holds()
+        before = clock()
+        frozen = timedelta(seconds=20)
+        assert clock() == before
+        assert not elector.holds()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    hastily(story())
+
+
+def test_who_may_not_have_the_lease_says_so_until_he_may():
+    async def story():
+        replica = Replica(Leases(), "a")
+        read = replica.line.read_lease
+
+        async def refuse(_namespace: str, _name: str) -> None:
+            raise Denied("leases is forbidden")
+
+        replica.line.read_lease = refuse
+        await asyncio.sleep(5)
+        assert replica.elector.refused == "the Lease ml/lease may not be held: leases is forbidden"
+        replica.line.read_lease = read
+        replica.line.cut = True
+        await asyncio.sleep(5)
+        assert replica.elector.refused == "", "a server that is away takes no right away"
+        replica.line.cut = False
+        await replica.held(5)
+        await replica.die()
 
     hastily(story())

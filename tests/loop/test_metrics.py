@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from prometheus_client import Metric
 
 from make import T0, a_job, look, pods_of, running, seen
 from trainshed.api.actions import (
@@ -18,7 +19,8 @@ from trainshed.api.actions import (
 )
 from trainshed.api.dependent import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, Kind, Retries, Status
-from trainshed.loop.metrics import COUNTERS, STATES, Metrics, state
+from trainshed.loop.course import CLASSES, VERDICTS
+from trainshed.loop.metrics import COUNTERS, STATES, Metrics
 
 JOB = a_job(worker=2)
 SNAPSHOT = seen(JOB)
@@ -110,29 +112,13 @@ def test_failed_pods_are_counted_by_their_number():
     assert counted(metrics) == {"failed_pods": 3}
 
 
-@pytest.mark.parametrize(
-    ("conditions", "expected"),
-    [
-        ((), "New"),
-        (((Kind.CREATED, True),), "Created"),
-        (((Kind.CREATED, True), (Kind.SUSPENDED, False)), "Created"),
-        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUSPENDED, True)), "Suspended"),
-        (((Kind.CREATED, True), (Kind.RUNNING, True), (Kind.BLOCKED, True)), "Blocked"),
-        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUCCEEDED, True)), "Succeeded"),
-    ],
-)
-def test_a_jobs_state_is_the_last_thing_that_is_true_of_it(conditions, expected):
-    status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
-    assert state(status) == expected
-    assert expected in STATES
-
-
 def test_jobs_are_shown_by_state_and_none_where_there_are_none():
     metrics = Metrics()
     value = metrics.registry.get_sample_value
-    metrics.states({("tensorflow", "Running"): 2}, ("tensorflow", "pytorch"))
+    labels = {"TFJob": "tensorflow", "PyTorchJob": "pytorch"}
+    metrics.states({("TFJob", "Running"): 2}, labels)
     assert value("trainshed_jobs", {"framework": "tensorflow", "state": "Running"}) == 2
-    metrics.states({}, ("tensorflow", "pytorch"))
+    metrics.states({}, labels)
     found = [value("trainshed_jobs", {"framework": "tensorflow", "state": word}) for word in STATES]
     assert found == [0] * len(STATES)
 
@@ -176,3 +162,37 @@ def test_no_meter_is_labelled_with_the_name_of_a_job_or_tells_its_birthday():
     assert b"process_resident_memory_bytes" in text
     assert b"mnist" not in text
     assert b"_created{" not in text.replace(b"_jobs_created", b"")
+
+
+def test_why_jobs_fail_and_are_restarted_is_told_by_class_and_begins_at_none():
+    metrics = Metrics()
+    metrics.states({}, {"TFJob": "tensorflow"})
+    value = metrics.registry.get_sample_value
+
+    def told(what: str, words: tuple[str, ...]) -> dict[str, float | None]:
+        name = f"trainshed_jobs_{what}_total"
+        return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
+
+    assert set(told("failed", VERDICTS).values()) == set(told("restarted", CLASSES).values()) == {0}
+    metrics.stored(seen(JOB), having(Kind.FAILED))
+    metrics.stored(seen(JOB), Status(attempts={"Worker": 1}))
+    assert told("failed", VERDICTS)["Other"] == told("restarted", CLASSES)["Other"] == 1
+    assert sum(told("failed", VERDICTS).values()) == sum(told("restarted", CLASSES).values()) == 1
+
+
+def test_startups_are_told_by_framework():
+    metrics = Metrics()
+    metrics.started(SNAPSHOT, 3.5)
+    value = metrics.registry.get_sample_value
+    assert value("trainshed_job_startup_seconds_sum", {"framework": "tensorflow"}) == 3.5
+    assert value("trainshed_job_startup_seconds_bucket", {"framework": "tensorflow", "le": "5.0"}) == 1
+
+
+def test_series_that_are_shown_as_well_are_in_the_text():
+    class Series:
+        def collect(self):
+            yield Metric("trainshed_more", "More.", "gauge")
+
+    metrics = Metrics()
+    metrics.show(Series())
+    assert b"# TYPE trainshed_more gauge" in metrics.text()

@@ -11,23 +11,24 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from trainshed.api.site import Site
+from bed.ports import free_port
+from trainshed.cluster import NotLeading
 from trainshed.cluster.credentials import Credentials
+from trainshed.cluster.transport import Sockets
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.operator import Documents, Operator
-from trainshed.loop.store import Store
-from trainshed.loop.view import Key, Record, View
+from trainshed.loop.clock import Clock
+from trainshed.loop.operator import ALTOGETHER, ANSWERS, GRACE, Operator
+from trainshed.loop.view import Key
 from trainshed.settings import Settings
 
 
 def free_address() -> str:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{door.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
-NOWHERE = Credentials(server="http://127.0.0.1:1")
+def an_operator(settings: Settings) -> Operator:
+    """One whose API server does not answer."""
+    return Operator(settings, FRAMEWORKS, Sockets(Credentials(server="http://127.0.0.1:1")), Clock())
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def settings() -> Settings:
 @pytest.fixture
 async def alone(settings) -> AsyncIterator[Operator]:
     """An operator whose API server does not answer."""
-    operator = Operator(settings, NOWHERE, FRAMEWORKS)
+    operator = an_operator(settings)
     await operator.start()
     await asyncio.sleep(0.3)
     yield operator
@@ -67,6 +68,29 @@ async def test_the_meters_count_what_was_asked_of_the_api_server(alone, settings
     assert 'trainshed_jobs{framework="pytorch",state="Running"} 0.0' in text
     assert "trainshed_leader 0.0" in text, "without an API server nobody holds the Lease"
     assert "trainshed_loop_lag_seconds" in text
+    assert "trainshed_clock_skew_seconds" in text
+
+
+async def test_no_job_is_looked_at_before_the_last_list_is_there(settings):
+    operator, looking = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
+
+    async def look() -> None:
+        looking.set()
+        await asyncio.sleep(60)
+
+    operator._worker.run = look
+    await operator.start()
+    *others, last = operator._informers
+    for informer in others:
+        informer.synced.set()
+    await asyncio.sleep(0.1)
+    assert not looking.is_set()
+    assert not operator.ready.is_set()
+    last.synced.set()
+    async with asyncio.timeout(5):
+        await looking.wait()
+        await operator.ready.wait()
+    await operator.stop()
 
 
 async def test_events_of_jobs_that_nobody_knows_do_no_harm(alone):
@@ -77,7 +101,7 @@ async def test_events_of_jobs_that_nobody_knows_do_no_harm(alone):
 
 async def test_at_the_end_nothing_goes_on(settings):
     before = asyncio.all_tasks()
-    operator = Operator(settings, NOWHERE, FRAMEWORKS)
+    operator = an_operator(settings)
     await operator.start()
     await asyncio.sleep(0.1)
     assert len(asyncio.all_tasks() - before) >= 8
@@ -89,8 +113,26 @@ async def test_at_the_end_nothing_goes_on(settings):
         await ask(settings.health, "/healthz")
 
 
+async def test_at_the_end_the_lease_is_let_go_once_nobody_acts_any_more(settings):
+    operator, told = an_operator(settings), []
+
+    def then(word, call):
+        async def both(*arguments):
+            found = await call(*arguments)
+            told.append(word)
+            return found
+
+        return both
+
+    operator._worker.finish = then("all looks are over", operator._worker.finish)
+    operator._elector.release = then("the Lease is free", operator._elector.release)
+    await operator.start()
+    await operator.stop()
+    assert told == ["all looks are over", "the Lease is free"]
+
+
 async def test_it_is_over_when_a_part_of_it_ends_that_never_should(settings, caplog):
-    operator = Operator(settings, NOWHERE, FRAMEWORKS)
+    operator = an_operator(settings)
 
     async def falls() -> None:
         raise ZeroDivisionError
@@ -109,14 +151,14 @@ async def test_an_address_that_is_in_use_is_an_error_with_a_name(settings):
         door.bind(("127.0.0.1", 0))
         door.listen()
         port = door.getsockname()[1]
-        operator = Operator(Settings(health=f"127.0.0.1:{port}"), NOWHERE, FRAMEWORKS)
+        operator = an_operator(Settings(health=f"127.0.0.1:{port}"))
         with pytest.raises(OSError, match=str(port)):
             await operator.start()
         await operator.stop()
 
 
 async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_answered(settings, caplog):
-    operator = Operator(replace(settings, gang_scheduler="volcano"), NOWHERE, FRAMEWORKS)
+    operator = an_operator(replace(settings, gang_scheduler="volcano"))
     beginning = asyncio.create_task(operator.start())
     await asyncio.sleep(0.3)
     assert await ask(settings.health, "/healthz") == (200, "ok\n")
@@ -128,17 +170,67 @@ async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_an
     await operator.stop()
 
 
-def test_documents_of_jobs_are_read_on_their_way_into_the_store():
-    view = View((TENSORFLOW,), Site(), lambda _key: None)
-    store: Store[Record] = view.jobs["TFJob"]
-    documents = Documents(store, lambda document: view.record(document, TENSORFLOW))
+async def test_who_waits_for_the_lease_and_knows_all_is_ready(settings):
+    operator = an_operator(settings)
+    for informer in operator._informers:
+        informer._hear()
+        informer.synced.set()
+    assert not operator._may_act()
+    assert operator.problem() == ""
+    await operator.stop()
 
-    def a_document(version: str) -> dict:
-        return {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}, "spec": {}}
 
-    documents.replaced([a_document("1")], "2")
-    assert [record.job.name for record in store.items.values()] == ["mnist"]
-    documents.changed(a_document("3"))
-    assert [record.version for record in store.items.values()] == ["3"]
-    documents.removed(a_document("4"))
-    assert store.items == {}
+async def test_a_lease_that_may_not_be_held_and_what_may_not_be_listed_are_both_named(settings):
+    operator = an_operator(replace(settings, namespaces=("a", "b")))
+    operator._elector.refused = "the Lease a/trainshed may not be held: forbidden"
+    for informer in operator._informers:
+        informer._hear()
+        informer.synced.set()
+    operator._informers[-1].refused = "forbidden"
+    what = operator._informers[-1].what
+    lines = ["the Lease a/trainshed may not be held: forbidden", f"{what} may not be listed and watched: forbidden"]
+    assert operator.problem().splitlines() == lines
+    assert what.endswith(" in namespace b")
+    await operator.stop()
+
+
+async def test_looks_that_do_not_end_are_given_up_and_nothing_more_is_written(settings):
+    operator = an_operator(replace(settings, leader_elect=False))
+    broken_off = asyncio.Event()
+
+    async def look(_key: Key, _now: object) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            broken_off.set()
+
+    operator._districts.look = look
+    operator._districts.some.set()
+    await operator.start()
+    operator._queue.add(Key("ml", "TFJob", "mnist"))
+    await asyncio.sleep(0.1)
+    began = asyncio.get_running_loop().time()
+    await operator.stop()
+    assert asyncio.get_running_loop().time() - began < 4
+    assert broken_off.is_set()
+
+
+@pytest.mark.parametrize(("under_way", "least"), [(0, ALTOGETHER - 0.2), (60, ALTOGETHER - GRACE - ANSWERS - 0.2)])
+async def test_the_lease_has_what_looks_and_events_have_left_of_the_time_to_end(settings, under_way, least):
+    operator = an_operator(settings)
+    left = []
+
+    async def finish(seconds: float) -> bool:
+        await asyncio.sleep(min(seconds, under_way))
+        return under_way <= seconds
+
+    async def release(within: float) -> None:
+        left.append(within)
+
+    operator._worker.finish, operator._elector.release = finish, release
+    await operator.start()
+    await operator.stop()
+    assert least <= left.pop() <= ALTOGETHER
+    assert not left
+    with pytest.raises(NotLeading):
+        await operator._gateway.create_pod("ml", {"metadata": {"name": "late"}})

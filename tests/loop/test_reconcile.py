@@ -61,8 +61,9 @@ async def test_an_event_is_told_once_its_status_is_stored():
     mark = len(office.world.writes)
     office.world.set_pod("mnist-worker-0", "Failed", code=1)
     office.hear()
+    await office.look()
     Weak(office.world, "store_status", Unavailable("no answer"))
-    assert (await office.look()).error is not None
+    assert (await office.look(seconds=3)).error is not None
     await office.recorder.flush()
     assert office.since(mark) == []
     await office.look(2)
@@ -101,6 +102,24 @@ async def test_a_job_that_is_not_there_any_more_gets_no_pods(then):
     else:
         assert office.world.made == ["mnist-worker-0"], "the namesake has pods of its own"
         assert office.world.pods["mnist-worker-0"].owner == office.job()["metadata"]["uid"]
+
+
+async def test_a_namesake_that_the_watch_tells_of_during_a_look_is_not_forgotten_with_its_predecessor(monkeypatch):
+    office = Office(SMALL)
+    read = office.world.read_job
+
+    async def read_late(*which):
+        if office.job()["metadata"]["uid"] == old:
+            del office.world.jobs["TFJob", "mnist"]
+            office.world.submit("TFJob", "mnist", a_spec(Worker=1))
+            office.hear()
+        return await read(*which)
+
+    old = office.job()["metadata"]["uid"]
+    monkeypatch.setattr(office.world, "read_job", read_late)
+    await office.look(3, seconds=1)
+    assert office.snapshot().job.uid != old
+    assert office.world.made == ["mnist-worker-0"]
 
 
 async def test_a_spec_that_was_changed_meanwhile_is_not_acted_upon():
@@ -145,6 +164,36 @@ async def test_a_stranger_with_a_needed_name_is_left_alone():
     assert (await office.look()).error.reason == "NameTaken"
     assert "Blocked" in office.states()
     assert "mnist-worker-0" not in office.world.made
+
+
+async def group_with_one_hidden() -> Office:
+    """A job that runs and restarts as a whole, one of whose pods has just lost its label."""
+    office = Office()
+    office.world.submit("TFJob", "mnist", SMALL, {"trainshed.dev/restart-scope": "Job"})
+    office.hear()
+    await office.run_all()
+    office.world.hide("mnist-worker-0")
+    office.hear()
+    return office
+
+
+async def test_a_pod_that_only_the_watch_has_lost_is_sought_until_it_is_gone():
+    office = await group_with_one_hidden()
+    mark = len(office.world.writes)
+    assert (await office.look(3, seconds=1)).error.reason == "LabelTakenOff"
+    assert office.since(mark) == ["status mnist"], "only the reason is written"
+    assert office.states() == ["Created", "Running", "Blocked"]
+    del office.world.pods["mnist-worker-0"]
+    await office.look(seconds=1)
+    assert office.job()["status"]["attempts"] == {"Chief": 1, "Worker": 1}
+
+
+async def test_nothing_is_decided_while_it_cannot_be_asked_who_has_vanished():
+    office = await group_with_one_hidden()
+    Weak(office.world, "seek_pod", Unavailable("no answer"))
+    mark = len(office.world.writes)
+    assert (await office.look()).error.reason == "Unavailable"
+    assert office.since(mark) == []
 
 
 async def test_an_answer_that_got_lost_says_nothing_about_the_job():

@@ -7,65 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from hasty import clock, hastily
-from make import a_job
+from desk import JOB, Scene
+from hasty import clock, hastily, now
 from trainshed.api.actions import Note, Tone
-from trainshed.cluster import Conflict, Denied, Missing
 from trainshed.loop.recorder import BURST, EVERY, GATHER, LONGEST, SAME, Recorder
-
-JOB = a_job(worker=2)
-
-
-class Desk:
-    """Takes Events in, as an API server would."""
-
-    def __init__(self) -> None:
-        self.events: dict[str, dict] = {}
-        self.updates: list[dict] = []
-        self.refuses = False
-        self.slow = 0.0
-
-    async def create_event(self, namespace: str, body: dict) -> None:
-        await asyncio.sleep(self.slow)
-        if self.refuses:
-            raise Denied("no events here")
-        assert body["metadata"]["namespace"] == namespace
-        if body["metadata"]["name"] in self.events:
-            raise Conflict(body["metadata"]["name"])
-        self.events[body["metadata"]["name"]] = dict(body)
-
-    async def update_event(self, _namespace: str, name: str, patch: dict) -> None:
-        if name not in self.events:
-            raise Missing(name)
-        self.updates.append(patch)
-        self.events[name].update(patch)
-
-    def messages(self) -> list[str]:
-        return [event["message"] for event in self.events.values()]
 
 
 def created(name: str) -> Note:
     return Note(Tone.NORMAL, "SuccessfulCreatePod", f"Created pod: {name}")
-
-
-class Scene:
-    """A recorder at work."""
-
-    def __init__(self, desk: Desk | None = None) -> None:
-        self.desk, self.losses = desk or Desk(), 0
-        self.recorder = Recorder(self.desk, self._lose)
-        self.task = asyncio.create_task(self.recorder.run())
-
-    def tell(self, *notes: Note, job=JOB) -> None:
-        for note in notes:
-            self.recorder.tell(job, note)
-
-    async def settle(self) -> None:
-        await asyncio.sleep(2 * GATHER + 0.1)
-        assert not self.task.done()
-
-    def _lose(self) -> None:
-        self.losses += 1
 
 
 def test_one_note_is_an_event_in_its_own_words_on_its_job():
@@ -130,7 +79,10 @@ def test_the_same_words_again_raise_a_count_and_after_a_while_are_news():
         await scene.settle()
         (event,) = scene.desk.events.values()
         assert event["count"] == 3
-        assert len(scene.desk.updates) == 1
+        for _ in range(20):
+            scene.tell(note)
+            await scene.settle()
+        assert [patch["count"] for patch in scene.desk.updates] == [3, 5, 8, 12, 18], "few writes, however often"
         await asyncio.sleep(SAME)
         scene.tell(note)
         await scene.settle()
@@ -188,6 +140,20 @@ def test_a_job_has_a_burst_of_events_and_then_one_now_and_then():
     hastily(story())
 
 
+def test_what_can_make_no_difference_any_more_is_forgotten():
+    async def story():
+        scene = Scene()
+        for number in range(200):
+            scene.tell(created("a"), created("b"), job=replace(JOB, uid=f"job-{number}"))
+            scene.tell(Note(Tone.NORMAL, "Other", "words"), job=replace(JOB, uid=f"job-{number}"))
+            await asyncio.sleep(60)
+        recorder = scene.recorder
+        assert len(recorder._told) <= 2 * (SAME / 60 + 2)
+        assert len(recorder._allowances) <= 2 * EVERY / 60 + 2
+
+    hastily(story())
+
+
 def test_a_refused_event_is_counted_and_nothing_else_happens():
     async def story():
         scene = Scene()
@@ -239,7 +205,7 @@ def test_writes_that_are_broken_off_do_not_end_the_recorder():
 
 def test_an_error_of_our_own_is_not_kept_quiet():
     async def story():
-        recorder = Recorder(object(), lambda: None)
+        recorder = Recorder(object(), lambda: None, now)
         recorder.tell(JOB, created("a"))
         with pytest.raises(AttributeError):
             await recorder.flush()

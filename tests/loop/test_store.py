@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.loop.store import Store, older
+from trainshed.loop.store import Store
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,44 @@ def test_versions_that_are_no_numbers_are_believed_in_the_order_they_are_heard()
     assert store.items == {}
 
 
-@pytest.mark.parametrize(
-    ("version", "than", "expected"), [("9", "10", True), ("10", "9", False), ("7", "7", False), ("a", "10", False)]
-)
-def test_versions_are_compared_as_numbers(version, than, expected):
-    assert older(version, than) is expected
+def test_where_the_servers_store_was_set_back_only_what_it_says_now_counts():
+    store = a_store()
+    store.replaced([Thing("kept", "900"), Thing("lost", "990")], "1000")
+    store.replaced([Thing("kept", "450")], "500")
+    assert store.items == {"kept": Thing("kept", "450")}
+    store.changed(Thing("kept", "501"))
+    assert store.items["kept"].version == "501"
+    assert store.latest == "501"
+
+
+def test_it_knows_how_far_it_was_told():
+    store = a_store()
+    store.replaced([], "5")
+    store.answered(Thing("mine", "9"))
+    assert store.latest == "5", "our own answers say nothing of what others did"
+    store.changed(Thing("mine", "9"))
+    assert (store.latest, store.count()) == ("9", 1)
+    store.reached("12")
+    store.reached("11")
+    assert store.latest == "12"
+
+
+def test_what_the_server_says_is_gone_does_not_come_back_with_old_news():
+    store = a_store()
+    store.replaced([Thing("a", "7"), Thing("b", "8")], "8")
+    store.gone("a")
+    store.changed(Thing("a", "9"))
+    assert set(store.items) == {"b"}
+    store.replaced([Thing("a", "9"), Thing("b", "8")], "9")
+    assert set(store.items) == {"b"}, "a list from before it was gone"
+    store.removed(Thing("a", "10"))
+    store.gone("a")
+    assert not store._gone, "nothing is kept of what the watch has seen to its end"
+
+
+def test_what_was_gone_is_there_again_once_the_servers_store_was_set_back():
+    store = a_store()
+    store.replaced([Thing("a", "7")], "7")
+    store.gone("a")
+    store.replaced([Thing("a", "5")], "6")
+    assert set(store.items) == {"a"}

@@ -104,14 +104,24 @@ def test_a_namesake_has_nothing_of_its_predecessors(known):
     assert known.view.snapshot(KEY, T0).job.uid == "new-uid", "the end of the old one is not the end of the new one"
 
 
+def test_what_the_watch_tells_late_of_a_predecessor_does_not_hide_the_job_that_was_read(known):
+    known.hear_of_job()
+    known.view.read(KEY, a_document(uid="new-uid", version="20"))
+    known.hear_of_job(version="15")
+    assert known.view.snapshot(KEY, T0).job.uid == "new-uid"
+    known.view.jobs["TFJob"].removed(known.view.record(a_document(version="16"), TENSORFLOW))
+    known.hear_of_job(uid="new-uid", version="20")
+    assert known.view.snapshot(KEY, T0).job.uid == "new-uid"
+
+
 def test_a_job_that_is_gone_is_not_seen(known):
     known.hear_of_job()
     known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
-    known.view.forget(KEY)
+    known.view.forget(KEY, "job-uid")
     assert known.view.snapshot(KEY, T0) is None
     assert known.view.known() == []
     assert known.woken == [KEY, KEY]
-    known.view.forget(KEY)
+    known.view.forget(KEY, "job-uid")
     known.hear_of_job(version="30")
     assert known.view.snapshot(KEY, T0).trouble is None
 
@@ -164,7 +174,3 @@ def test_trouble_of_a_job_that_is_gone_is_not_kept(known):
     known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
     known.hear_of_job()
     assert known.view.snapshot(KEY, T0).trouble is None
-
-
-def test_the_meters_have_a_word_for_every_kind(known):
-    assert known.view.label("TFJob") == TENSORFLOW.label

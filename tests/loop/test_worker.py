@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from hasty import clock, hastily
+from hasty import clock, hastily, now
 from trainshed.cluster import Denied, Unavailable
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.queue import Queue
@@ -40,7 +40,7 @@ class Scene:
     def __init__(self, outcome: Callable[[Key], Outcome] = lambda _key: Outcome()) -> None:
         self.looks, self.queue, self.acts = Looks(outcome), Queue(lambda _seconds: None), True
         self.metrics = Metrics()
-        self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts)
+        self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts, now)
         self.task = asyncio.create_task(self.worker.run())
 
     def errors(self, error: Exception) -> float | None:
@@ -76,7 +76,7 @@ def test_many_jobs_are_looked_at_side_by_side_and_each_by_one():
 
 def test_the_next_look_comes_when_it_was_asked_for():
     async def story():
-        scene = Scene(lambda _key: Outcome(datetime.now(UTC) + timedelta(seconds=30)))
+        scene = Scene(lambda _key: Outcome(now() + timedelta(seconds=30)))
         scene.queue.add(A)
         await asyncio.sleep(61)
         assert scene.gaps() == [30.0, 30.0]
@@ -172,11 +172,15 @@ def test_at_the_end_looks_may_finish_but_not_for_ever():
         await asyncio.sleep(0.5)
         scene.task.cancel()
         began = clock()
-        await scene.worker.finish(10)
-        return clock() - began
+        finished = await scene.worker.finish(10)
+        waited = clock() - began
+        await scene.worker.give_up()
+        assert clock() - began == waited
+        assert await scene.worker.finish(10)
+        return finished, waited
 
-    assert hastily(story(3)) == pytest.approx(2.5)
-    assert hastily(story(60)) == pytest.approx(10)
+    assert hastily(story(3)) == (True, pytest.approx(2.5))
+    assert hastily(story(60)) == (False, pytest.approx(10))
 
 
 def test_looks_are_measured():

@@ -45,6 +45,14 @@ def test_pods_of_an_earlier_attempt_are_swept():
     assert made(decision) == []
 
 
+def test_members_that_restart_together_wait_for_who_has_lost_its_seat_as_well():
+    job = a_job("PyTorchJob", master=1)
+    status = Status(attempts={"Master": 1})
+    assert made(look(job, a_pod("worker-0", deleting=True), status=status)) == []
+    assert made(look(job, a_pod("worker-0", deleting=True, attempt=1), status=status)) == ["mnist-master-0"]
+    assert made(look(job, a_pod("worker-0", "Failed", deleting=True), status=status)) == ["mnist-master-0"]
+
+
 def test_a_pod_that_is_going_already_is_not_deleted_again():
     job = a_job("PyTorchJob", worker=1)
     status = Status(attempts={"Worker": 1})

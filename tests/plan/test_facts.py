@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from make import a_job, a_pod, elastic, look, made, pods_of, replace, seen
+from make import a_job, a_pod, at, deleted, elastic, look, made, pods_of, replace, run_policy, running, seen, states
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Options
+from trainshed.api.pod import Container
 from trainshed.api.status import Status, Tally
 from trainshed.plan.facts import Facts
 
@@ -77,3 +78,39 @@ def test_counts_are_made_anew_at_each_look():
     pods = [a_pod("worker-0", "Failed", code=1), a_pod("worker-1", "Pending"), a_pod("worker-2")]
     tally = facts(job, *pods).seen.tallies["Worker"]
     assert (tally.active, tally.failed, tally.succeeded) == (1, 1, 0)
+
+
+def test_a_member_whose_own_container_is_done_is_done_though_a_sidecar_runs_on():
+    job = a_job(chief=1, worker=1)
+    own, mesh = Container("tensorflow", exit_code=0), Container("mesh")
+    seen = facts(job, a_pod("chief-0", containers=(own, mesh)), a_pod("worker-0"))
+    assert seen.achieved
+    assert seen.tallies["Chief"] == Tally(succeeded=1, done=Indexes.of([0]))
+
+
+def test_a_leftover_of_a_smaller_job_disturbs_nobody_when_the_job_grows_again():
+    job = a_job("PyTorchJob", master=1, worker=3)
+    small = a_job("PyTorchJob", master=1, worker=1)
+    pods = pods_of(job)
+    shrinking = look(small, *pods, status=running(job))
+    assert sorted(deleted(shrinking)) == ["mnist-worker-1", "mnist-worker-2"]
+    assert shrinking.status.shrunk == {"Worker": 1}
+    leaving = [replace(pod, deleting=pod.index > 0) for pod in pods]
+    grown = look(job, *leaving, status=shrinking.status)
+    assert (states(grown.status), grown.status.attempts, made(grown)) == (["Created", "Running"], {}, [])
+    one_left = look(job, *leaving[:3], status=grown.status)
+    assert (made(one_left), one_left.status.shrunk) == ([], {"Worker": 1})
+    masterless = look(job, *leaving[1:2], status=replace(one_left.status, shrunk={"Worker": 1}))
+    assert masterless.status.failure.pod == "mnist-master-0", "of the others nobody may be missing"
+    back = look(job, *leaving[:2], status=one_left.status)
+    assert made(back) == ["mnist-worker-1", "mnist-worker-2"]
+    assert (back.status.attempts, back.status.shrunk) == ({}, {})
+
+
+def test_restarts_in_place_are_counted_exactly_though_others_go_on_while_a_pod_is_replaced():
+    job = a_job(restart="OnFailure", ps=1, worker=2, policy=run_policy(backoff_limit=9))
+    evicted = a_pod("worker-0", "Failed", reason="Evicted", restarted=3)
+    given_up = look(job, *pods_of(job, evicted), status=running(job), now=at(5)).status
+    assert (given_up.retries.in_place, given_up.retries.in_place_gone) == (0, 3)
+    status = look(job, *pods_of(job, a_pod("worker-1", restarted=2)), status=given_up, now=at(9)).status
+    assert (status.retries.in_place, status.retries.in_place_gone) == (2, 3)

@@ -90,7 +90,7 @@ def test_since_when_it_waits_is_written_once_and_taken_back():
 def test_what_the_api_server_refused_comes_first():
     job = a_gang()
     status = decided(job, trouble=("NameTaken", "somebody has it")).status
-    assert message(status, "Blocked") == "somebody has it"
+    assert message(status, "Blocked").startswith("somebody has it; 0 of ")
     assert "lastReconcileTime" not in write.status(status)
 
 

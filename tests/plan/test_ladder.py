@@ -23,7 +23,8 @@ from make import (
     states,
     told,
 )
-from trainshed.api.actions import DeleteJob
+from trainshed.api.actions import DeleteJob, DeletePod
+from trainshed.api.pod import Container
 from trainshed.api.status import Kind
 
 PS = {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}
@@ -103,7 +104,35 @@ def test_what_goes_after_the_verdict_is_as_clean_pod_policy_says(clean, goes):
     over = look(job, *here).status
     decision = look(job, *here, status=over)
     assert set(deleted(decision)) == goes
-    assert set(services(decision, DeleteService)) == goes
+    later = look(job, *(replace(pod, deleting=pod.name in goes) for pod in here), status=over)
+    assert deleted(later) == []
+    assert set(services(later, DeleteService)) == goes
+
+
+@pytest.mark.parametrize(("clean", "version"), [("Running", "7"), ("All", "")])
+def test_who_goes_as_he_still_runs_goes_only_as_he_is_known_and_his_service_after_him(clean, version):
+    job = a_job(worker=2, policy=run_policy(clean=clean))
+    here = pods_of(job, a_pod("worker-0", "Succeeded", code=0), replace(a_pod("worker-1", "Running"), version="7"))
+    decision = look(job, *here, status=look(job, *here).status)
+    assert {action.version for action in decision.actions if isinstance(action, DeletePod)} == {version}
+    assert ("mnist-worker-1" in services(decision, DeleteService)) == (clean == "All")
+
+
+@pytest.mark.parametrize(
+    ("beside", "goes"),
+    [
+        ((), []),
+        ((Container("proxy", init=True, sidecar=True, started=at(0)),), []),
+        ((Container("proxy", started=at(0)),), ["mnist-chief-0"]),
+    ],
+)
+def test_a_pod_in_which_nothing_runs_any_more_is_no_running_one_whatever_its_phase(beside, goes):
+    job = a_job(chief=1, policy=run_policy(clean="Running"))
+    own = a_pod("chief-0", code=0)
+    pod = replace(own, containers=(*beside, *own.containers))
+    over = look(job, *pods_of(job, pod)).status
+    assert states(over)[-1] == "Succeeded", "the kubelet says it of the container first"
+    assert deleted(look(job, *pods_of(job, pod), status=over)) == goes
 
 
 def test_the_job_itself_goes_when_its_time_is_up():
@@ -120,10 +149,8 @@ def test_a_deadline_is_looked_forward_to_and_fires():
     assert look(job, a_pod("worker-0"), status=running(job)).look_again == at(60)
     decision = look(job, a_pod("worker-0"), status=running(job), now=at(60))
     assert states(decision.status) == ["Created", "-Running", "Failed"]
-    assert (
-        message(decision.status, "Failed")
-        == "Job mnist has failed because it was active longer than specified deadline"
-    )
+    expected = "Job mnist has failed because it was active longer than specified deadline: it had 60 s; of "
+    assert message(decision.status, "Failed") == f"{expected}1 members 1 running"
 
 
 def test_a_spec_that_cannot_be_fails_the_job_before_it_starts():
@@ -138,6 +165,15 @@ def test_a_running_job_is_left_alone_while_its_spec_makes_no_sense():
     assert decision.status == running(job)
     assert decision.actions == ()
     assert told(decision) == ["InvalidSpec"]
+
+
+def test_pods_that_are_there_keep_a_job_from_being_refused_before_its_start_is_stored():
+    job = a_job(worker=1)
+    senseless = replace(job, replicas=(), problems=("spec: no",))
+    decision = look(senseless, a_pod("worker-0"))
+    assert told(decision) == ["InvalidSpec"]
+    assert states(decision.status) == []
+    assert states(look(senseless).status) == ["Created", "Failed"]
 
 
 def test_suspending_empties_every_seat():
@@ -185,7 +221,8 @@ def test_trouble_with_making_pods_is_a_condition_until_it_is_over():
     job = a_job(worker=2)
     blocked = look(job, trouble=("QuotaExceeded", "exceeded quota: few")).status
     assert states(blocked) == ["Created", "Blocked"]
-    assert message(blocked, "Blocked") == "exceeded quota: few"
+    expected = "exceeded quota: few; 0 of 2 pods are there, the others are tried again"
+    assert message(blocked, "Blocked") == expected
     assert states(look(job, a_pod("worker-0"), status=blocked).status) == ["Created", "Blocked", "Running"]
     assert states(look(job, *pods_of(job), status=blocked).status) == ["Created", "Running"]
 

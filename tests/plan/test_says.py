@@ -44,7 +44,7 @@ def test_a_waiting_container_is_told_of_once_for_each_reason():
 
 def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
     container = Container("tensorflow", exit_code=9, message="Killed", restarts=2)
-    (note,) = notes_of(a_pod("worker-0", containers=(container,)))
+    (note,) = notes_of(a_pod("worker-0", containers=(container,)), job=a_job(restart="OnFailure", chief=1, worker=1))
     assert note.message == "Error pod mnist-worker-0 container tensorflow exitCode: 9 terminated message: Killed"
     assert note.reason == "Error"
 
@@ -157,31 +157,55 @@ TURNS = [
         look(ALONE, a_pod("master-0", "Failed", code=9, **MASTER)),
         [
             ("Normal", "ExitedWithCode", "Pod: ml.mnist-master-0 exited with code 9"),
-            ("Warning", "PyTorchJobFailed", "PyTorchJob mnist is failed because 1 Master replica(s) failed."),
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                (
+                    "PyTorchJob mnist is failed because 1 Master replica(s) failed. "
+                    "master-0 exited with code 9 after 0 s; restartPolicy is Never"
+                ),
+            ),
         ],
     ),
     (
         look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
         [
             ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
-            ("Warning", "PyTorchJobRestarting", "job mnist is restarting because Worker replica(s) failed."),
+            (
+                "Warning",
+                "PyTorchJobRestarting",
+                (
+                    "job mnist is restarting because Worker replica(s) failed. "
+                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 (attempt 2) in 1 s"
+                ),
+            ),
         ],
     ),
     (
-        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS),
+        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS, now=at(3)),
         [
             ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 1"),
-            ("Warning", "PyTorchJobFailed", 'job "mnist" is failing because "Worker" replica(s) failed.'),
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                (
+                    'job "mnist" is failing because "Worker" replica(s) failed. worker-0 exited with code 1 after 0 s; '
+                    "under restartPolicy ExitCode only codes from 128 on are tried again"
+                ),
+            ),
         ],
     ),
     (
-        look(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
+        look(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS, now=at(3)),
         [
             ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
             (
                 "Warning",
                 "PyTorchJobFailed",
-                "Job mnist has failed because it has reached the specified backoff limit",
+                (
+                    "Job mnist has failed because it has reached the specified backoff limit: "
+                    "1 of 1 try used; last: worker-0 was killed by SIGINT (130) 0 s after start"
+                ),
             ),
         ],
     ),
@@ -191,7 +215,10 @@ TURNS = [
             (
                 "Warning",
                 "PyTorchJobFailed",
-                "Job mnist has failed because it was active longer than specified deadline",
+                (
+                    "Job mnist has failed because it was active longer than specified deadline: "
+                    "it had 60 s; of 1 members 1 running"
+                ),
             )
         ],
     ),

@@ -6,8 +6,10 @@ import base64
 import json
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import urllib3
 import yaml
@@ -43,6 +45,13 @@ class Hand:
             cert_file=_file(user, "client-certificate"),
             key_file=_file(user, "client-key"),
         )
+
+    @classmethod
+    def somewhere(cls, kubeconfig: Path, group: str = GROUP) -> Self:
+        """One in a new namespace of its own."""
+        hand = cls(kubeconfig, f"t-{uuid.uuid4().hex[:8]}", group)
+        hand.make_namespace()
+        return hand
 
     def call(self, verb: str, path: str, body: object = None, kind: str = "application/json") -> dict:
         """One request; the parsed answer, or `Refused`."""
@@ -127,6 +136,11 @@ class Hand:
         found = [event for event in self.core("events") if event["involvedObject"]["name"] == job]
         found.sort(key=lambda event: event["firstTimestamp"] or event["metadata"]["creationTimestamp"])
         return [(event["type"], event["reason"], event["message"]) for event in found]
+
+    def holder(self) -> str:
+        """Who holds the operator's Lease, if it is in this namespace, or nothing."""
+        lease = self._or_none(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/trainshed")
+        return (lease or {"spec": {}})["spec"].get("holderIdentity") or ""
 
     def path(self, kind: str, name: str, subresource: str = "") -> str:
         """Where a job is, or its `status`, or its `scale`."""

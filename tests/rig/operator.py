@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+
+from bed.ports import free_port
 
 
 class Operator:
@@ -18,13 +20,14 @@ class Operator:
     def __init__(self, kubeconfig: Path, folder: Path, *flags: str) -> None:
         self.kubeconfig = kubeconfig
         self.log = folder / "operator.log"
-        self.health, self.metrics = _free_port(), _free_port()
+        self.health, self.metrics = free_port(), free_port()
+        self.program: tuple[str, ...] = (sys.executable, "-m", "trainshed")
         self._flags = flags
         self._process: subprocess.Popen | None = None
 
     def start(self, *, wait: bool = True) -> Operator:
-        """Start it, and wait until it says that it is ready."""
-        command = [sys.executable, "-m", "trainshed", "operator", "--kubeconfig", str(self.kubeconfig)]
+        """Start it, and wait until it says that it is ready; if it never does, it is not left behind."""
+        command = [*self.program, "operator", "--kubeconfig", str(self.kubeconfig)]
         doors = [
             f"--health-probe-bind-address=127.0.0.1:{self.health}",
             f"--metrics-bind-address=127.0.0.1:{self.metrics}",
@@ -33,8 +36,12 @@ class Operator:
             self._process = subprocess.Popen(
                 [*command, *doors, *self._flags], stdout=log, stderr=log, env=os.environ | {"PYTHONUNBUFFERED": "1"}
             )
-        if wait:
-            self.wait_until_ready()
+        try:
+            if wait:
+                self.wait_until_ready()
+        except AssertionError:
+            self.kill()
+            raise
         return self
 
     def wait_until_ready(self, within: float = 30) -> None:
@@ -66,6 +73,11 @@ class Operator:
         assert self._process is not None
         return self._process.wait(within)
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """End it without a warning."""
         self._end(signal.SIGKILL)
@@ -80,9 +92,9 @@ class Operator:
             return answer.read().decode()
 
     def complaints(self) -> list[str]:
-        """The lines of its log that no operator should write."""
-        wanted = ("Traceback", "Task exception was never retrieved", "never awaited", "unhandled")
-        return [line for line in self.log.read_text().splitlines() if any(word in line for word in wanted)]
+        """What its log should not say: each such line, with at most 40 that follow it."""
+        wanted = "Traceback|Task exception was never retrieved|never awaited|unhandled"
+        return re.findall(rf"^.*(?:{wanted}).*(?:\n.+){{0,40}}", self.log.read_text(), re.MULTILINE)
 
     def _end(self, how: signal.Signals) -> int:
         assert self._process is not None
@@ -90,7 +102,24 @@ class Operator:
         return self._process.wait(30)
 
 
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return door.getsockname()[1]
+class Operators:
+    """The operators of one test, each with a folder of its own below `folder`; none outlives the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._begun: list[Operator] = []
+
+    def begin(self, kubeconfig: Path, *flags: str, program: tuple[str, ...] = (), wait: bool = True) -> Operator:
+        """One more, with another program if one is named."""
+        folder = self._folder / f"operator-{len(self._begun)}"
+        folder.mkdir()
+        operator = Operator(kubeconfig, folder, *flags)
+        operator.program = program or operator.program
+        self._begun.append(operator)
+        return operator.start(wait=wait)
+
+    def end(self) -> None:
+        """Whoever is there still ends without a warning."""
+        for operator in self._begun:
+            if operator.alive:
+                operator.kill()

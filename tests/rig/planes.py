@@ -20,9 +20,11 @@ V2BETA1 = "/apis/kubeflow.org/v2beta1"
 
 
 @contextmanager
-def ready_control_plane(folder: Path) -> Iterator[ControlPlane]:
-    """An API server with its controllers (garbage collection, quota, namespaces) and our CRDs."""
-    with ControlPlane(folder, controllers=True) as plane:
+def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterator[ControlPlane]:
+    """An API server with more flags, its controllers (garbage collection, quota, namespaces) and our CRDs."""
+    plane = ControlPlane(folder, controllers=True, audit=audit)
+    plane.extra_flags = flags
+    with plane:
         _kubectl(plane, "apply", CRDS)
         hand = Hand(plane.kubeconfig, "default")
         kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]

@@ -1,0 +1,51 @@
+"""Texts cut to a length in bytes of JSON, whatever characters they are of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.api import brevity
+
+#: No half characters: nobody can send or store those.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+MOST = st.integers(3, 200)
+
+
+@pytest.mark.parametrize(
+    ("value", "bytes_"),
+    [("abc", 5), ("ü", 4), ("€", 5), ("😀", 6), ("<&>", 20), ('"\\', 6), ("\x1b", 8), ("\n", 4), ("\u2028", 8)],
+)
+def test_a_character_weighs_what_go_makes_of_it(value, bytes_):
+    assert brevity.weight(value) == bytes_
+
+
+def test_a_document_weighs_what_it_has_without_blanks():
+    assert brevity.weight({"a": [1, "x"], "b": None}) == len('{"a":[1,"x"],"b":null}')
+
+
+@given(TEXT, MOST)
+def test_a_text_is_kept_or_cut_at_the_end_that_was_named(text, most):
+    first, last = brevity.head(text, most), brevity.tail(text, most)
+    for cut in (first, last):
+        assert brevity.weight(cut) - 2 <= most
+        assert json.loads(json.dumps(cut)) == cut
+    if brevity.weight(text) - 2 <= most:
+        assert first == last == text
+    else:
+        assert text.startswith(first.removesuffix("…"))
+        assert text.endswith(last.removeprefix("…"))
+
+
+@given(TEXT, MOST)
+def test_what_is_cut_is_not_cut_again(text, most):
+    assert brevity.head(brevity.head(text, most), most) == brevity.head(text, most)
+    assert brevity.tail(brevity.tail(text, most), most) == brevity.tail(text, most)
+
+
+def test_as_much_is_kept_as_there_is_room_for():
+    assert brevity.head("a" * 20, 10) == "a" * 7 + "…"
+    assert brevity.tail("ab" * 10, 10) == "…" + "bababab"

@@ -1,0 +1,28 @@
+"""What the CRD promises, the API server keeps by itself: nobody of ours need be there to check anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from trainshed.api import crd
+from trainshed.api.rules import rules
+from trainshed.frameworks import FRAMEWORKS
+
+
+def promised(node: object) -> Iterator[str]:
+    """Every rule in a schema, however deep."""
+    if isinstance(node, dict):
+        yield from (rule["rule"] for rule in node.get("x-kubernetes-validations", ()))
+        for part in node.values():
+            yield from promised(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from promised(part)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.kind)
+def test_every_rule_of_a_kind_stands_in_its_definition(framework):
+    found = set(promised(crd.definition(framework)))
+    assert {rule.cel for rule in rules(framework)} <= found

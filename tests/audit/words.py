@@ -1,0 +1,143 @@
+"""The words of the API that an auditor reads, straight from the objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from .change import Object
+
+#: The kinds of jobs by the plural of their resource, and where their roles stand.
+JOBS = {
+    "tfjobs": "tfReplicaSpecs",
+    "pytorchjobs": "pytorchReplicaSpecs",
+    "xgboostjobs": "xgbReplicaSpecs",
+    "paddlejobs": "paddleReplicaSpecs",
+    "jaxjobs": "jaxReplicaSpecs",
+    "mpijobs": "mpiReplicaSpecs",
+}
+KINDS = frozenset(("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"))
+ROLE, INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
+JOB = "training.kubeflow.org/job-name"
+ATTEMPT, SCOPE = "trainshed.dev/attempt", "trainshed.dev/restart-scope"
+#: Part of every finalizer of the operator.
+OURS = "trainshed"
+OVER = ("Succeeded", "Failed")
+#: What others than jobs may own, or nobody: no promise is made about them.
+EXEMPT = ("leases", "events", "nodes", "namespaces", "resourcequotas")
+
+
+def meta(found: Object) -> dict[str, Any]:
+    """Its metadata."""
+    return found.get("metadata") or {}
+
+
+def uid(found: Object) -> str:
+    """Its uid."""
+    return str(meta(found).get("uid", ""))
+
+
+def title(plural: str, found: Object) -> str:
+    """What to call it in a sentence."""
+    return f"{plural} {meta(found).get('namespace', '')}/{meta(found).get('name', '')}"
+
+
+def held(found: Object) -> bool:
+    """Whether a finalizer of the operator is on it."""
+    return any(OURS in one for one in meta(found).get("finalizers") or ())
+
+
+def owner(found: Object) -> str:
+    """The uid of the job that controls it, or nothing."""
+    references = meta(found).get("ownerReferences") or ()
+    owners = (one for one in references if one.get("controller") and one.get("kind") in KINDS)
+    return str(next((one.get("uid", "") for one in owners), ""))
+
+
+def condition(found: Object, kind: str) -> bool:
+    """Whether the condition of this type is true."""
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+
+
+def replicas(plural: str, job: Object) -> dict[str, dict[str, Any]]:
+    """The replica specs of a job by role, in lower case."""
+    found = (job.get("spec") or {}).get(JOBS[plural]) or {}
+    return {role.lower(): spec or {} for role, spec in found.items()}
+
+
+def counts(plural: str, job: Object) -> dict[str, int]:
+    """How many replicas of each role, in lower case."""
+    found = replicas(plural, job)
+    return {role: 1 if spec.get("replicas") is None else int(spec["replicas"]) for role, spec in found.items()}
+
+
+def policy(job: Object) -> dict[str, Any]:
+    """The run policy."""
+    return (job.get("spec") or {}).get("runPolicy") or {}
+
+
+def status(found: Object) -> dict[str, Any]:
+    """Its status."""
+    return found.get("status") or {}
+
+
+def seat(found: Object) -> tuple[str, int] | None:
+    """Role, in lower case, and index of a child, as its name has them; a launcher has index 0. None if it has none."""
+    job = next((one.get("name", "") for one in meta(found).get("ownerReferences") or () if one.get("controller")), None)
+    name = str(meta(found).get("name", ""))
+    role, _, index = name.removeprefix(f"{job}-").rpartition("-")
+    if job is None or not name.startswith(f"{job}-"):
+        return None
+    if index == "launcher" and not role:
+        return index, 0
+    return (role, int(index)) if role and index.isdecimal() else None
+
+
+def recognizable(found: Object) -> bool:
+    """Whether it bears the labels that it is known by, and an owner."""
+    labels = meta(found).get("labels") or {}
+    return JOB in labels and bool(owner(found))
+
+
+def attempt(pod: Object) -> int:
+    """Which try of its role a pod belongs to."""
+    return int((meta(pod).get("annotations") or {}).get(ATTEMPT, 0))
+
+
+def phase(pod: Object) -> str:
+    """A pod's phase."""
+    return str(status(pod).get("phase", "Pending"))
+
+
+def containers(pod: Object) -> Iterator[dict[str, Any]]:
+    """The statuses of a pod's containers, those of init containers first."""
+    yield from status(pod).get("initContainerStatuses") or ()
+    yield from status(pod).get("containerStatuses") or ()
+
+
+def exit_codes(pod: Object) -> tuple[int, ...]:
+    """With which codes other than 0 its containers have ended."""
+    ends = ((one.get("state") or {}).get("terminated") or {} for one in containers(pod))
+    return tuple(int(end["exitCode"]) for end in ends if end.get("exitCode"))
+
+
+def restarts(pod: Object) -> int:
+    """How often the kubelet has restarted its containers in place."""
+    return sum(int(one.get("restartCount", 0)) for one in containers(pod))
+
+
+def seconds(time: str) -> float:
+    """An RFC 3339 time as seconds since 1970."""
+    return datetime.fromisoformat(time).timestamp()
+
+
+def indexes(told: str) -> set[int]:
+    """The numbers in a text such as `0,2-4`; whatever else somebody wrote there is passed over."""
+    found: set[int] = set()
+    for piece in told.split(","):
+        first, _, last = piece.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
+    return found

@@ -1,0 +1,113 @@
+"""Ten thousand finished jobs in the store: a new one costs the same, and rest costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bed.control_plane import ControlPlane
+from faults.api import Api, where
+from rig import Operator
+from rig.hand import Hand, eventually
+from rig.jobs import tfjob
+from rig.measured import USER, Measured
+from rig.planes import ready_control_plane
+from rig.stage import Stage
+
+FINISHED, AT_ONCE, NEW = 10_000, 24, 12
+#: New jobs take no longer than so many times what they take without the others, on a machine that does other things.
+SLOWER = 1.5
+#: Parts of a processor that the operator may use at rest, and MiB that a finished job may cost: 6 KiB are kept of each,
+#: the rest is what kopf's list of them all at once has left of the heap.
+IDLE, EACH = 0.02, 0.025
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of its own, with nobody in it yet."""
+    with ready_control_plane(tmp_path_factory.mktemp("crowded")) as plane:
+        yield plane
+
+
+@pytest.mark.timeout(0)  # ten thousand jobs take their time
+def test_ten_thousand_finished_jobs_make_a_new_one_no_slower(crowded: ControlPlane, tmp_path: Path) -> None:
+    hand = Hand(crowded.kubeconfig, "new")
+    hand.make_namespace()
+    kubeconfig = crowded.kubeconfig_for(USER, ("system:masters",))
+    few = begun(kubeconfig, tmp_path / "few", crowded)
+    alone, light = [latency(hand, f"few-{number}") for number in range(NEW)], few.memory()
+    few.operator.stop()
+
+    began = time.monotonic()
+    asyncio.run(fill(crowded))
+    filled, began = time.monotonic() - began, time.monotonic()
+    many = begun(kubeconfig, tmp_path / "many", crowded)
+    ready = time.monotonic() - began
+    eventually(lambda: "trainshed_queue_depth 0.0" in many.operator.served(), 120)
+    time.sleep(5)
+    before, cpu = many.requests(), many.cpu()
+    time.sleep(60)
+    idle, asked = (many.cpu() - cpu) / 60, many.requests() - before
+    crowd, heavy = [latency(hand, f"many-{number}") for number in range(NEW)], many.memory()
+    many.operator.stop()
+
+    ratio = statistics.median(crowd) / statistics.median(alone)
+    print(
+        f"\n{FINISHED} finished jobs, written in {filled:.0f} s: ready after {ready:.1f} s, new job in"
+        f" {statistics.median(crowd):.3f} s (alone {statistics.median(alone):.3f} s, x {ratio:.2f}),"
+        f" at rest {idle:.2%} of a processor, {heavy} MiB (alone {light} MiB): {(heavy - light) / FINISHED * 1024:.1f}"
+        f" KiB a job; 60 s of rest: {dict(asked)}"
+    )
+    reads = {what: count for what, count in asked.items() if "leases" not in what and not what.startswith("watch ")}
+    assert reads == {}, "finished jobs are no work"
+    writes = [what for what, count in many.requests("done").items() if what.split()[0] in ("create", "patch", "delete")]
+    assert writes == [], "nothing is written about jobs that are over"
+    assert ratio <= SLOWER
+    assert idle <= IDLE
+    assert (heavy - light) / FINISHED <= EACH
+
+
+def begun(kubeconfig: Path, folder: Path, plane: ControlPlane) -> Measured:
+    """An operator that has listed everything."""
+    folder.mkdir()
+    operator = Operator(kubeconfig, folder).start(wait=False)
+    operator.wait_until_ready(180)
+    return Measured(operator, plane.audit_log)
+
+
+def latency(hand: Hand, name: str) -> float:
+    """Seconds from a job's creation to the status that says that it runs."""
+    began = time.monotonic()
+    hand.create(tfjob(name, Chief=1, Worker=3))
+    with Stage(hand, pause=0.01):
+        eventually(lambda: hand.state("TFJob", name) == "Running", 60, every=0.01)
+        took = time.monotonic() - began
+    hand.delete_job("TFJob", name)
+    for pod in hand.pods(name):
+        hand.delete("pods", pod["metadata"]["name"], grace=0)
+    return took
+
+
+async def fill(plane: ControlPlane) -> None:
+    """Ten thousand jobs that have succeeded, written by somebody else."""
+    condition = {"type": "Succeeded", "status": "True", "reason": "TFJobSucceeded", "message": "It has succeeded."}
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    condition |= {"lastUpdateTime": now, "lastTransitionTime": now}
+    status = {"conditions": [condition], "startTime": now, "completionTime": now}
+    status["replicaStatuses"] = {"Chief": {"succeeded": 1}, "Worker": {"succeeded": 3}}
+    async with Api(plane) as api:
+        await api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "done"}})
+        numbers = iter(range(FINISHED))
+
+        async def write() -> None:
+            for number in numbers:
+                name = f"done-{number}"
+                await api.call("POST", where("tfjobs", "done"), tfjob(name, Chief=1, Worker=3))
+                await api.merge(where("tfjobs", "done", name, "status"), {"status": status})
+
+        await asyncio.gather(*(write() for _ in range(AT_ONCE)))

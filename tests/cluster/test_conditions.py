@@ -1,0 +1,33 @@
+"""A condition of a pod says what it says only while its status is True, or for PodScheduled False."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from trainshed.cluster import objects
+
+
+def pod(**conditions: str):
+    """A pod with conditions of these statuses, all of the same reason."""
+    told = [{"type": kind, "status": status, "reason": "Why", "message": "m"} for kind, status in conditions.items()]
+    document = {"metadata": {"name": "x"}, "status": {"conditions": told}}
+    return objects.pod(msgspec.json.Decoder(objects.PodObject).decode(json.dumps(document).encode()))
+
+
+@pytest.mark.parametrize(("status", "reason"), [("True", "Why"), ("False", ""), ("Unknown", "")])
+def test_a_pod_is_disrupted_only_while_that_is_true(status, reason):
+    assert pod(DisruptionTarget=status).disruption == reason
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
+def test_a_pod_is_ready_only_while_that_is_true(status, ready):
+    assert pod(Ready=status).ready is ready
+
+
+@pytest.mark.parametrize(("status", "told"), [("True", ("", "")), ("False", ("Why", "m")), ("Unknown", ("", ""))])
+def test_a_pod_has_no_place_only_while_that_is_false(status, told):
+    found = pod(PodScheduled=status)
+    assert (found.unplaced, found.unschedulable) == told

@@ -1,0 +1,36 @@
+"""A deletion that meets a conflict: the name may be another's by now, or the server has stumbled; who asks, knows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trainshed.cluster import Conflict, Missing, Unavailable
+from trainshed.cluster.gateway import Gateway
+from trainshed.cluster.lanes import Pace
+
+
+class Stumbling:
+    """A wire on which every write meets a conflict; `there` is the uid of whoever has the name, if anybody has."""
+
+    def __init__(self, there: str) -> None:
+        self._there = there
+
+    async def write(self, *_request: object) -> bytes:
+        raise Conflict("the object has been modified")
+
+    async def call(self, *_request: object) -> bytes:
+        if not self._there:
+            raise Missing("no such pod")
+        return json.dumps({"metadata": {"uid": self._there}}).encode()
+
+
+async def test_who_is_there_still_is_not_taken_for_gone():
+    with pytest.raises(Unavailable):
+        await Gateway(Stumbling("it"), Pace()).delete_pod("ml", "mnist-worker-0", "it", None, "")
+
+
+@pytest.mark.parametrize("there", ["another", ""], ids=["its name is another's", "nobody has its name"])
+async def test_who_is_there_no_more_is_gone(there):
+    assert await Gateway(Stumbling(there), Pace()).delete_pod("ml", "mnist-worker-0", "it", None, "") is None

@@ -1,0 +1,78 @@
+"""Of what a user put into a job nothing is repeated, however a server quotes it; all else of its words stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.cluster import Throttled
+from trainshed.cluster.discretion import HIDDEN, MOST, discreet, softened
+
+CANARY = "s3cr3t-canary"
+
+
+def a_pod(**container: object) -> dict:
+    metadata = {"name": "mnist-worker-0", "namespace": "ml", "labels": {"job": "mnist"}}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "tensorflow", **container}]}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        a_pod(args=["--rate=1", CANARY]),
+        a_pod(args=[f"--token={CANARY}"]),
+        a_pod(command=["sh", "-c", CANARY]),
+        a_pod(command=["sh", "-c", f"set -e\n  export TOKEN={CANARY}\n  {CANARY}\n"]),
+        a_pod(env=[{"name": "A", "valueFrom": {}}, {"name": "TOKEN", "value": CANARY}]),
+        a_pod(lifecycle={"preStop": {"exec": {"command": [CANARY]}}}),
+        {"metadata": {"annotations": {"note": CANARY}}},
+        {"templates": ({"spec": {"initContainers": [{"args": [CANARY]}]}},)},
+        {"data": {"key": CANARY}},
+    ],
+)
+def test_a_value_is_taken_out_wherever_the_user_has_put_it(body):
+    told = f'pods "mnist-worker-0" is forbidden: no {CANARY}, and not "{CANARY}" either (tensorflow)'
+    assert discreet(told, body) == told.replace(CANARY, HIDDEN)
+
+
+def test_names_labels_and_what_is_no_secret_stay():
+    body = a_pod(env=[{"name": "HOST", "value": "mnist-worker-0"}, {"name": "JOB", "value": "mnist"}], args=["-c", "1"])
+    told = 'pods "mnist-worker-0" is forbidden: exceeded quota: few-1, of mnist in ml -c'
+    assert discreet(told, body) == told
+    assert discreet(told, None) == discreet(told, {"metadata": None}) == told
+
+
+def test_a_short_value_is_no_part_of_another_word():
+    body = a_pod(command=["work"])
+    assert discreet("no work for workers or mnist-work", body) == f"no {HIDDEN} for workers or mnist-work"
+
+
+def test_of_two_values_of_which_one_holds_the_other_nothing_is_left():
+    body = a_pod(args=["canary-one", "canary-one-and-two"])
+    assert discreet("canary-one-and-two, canary-one", body) == f"{HIDDEN}, {HIDDEN}"
+
+
+@pytest.mark.parametrize(
+    "value", ['say "canary" twice', "line one\nline canary\n", "tab\tcanary", "schön canary \\ end"]
+)
+def test_a_value_that_is_quoted_with_escapes_is_found(value):
+    for quoted in (value, json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        assert "canary" not in discreet(f"Invalid value: {quoted}: no", a_pod(args=[value]))
+
+
+@given(st.text(min_size=4), st.text(max_size=20), st.text(max_size=20))
+def test_whatever_a_value_is_it_is_not_repeated_by_itself(value, before, after):
+    told = discreet(f'{before} "{value}" {after}', a_pod(env=[{"name": "A", "value": value}]))
+    assert len(value) < 8 or value in HIDDEN or value not in told.replace(HIDDEN, "")
+
+
+def test_a_message_without_end_is_cut():
+    assert len(discreet("x" * 10 * MOST, a_pod(args=[CANARY]))) == MOST
+
+
+def test_an_error_stays_what_it_is():
+    error = softened(Throttled(f"too many {CANARY}", wait=7), a_pod(args=[CANARY]))
+    assert (str(error), error.wait, error.reason) == (f"too many {HIDDEN}", 7, "TooManyRequests")

@@ -1,0 +1,67 @@
+"""A connection has one owner, who alone closes it: a number that is closed twice may be another's the second time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+
+import pytest
+
+from trainshed.cluster.event_loop import EventLoop
+
+#: Whoever closes says so by a reset, at once.
+RESET = struct.pack("ii", 1, 0)
+
+
+def connected(*, lost: bool) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection, the first by TCP's own words lost or not."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+    near.setblocking(False)
+    if lost:
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        far.close()
+    return near, far
+
+
+async def hand_over(near: socket.socket, *, tls: bool) -> asyncio.Transport:
+    """Let the loop have it."""
+    options = {"ssl": ssl.create_default_context(), "server_hostname": "localhost"} if tls else {}
+    loop = asyncio.get_running_loop()
+    return (await loop.create_connection(asyncio.Protocol, sock=near, **options))[0]
+
+
+def test_a_connection_that_is_lost_in_its_handshake_is_no_longer_the_sockets():
+    near, _ = connected(lost=True)
+    with asyncio.Runner(loop_factory=EventLoop) as runner, pytest.raises(ConnectionResetError):
+        runner.run(hand_over(near, tls=True))
+    assert near.fileno() == -1
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_nor_is_one_that_was_made(lost: bool):
+    async def go() -> None:
+        transport = await hand_over(near, tls=False)
+        assert near.fileno() == -1
+        transport.write(b"well")
+        assert lost or await asyncio.to_thread(far.recv, 4) == b"well"
+        transport.close()
+
+    near, far = connected(lost=lost)
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        runner.run(go())
+    far.close()
+
+
+def test_a_connection_without_a_socket_is_made_as_ever():
+    async def go() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_connection(asyncio.Protocol, *server.getsockname())
+            transport.close()
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        runner.run(go())

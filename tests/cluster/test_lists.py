@@ -1,0 +1,29 @@
+"""Lists come in pages, or as a whole, and each kind is taken out of its bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainshed.api.dependent import CONFIG_MAPS
+from trainshed.cluster import lists
+from trainshed.cluster.lists import DOCUMENTS, PODS, SERVICES, dependents, pages
+from trainshed.cluster.wire import Path
+
+OBJECT = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}, "data": {"k": "v"}}'
+
+
+@pytest.mark.parametrize(("whole", "sizes"), [(False, [2, 2, 1]), (True, [5])])
+async def test_a_list_is_read_in_pages_or_as_a_whole(wire, hand, monkeypatch, whole, sizes):
+    monkeypatch.setattr(lists, "PAGE", 2)
+    for number in range(5):
+        hand.make("configmaps", {"metadata": {"name": f"c-{number}", "labels": {"ours": "1"}}})
+    path = Path("/api/v1", "configmaps", hand.namespace)
+    found = [page async for page in pages(wire, path, {"labelSelector": "ours"}, whole=whole)]
+    assert [len(page.items) for page in found] == sizes
+    assert len({page.metadata.version for page in found}) == 1, "all of one time"
+
+
+def test_each_kind_is_taken_out_of_its_bytes():
+    assert (PODS.item(OBJECT).name, SERVICES.item(OBJECT).uid) == ("a", "u")
+    assert dependents(CONFIG_MAPS).item(OBJECT).document["data"] == {"k": "v"}
+    assert DOCUMENTS.item(OBJECT)["metadata"]["resourceVersion"] == "7"

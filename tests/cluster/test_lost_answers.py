@@ -1,0 +1,89 @@
+"""Writes whose answers are lost are known again, and nothing is written by who may not any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from rig.hand import MERGE
+from rig.jobs import tfjob
+from trainshed.api import read
+from trainshed.api.dependent import CONFIG_MAPS
+from trainshed.api.job import Member
+from trainshed.api.site import Site
+from trainshed.cluster import NotLeading, Unavailable
+from trainshed.cluster.gateway import Gateway
+from trainshed.cluster.lanes import Pace
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.plan import build
+
+
+def a_job(hand):
+    """A job on the server, read."""
+    hand.create(tfjob("mnist", Worker=1))
+    return read.job(hand.job("TFJob", "mnist"), TENSORFLOW, Site())
+
+
+async def test_a_status_whose_answer_was_lost_is_stored(gateway, hand, wire, monkeypatch):
+    job = a_job(hand)
+    patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}}
+    patch["status"] = {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1, "ready": None}}, "startTime": None}
+    lose_answers(wire, monkeypatch, "PATCH")
+    stored = await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    assert stored["status"] == {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1}}}
+
+
+@pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "somebody else writes"])
+async def test_a_status_that_was_not_stored_is_not_taken_for_stored(gateway, hand, wire, monkeypatch, touched):
+    job = a_job(hand)
+    lose_answers(wire, monkeypatch, "PATCH", before=True)
+    if touched:
+        hand.patch_job("TFJob", "mnist", {"metadata": {"labels": {"a": "b"}}})
+    patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
+    with pytest.raises(Unavailable, match="lost"):
+        await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    assert "status" not in hand.job("TFJob", "mnist")
+
+
+async def test_a_lost_answer_about_a_namesake_says_nothing(gateway, hand, wire, monkeypatch):
+    patch = {"metadata": {"uid": "another", "resourceVersion": "1"}, "status": {"restarts": 1}}
+    stored = {"metadata": {"uid": a_job(hand).uid, "resourceVersion": "1"}, "status": {"restarts": 1}}
+    stored["metadata"].pop("resourceVersion")
+    hand.call("PATCH", hand.path("TFJob", "mnist", "status"), stored, MERGE)
+    lose_answers(wire, monkeypatch, "PATCH", before=True)
+    with pytest.raises(Unavailable, match="lost"):
+        await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
+
+
+def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
+    """Requests of this verb are sent, or not even that, and never answered."""
+    write = wire.write
+
+    async def calls(said, *rest):
+        if said != verb:
+            return await write(said, *rest)
+        if not before:
+            await write(said, *rest)
+        raise Unavailable("the answer was lost")
+
+    monkeypatch.setattr(wire, "write", calls)
+
+
+async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, hand):
+    gateway = Gateway(wire, Pace(), lambda: False)
+    job = a_job(hand)
+    status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
+    about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": hand.namespace}}
+    for write in (
+        gateway.create_pod(hand.namespace, build.pods(TENSORFLOW, job, Site())(Member("Worker", 0), 0).body),
+        gateway.create_secret(hand.namespace, {"metadata": {"name": "s"}}),
+        gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid),
+        gateway.store_status(TENSORFLOW, hand.namespace, job.name, status),
+        gateway.create_event(hand.namespace, about),
+        gateway.update_event(hand.namespace, "e", {"count": 2}),
+        gateway.update_dependent(CONFIG_MAPS, hand.namespace, "c", {}),
+    ):
+        with pytest.raises(NotLeading, match="was not sent"):
+            await write
+    assert hand.pods() == hand.core("secrets") == hand.core("events") == []
+    assert "status" not in hand.job("TFJob", "mnist")
+    assert await gateway.write_lease(hand.namespace, "l", {"metadata": {"name": "l"}, "spec": {}})

@@ -1,0 +1,29 @@
+"""Merge patches whose answers were lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainshed.cluster.merges import carried_out
+
+PATCH = {
+    "metadata": {"uid": "u", "resourceVersion": "7"},
+    "status": {"ready": "1/1", "retry": {"streak": 2}, "old": None},
+}
+DONE = {"ready": "1/1", "retry": {"streak": 2, "inPlace": 1}, "restarts": 3}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "done"),
+    [
+        ({"uid": "u", "resourceVersion": "8"}, DONE, True),
+        ({"uid": "u", "resourceVersion": "7"}, DONE, False),
+        ({"uid": "v", "resourceVersion": "8"}, DONE, False),
+        ({"uid": "u", "resourceVersion": "8"}, DONE | {"ready": "0/1"}, False),
+        ({"uid": "u", "resourceVersion": "8"}, DONE | {"retry": {"streak": 1}}, False),
+        ({"uid": "u", "resourceVersion": "8"}, DONE | {"old": "there"}, False),
+        ({"uid": "u", "resourceVersion": "8"}, None, False),
+    ],
+)
+def test_a_patch_was_carried_out_if_the_object_has_moved_and_has_what_it_says(metadata, status, done):
+    assert carried_out(PATCH, {"metadata": metadata, "status": status}) is done

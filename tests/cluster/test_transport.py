@@ -1,0 +1,117 @@
+"""Bytes go to a server and come back, and whatever goes wrong on the way is one error."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import ssl
+
+import pytest
+from aiohttp import web
+
+from bed.certificates import Authority
+from trainshed.cluster.credentials import Credentials
+from trainshed.cluster.transport import Broken, Request, Sockets, Withheld
+
+READ = Request("GET", "/api/v1/pods", {}, "application/json")
+WATCH = Request("GET", "/api/v1/pods", {"watch": "true"}, "application/json")
+
+
+async def test_no_answer_at_all_is_an_unknown_outcome():
+    sockets = Sockets(Credentials("http://127.0.0.1:1"))
+    with pytest.raises(Broken, match="ClientConnectorError"):
+        await sockets.exchange(READ)
+    with pytest.raises(Broken, match="ClientConnectorError"):
+        async with sockets.stream(WATCH):
+            pass
+    await sockets.close()
+
+
+async def test_a_token_file_that_is_away_is_an_unknown_outcome(tmp_path):
+    sockets = Sockets(Credentials("http://127.0.0.1:1", token_file=str(tmp_path / "away")))
+    with pytest.raises(Broken, match="FileNotFoundError"):
+        await sockets.exchange(READ)
+    await sockets.close()
+
+
+async def test_an_answer_and_a_stream_are_what_the_server_sent_also_when_it_refuses():
+    async def handler(request):
+        if request.query.get("watch"):
+            return web.Response(status=410, text="gone")
+        return web.Response(status=429, text=await request.text(), headers={"Retry-After": "7"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    sockets = Sockets(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
+    answer = await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
+    assert (answer.status, answer.content, answer.wait) == (429, b"a pod", "7")
+    async with sockets.stream(WATCH) as (refusal, pieces):
+        assert (refusal.status, refusal.content) == (410, b"gone")
+        assert [piece async for piece in pieces] == []
+    await sockets.close()
+    await runner.cleanup()
+
+
+async def test_a_watch_that_is_let_go_is_gone_at_once_though_the_server_says_no_goodbye(tmp_path):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("server", "server", hosts=("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+
+    async def deaf(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+        writer.transport.pause_reading()
+        await let_go.wait()
+        writer.transport.abort()
+
+    let_go = asyncio.Event()
+    server = await asyncio.start_server(deaf, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    sockets = Sockets(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
+    before = open_sockets()
+    async with sockets.stream(WATCH) as (answer, pieces):
+        assert (answer.status, await anext(pieces)) == (200, b"{}\n")
+        assert open_sockets() == before + 2, "an end for each side"
+    await sockets.close()
+    assert open_sockets() == before + 1
+    let_go.set()
+    server.close()
+    await asyncio.sleep(0.1)
+    assert open_sockets() < before, "the server's, too"
+
+
+def open_sockets() -> int:
+    """How many this process has."""
+    return sum(path.is_socket() for path in pathlib.Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.parametrize("answers", [[False], [True, False]], ids=["at once", "while the connection is made"])
+async def test_what_may_not_be_sent_any_more_is_not_carried_out(answers):
+    carried_out = []
+
+    async def handler(request):
+        carried_out.append(await request.read())
+        return web.Response()
+
+    runner = web.AppRunner(web.Application())
+    runner.app.router.add_route("*", "/{path:.*}", handler)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    sockets = Sockets(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
+    asked = iter(answers)
+    with pytest.raises(Withheld):
+        await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod", lambda: next(asked)))
+    assert next(asked, None) is None, "it was asked for as often as was told"
+    await asyncio.sleep(0.1)
+    assert carried_out == []
+    await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
+    assert carried_out == [b"a pod"], "the next one is none the worse for it"
+    await sockets.close()
+    await runner.cleanup()

@@ -1,0 +1,152 @@
+"""What the page of a kind says of it: asked of the framework itself, and of what its example is rendered to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from trainshed.api import read
+from trainshed.api.framework import Enough, Framework, Goal
+from trainshed.api.job import Scope
+from trainshed.api.site import Site
+from trainshed.cli.render import render
+from trainshed.frameworks import FRAMEWORKS
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+KINDS = {framework.kind: framework for framework in FRAMEWORKS}
+Shape = tuple[str, dict[str, int], dict[str, Any]]
+#: The shapes that jobs of a kind have: in words, the replicas of each role, and what else the spec says.
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "TFJob": (
+        ("with a chief", {"Chief": 1, "Worker": 2}, {}),
+        ("with a chief and parameter servers", {"Chief": 1, "PS": 1, "Worker": 2}, {}),
+        ("workers only", {"Worker": 2}, {}),
+        ("workers only, `successPolicy: AllWorkers`", {"Worker": 2}, {"successPolicy": "AllWorkers"}),
+        ("`enableDynamicWorker`", {"PS": 1, "Worker": 2}, {"enableDynamicWorker": True}),
+    ),
+    "PyTorchJob": (
+        ("with a master", {"Master": 1, "Worker": 2}, {}),
+        ("workers only", {"Worker": 2}, {}),
+        ("elastic (`elasticPolicy`)", {"Worker": 2}, {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}),
+    ),
+    "JAXJob": (("workers", {"Worker": 2}, {}),),
+    "XGBoostJob": (("a master and workers", {"Master": 1, "Worker": 2}, {}),),
+    "PaddleJob": (
+        ("workers only (collective)", {"Worker": 2}, {}),
+        ("with a master (parameter server)", {"Master": 1, "Worker": 2}, {}),
+    ),
+    "MPIJob": (("a launcher and workers", {"Launcher": 1, "Worker": 2}, {}),),
+}
+SCOPES = {
+    Scope.REPLICA: "`Replica`: the one that failed",
+    Scope.ROLE: "`Role`: all of the role",
+    Scope.JOB: "`Job`: all members together",
+}
+
+
+def glance(kind: str) -> str:
+    """The facts of a kind."""
+    framework = KINDS[kind]
+    port = (
+        f"{framework.port} (`{framework.port_name}`)" if framework.port else "none: members are entered by the launcher"
+    )
+    rows = (
+        ("resource", f"`{framework.plural}.kubeflow.org/{framework.version}`"),
+        ("roles, under `spec." + framework.field + "`", ", ".join(f"`{role}`" for role in framework.roles)),
+        ("container", f"`{framework.container}`" if framework.by_name else "the first, whatever its name"),
+        ("port", port),
+        ("`restartPolicy`, if not given", f"`{framework.restart_policy}`"),
+    )
+    return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)))
+
+
+def goals(kind: str) -> str:
+    """Whose success is the job's and how far a restart reaches, for each shape of a kind."""
+    rows = (_row(KINDS[kind], shape) for shape in SHAPES[kind])
+    head = ("| shape | it has succeeded when | `restart-scope: Auto` is |", "|---|---|---|")
+    return "\n".join((*head, *rows))
+
+
+def example(name: str) -> str:
+    """The job of an example as it stands in its file, without what it says to the tests."""
+    text = (EXAMPLES / f"{name}.yaml").read_text()
+    job = next(part for part in text.split("\n---\n") if "\napiVersion: kubeflow.org/" in f"\n{part}").strip()
+    told = re.sub(r"^  annotations:.*\n(?:    .*\n)+", "", job, flags=re.MULTILINE)
+    return f"```yaml\n{told}\n```"
+
+
+def environment(name: str) -> str:
+    """The variables that the pods of an example get from the operator, by member."""
+    outcome = CliRunner().invoke(render, ["-f", str(EXAMPLES / f"{name}.yaml")])
+    assert outcome.exit_code == 0, outcome.output
+    job = next(found for found in _documents(name) if str(found.get("apiVersion")).startswith("kubeflow.org/"))
+    pods = [found for found in yaml.safe_load_all(outcome.stdout) if found["kind"] == "Pod"]
+    own = _set_by_user(job)
+    seen = {pod["metadata"]["name"].removeprefix(f"{job['metadata']['name']}-"): _variables(pod) for pod in pods}
+    shown = {member: {key: value for key, value in found.items() if key not in own} for member, found in seen.items()}
+    return "\n".join(_listed({member: found for member, found in shown.items() if found}))
+
+
+def _listed(shown: dict[str, dict[str, str]]) -> Iterator[str]:
+    names = list(dict.fromkeys(name for found in shown.values() for name in found))
+    documents = [name for name in names if any(found.get(name, "").startswith("{") for found in shown.values())]
+    if rest := [name for name in names if name not in documents]:
+        yield f"| variable | {' | '.join(shown)} |"
+        yield "|---" * (len(shown) + 1) + "|"
+        for name in rest:
+            yield f"| `{name}` | {' | '.join(_cell(found.get(name)) for found in shown.values())} |"
+    for name in documents:
+        member, found = next(iter(shown.items()))
+        yield from ("", f"`{name}` of {member}:", "", "```json", json.dumps(json.loads(found[name]), indent=2), "```")
+
+
+def _cell(value: str | None) -> str:
+    return f"`{value}`" if value else ("(empty)" if value == "" else "-")
+
+
+def _row(framework: Framework, shape: Shape) -> str:
+    said, groups, rest = shape
+    container = {"name": framework.container, "image": "x"}
+    template = {"template": {"spec": {"containers": [container]}}}
+    roles = {role: {"replicas": count, **template} for role, count in groups.items()}
+    document = {"metadata": {"name": "x", "namespace": "x"}, "spec": {framework.field: roles, **rest}}
+    job = read.job(document, framework, Site())
+    assert not job.problems, job.problems
+    goal = framework.goal(job)
+    assert goal, f"{framework.kind} {said} has no goal"
+    return f"| {said} | {_when(goal, job.of(goal.role).count)} | {SCOPES[framework.scope(job)]} |"
+
+
+def _when(goal: Goal, count: int) -> str:
+    role = goal.role.lower()
+    served = f", and all {goal.serves.lower()}s have lived to see it" if goal.serves else ""
+    all_of = f"all {role}s have" if count > 1 else f"the {role} has"
+    first = f"{role} 0 has, or all {role}s have"
+    return {Enough.ALL: all_of, Enough.FIRST: first, Enough.ANY: f"any {role} has"}[goal.enough] + served
+
+
+def _documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()))
+
+
+def _set_by_user(job: dict[str, Any]) -> set[str]:
+    groups = next(value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")).values()
+    containers = (box for group in groups for box in group["template"]["spec"]["containers"])
+    return {variable["name"] for box in containers for variable in box.get("env") or ()}
+
+
+def _variables(pod: dict[str, Any]) -> dict[str, str]:
+    """Name and value of what the first container is given; of a source its path."""
+    found = pod["spec"]["containers"][0].get("env") or ()
+    return {entry["name"]: _value(entry) for entry in found}
+
+
+def _value(entry: dict[str, Any]) -> str:
+    source = (entry.get("valueFrom") or {}).get("fieldRef") or {}
+    return str(entry.get("value", source.get("fieldPath", "")))

@@ -1,0 +1,58 @@
+"""Runs the commands of a page as a person would, in a shell of its own with a cluster of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from .commands import ROOT, Block, blocks, unlike
+
+QUICK_START = ROOT / "docs" / "quick-start.md"
+
+
+class Session:
+    """A shell in the root of the repository; what it has tells which blocks of a page it runs.
+
+    `programs` are those that are not on the PATH, `kubeconfig` is copied, with the namespace for commands without one.
+    """
+
+    def __init__(self, folder: Path, kubeconfig: Path, namespace: str, programs: Iterable[Path]) -> None:
+        shelf = folder / "programs"
+        shelf.mkdir()
+        for program in programs:
+            (shelf / program.name).symlink_to(program)
+        config = yaml.safe_load(kubeconfig.read_text())
+        for context in config["contexts"]:
+            context["context"]["namespace"] = namespace
+        copy = folder / "kubeconfig"
+        copy.write_text(yaml.safe_dump(config))
+        self._environment = os.environ | {"KUBECONFIG": str(copy), "PATH": f"{shelf}:{os.environ['PATH']}"}
+
+    def run(self, block: Block) -> None:
+        """Each command of it; one that fails, or does not print what the page shows, is an AssertionError."""
+        for step in block.steps:
+            command = f"{step.command} {block.adds}".strip()
+            outcome = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command],
+                cwd=ROOT,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=900,
+                check=False,
+            )
+            assert outcome.returncode == 0, f"$ {command}\n{outcome.stdout}{outcome.stderr}"
+            missing = unlike(step.shown, outcome.stdout)
+            assert not missing, f"$ {command}\ndid not print {missing!r}, but\n{outcome.stdout}"
+
+
+def walk(session: Session, *having: str) -> int:
+    """Run the blocks of the quick start that need no more than what there is; how many they were."""
+    found = [block for block in blocks(QUICK_START.read_text()) if block.needs and block.needs <= set(having)]
+    for block in found:
+        session.run(block)
+    return len(found)

@@ -1,0 +1,62 @@
+"""Tables that follow from the code: the rules of the ladder, the classes of failures, the flags of the operator."""
+
+from __future__ import annotations
+
+import click
+
+from trainshed.cli.operate import operator
+from trainshed.plan import failures
+from trainshed.plan.ladder import LADDER
+
+from .pictures import sentence
+
+#: What becomes of a failure, by its class; docs/failures.md has the same with every reason.
+FATES = {
+    failures.APPLICATION: ("yes", "as `restartPolicy` says"),
+    failures.INFRASTRUCTURE: ("no", "yes, after a pause"),
+    failures.DISRUPTION: ("no", "yes, at once, unless `trainshed.dev/on-disruption` is `Fail`"),
+    failures.COLLATERAL: ("no", "with the failure that caused it"),
+}
+#: Reasons that most people have met.
+KNOWN = (
+    *("Error", "OOMKilled", "StartError", "UnexpectedAdmissionError", "NodeAffinity", "ContainerStatusUnknown"),
+    *("Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager"),
+)
+
+
+def rules(_of: str = "") -> str:
+    """The ladder, a row for each rule."""
+    rows = [f"| {place} | `{rule.__name__}` | {sentence(rule)} |" for place, rule in enumerate(LADDER, 1)]
+    return "\n".join(("| | rule | when it speaks, and what it does |", "|---|---|---|", *rows))
+
+
+def classes(_of: str = "") -> str:
+    """The classes, with some of their reasons and with what follows from each."""
+    assert set(FATES) == {*failures.CLASSES.values(), failures.COLLATERAL}, "a class has no fate"
+    head = ("| class | such as | counts against `backoffLimit` | tried again |", "|---|---|---|---|")
+    return "\n".join((*head, *(f"| `{name}` | {_such(name)} | {' | '.join(fate)} |" for name, fate in FATES.items())))
+
+
+def flags(_of: str = "") -> str:
+    """Every flag that is shown by --help, with its default."""
+    options = (option for option in operator.params if isinstance(option, click.Option) and not option.hidden)
+    rows = (f"| {_spelt(option)} | {_default(option)} | {option.help or ''} |" for option in options)
+    return "\n".join(("| flag | default | |", "|---|---|---|", *rows))
+
+
+def _spelt(option: click.Option) -> str:
+    return ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
+
+
+def _default(option: click.Option) -> str:
+    if option.is_flag:
+        return "on" if option.default is True else "off"
+    return f"`{option.default}`" if isinstance(option.default, str | int | float) and option.default != "" else ""
+
+
+def _such(name: str) -> str:
+    reasons = [reason for reason, kind in failures.CLASSES.items() if kind == name]
+    shown = [reason for reason in KNOWN if reason in reasons]
+    more = len(reasons) - len(shown)
+    listed = ", ".join(f"`{reason}`" for reason in shown)
+    return f"{listed} and {more} more" if reasons else "whatever ends within seconds of another's failure"

@@ -1,0 +1,104 @@
+"""What the pages name is there: make targets, flags, values of the chart, metrics, alerts, annotations, headings."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from trainshed.api import annotations
+from trainshed.cli import cli
+
+from .commands import ROOT
+
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions")
+PAGES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md"]
+MAKEFILE = (ROOT / "Makefile").read_text()
+#: Programs whose flags are not ours; what stands on their line is theirs.
+OTHERS = re.compile(r".*\b(?:kubectl|helm|docker|kind|mkdocs|buildah|python -m|examples/embed\.py|make)\b.*")
+#: Flags of other programs that a page names by themselves.
+FOREIGN = {
+    "--grace-period": "kubectl",
+    "--force": "kubectl",
+    "--context": "kubectl",
+    "--set": "helm",
+    "--take-ownership": "helm",
+}
+#: Annotations of ours on pods, which are no knobs, and other names under our domain.
+NO_KNOBS = {"trainshed.dev/attempt", "trainshed.dev/result"}
+NAMED = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+@NAMED
+def test_every_make_target_is_there(page: Path):
+    known = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
+    named = re.findall(r"(?:`|\$ )make ([a-z0-9-]+)", page.read_text())
+    assert [target for target in named if target not in known] == []
+
+
+@NAMED
+def test_every_flag_is_there(page: Path):
+    known = {flag for command in cli.commands.values() for flag in _flags(command)} | FOREIGN.keys()
+    text = re.sub(r"```yaml.*?```", "", page.read_text(), flags=re.DOTALL)
+    lines = (line for line in text.splitlines() if not OTHERS.fullmatch(line))
+    named = [flag for line in lines for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", line)]
+    assert [flag for flag in named if flag not in known] == []
+
+
+@NAMED
+def test_every_value_of_the_chart_is_there(page: Path):
+    schema = json.loads((ROOT / "charts" / "trainshed" / "values.schema.json").read_text())
+    told = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
+    told += re.findall(
+        r"`((?:monitoring|crds|serviceAccountsPolicy|networkPolicy|mpi|kinds)\.[\w.]+)`", page.read_text()
+    )
+    named = [part.partition("=")[0] for text in told for part in re.sub(r"\{[^}]*\}", "", text).split(",")]
+    assert [name for name in named if not _described(schema, name.split("."))] == []
+
+
+@NAMED
+def test_every_metric_and_alert_is_there(page: Path):
+    metrics, alerts = (ROOT / place for place in ("docs/metrics.md", "charts/trainshed/files/alerts.yaml"))
+    known = metrics.read_text() + alerts.read_text()
+    named = re.findall(r"(?<!\w)(?:trainshed_[a-z_]+|training_operator_[a-z_]+|Trainshed[A-Z]\w+)\b", page.read_text())
+    assert [name for name in named if not re.search(rf"\b{name}\b", known)] == []
+
+
+@NAMED
+def test_every_annotation_is_there(page: Path):
+    known = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)} | NO_KNOBS
+    named = re.findall(r"(?<![\w.])trainshed\.dev/[\w-]+", page.read_text())
+    assert [name for name in named if name not in known] == []
+
+
+def test_every_annotation_has_its_row():
+    page = (ROOT / "docs" / "annotations.md").read_text()
+    knobs = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)}
+    assert {name for name in knobs - {annotations.PREFIX} if f"| `{name}` |" not in page} == set()
+
+
+@NAMED
+def test_every_anchor_is_a_heading_of_its_page(page: Path):
+    text = page.read_text()
+    links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#([^)\s]+)\)", text)
+    broken = [(target, anchor) for target, anchor in links if anchor not in _anchors(page, target)]
+    assert broken == []
+
+
+def _anchors(page: Path, target: str) -> set[str]:
+    text = (page.parent / target).read_text() if target else page.read_text()
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"\[([^]]+)\]\([^)]+\)|`", r"\1", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+def _flags(command: click.Command) -> set[str]:
+    options = (option for option in command.params if isinstance(option, click.Option))
+    return {flag for option in options for flag in (*option.opts, *option.secondary_opts)} | {"--help", "--version"}
+
+
+def _described(schema: dict, path: list[str]) -> bool:
+    return not path or (path[0] in schema.get("properties", {}) and _described(schema["properties"][path[0]], path[1:]))

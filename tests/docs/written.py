@@ -1,0 +1,45 @@
+"""Which files of docs/ are generated, wholly or between two comments, and what should stand there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from . import kinds, pictures, tables
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+#: A part of a page: `<!-- written: what of this -->`, the text, and `<!-- end -->`.
+PART = re.compile(r"<!-- written: (\w+) ?([^ ]*) -->\n.*?<!-- end -->", re.DOTALL)
+PICTURES: Mapping[str, Callable[[], str]] = {
+    "ladder.svg": pictures.ladder,
+    "states.svg": pictures.states,
+    "favicon.svg": pictures.favicon,
+}
+PARTS: Mapping[str, Callable[[str], str]] = {
+    "rules": tables.rules,
+    "classes": tables.classes,
+    "flags": tables.flags,
+    "glance": kinds.glance,
+    "goals": kinds.goals,
+    "example": kinds.example,
+    "environment": kinds.environment,
+}
+
+
+def wanted() -> dict[Path, str]:
+    """The text that every generated file of docs/ should have; a part that nobody knows is a KeyError."""
+    pages = {path: path.read_text() for path in sorted(DOCS.rglob("*.md"))}
+    drawn = {DOCS / "pictures" / name: draw() for name, draw in PICTURES.items()}
+    return drawn | {path: PART.sub(_part, text) for path, text in pages.items() if PART.search(text)}
+
+
+def stale() -> dict[Path, str]:
+    """The files that should have another text, and which."""
+    return {path: text for path, text in wanted().items() if not path.exists() or path.read_text() != text}
+
+
+def _part(found: re.Match[str]) -> str:
+    what, of = found.groups()
+    head = f"<!-- written: {what} {of} -->" if of else f"<!-- written: {what} -->"
+    return f"{head}\n{PARTS[what](of).strip()}\n<!-- end -->"

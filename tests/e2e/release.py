@@ -1,0 +1,38 @@
+"""The release that `make deploy` makes on the test bed, in the hands of Helm 3 or 4."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from bed.binaries import binary
+
+CHART = Path(__file__).parents[2] / "charts" / "trainshed"
+NAME, HOME = "trainshed", "trainshed-system"
+
+
+class Helm:
+    """A `helm`, version 3 or 4, on the test bed's cluster and in the operator's namespace."""
+
+    def __init__(self, version: int, kubeconfig: str) -> None:
+        where = ("--kubeconfig", kubeconfig, "--namespace", HOME)
+        self.command = [str(binary(f"helm{version}", "helm")), *where]
+
+    def __call__(self, *words: str) -> str:
+        """What it prints; an error if it fails."""
+        done = subprocess.run([*self.command, *words], check=False, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def values(self) -> str:
+        """The values that the release has been given, as JSON."""
+        return self("get", "values", NAME, "--output", "json")
+
+    def install(self, values: Path) -> str:
+        """The release, made anew; Helm's notes."""
+        return self("install", NAME, str(CHART), "--values", str(values))
+
+    def upgrade(self, values: Path, *sets: str) -> str:
+        """The release with these values, made if it is not there."""
+        words = [word for assignment in sets for word in ("--set", assignment)]
+        return self("upgrade", "--install", NAME, str(CHART), "--values", str(values), *words)

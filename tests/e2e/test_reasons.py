@@ -1,0 +1,250 @@
+"""What ends a member on a real node: status, condition and one Warning say who it was, where, how, and what comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from bed import kind
+from bed.cluster import Cluster
+from bed.images import PYTHON
+from bed.node import NAME
+from rig import Hand
+from rig.hand import MERGE, eventually
+from rig.jobs import pod_spec, pytorchjob
+
+KIND = "PyTorchJob"
+#: Seconds for what takes one on an idle machine.
+PATIENCE = 300
+WHERE = r"worker-0 on \S+"
+IDLE = ["sleep", "3600"]
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+def python(program: str) -> list[str]:
+    """A command that runs for a second before it does this."""
+    return ["python3", "-c", f"import os, time; time.sleep(1.5); {program}"]
+
+
+#: What runs as process 1 is deaf to its own signals; its child is not. In a pod's command $$$$ stands for $$.
+KILLED = ["sh", "-c", "sleep 1.5; sh -c 'kill -s KILL $$$$'; exit $?"]
+CRASHED = ["sh", "-c", "sleep 1.5; sh -c 'kill -s SEGV $$$$'; exit $?"]
+TOO_MUCH = python("hoard = [bytes(b'x' * 2**20) for _ in range(4096)]")
+
+
+def a_job(name: str, command: list[str], **fields: object) -> dict:
+    """A master that waits and a worker that does this; `policy` and `restart` as in rig.jobs, the rest for the pod."""
+    policy, restart = fields.pop("policy", None), fields.pop("restart", "Never")
+    limits, annotations = fields.pop("limits", None), fields.pop("annotations", {})
+    job = pytorchjob(name, policy=(policy or {}) | {"cleanPodPolicy": "All"}, restart=restart, Master=1, Worker=1)
+    for role, what in (("Master", IDLE), ("Worker", command)):
+        spec = pod_spec(job, role)
+        spec["terminationGracePeriodSeconds"] = 1
+        spec["containers"][0] |= {"image": PYTHON, "command": what, "imagePullPolicy": "IfNotPresent"}
+    container = pod_spec(job, "Worker")["containers"][0]
+    container |= {"image": fields.pop("image", PYTHON)} | ({"resources": {"limits": limits}} if limits else {})
+    pod_spec(job, "Worker").update(fields)
+    job["metadata"]["annotations"] = annotations
+    return job
+
+
+def verdict(hand: Hand, name: str) -> tuple[dict, str]:
+    """What the status says of the failure, and the message of the condition Failed, which is that of one Warning."""
+    condition = eventually(lambda: hand.conditions(KIND, name).get("Failed"), PATIENCE)
+    status = hand.job(KIND, name)["status"]
+    told = ("Warning", f"{KIND}Failed", condition["message"])
+    eventually(lambda: told in hand.events(name), 30)
+    warnings = [event for event in hand.events(name) if event[:2] == told[:2]]
+    assert warnings == [told]
+    assert status["failure"]["summary"] in condition["message"]
+    return status["failure"], condition["message"]
+
+
+def is_the_workers(failure: dict, **expected: object) -> None:
+    """The failure has these values, and is worker 0's, on a node."""
+    known = {key: failure.get(key) for key in expected}
+    assert known == expected, failure
+    assert (failure["member"], failure["node"] != "") == ("worker-0", True)
+
+
+CASES = {
+    "traceback": (
+        a_job("traceback", python("raise ValueError('bad batch')")),
+        {"class": "Application", "reason": "Error", "exitCode": 1},
+        rf"{WHERE} exited with code 1 after \d+ s: ValueError: bad batch; restartPolicy is Never",
+    ),
+    "three": (
+        a_job("three", python("os._exit(3)"), restart="ExitCode"),
+        {"class": "Application", "reason": "Error", "exitCode": 3},
+        rf"{WHERE} exited with code 3 after \d+ s; under restartPolicy ExitCode only codes from 128 on are tried again",
+    ),
+    "oom": (
+        a_job("oom", TOO_MUCH, limits={"memory": "64Mi"}),
+        {"class": "Application", "reason": "OOMKilled", "exitCode": 137},
+        rf"{WHERE} was OOMKilled \(limit 64Mi\) \d+ s after start; restartPolicy is Never",
+    ),
+    "crash": (
+        a_job("crash", CRASHED),
+        {"class": "Application", "exitCode": 139},
+        rf"{WHERE} had a segmentation fault \(SIGSEGV, 139\) \d+ s after start(: .*)?; restartPolicy is Never",
+    ),
+    "fetch": (
+        a_job(
+            "fetch",
+            IDLE,
+            initContainers=[{"name": "fetch", "image": PYTHON, "command": python("os._exit(4)")}],
+        ),
+        {"class": "Application", "exitCode": 4, "container": "fetch"},
+        r"container fetch of worker-0 on \S+ exited with code 4 after \d+ s; restartPolicy is Never",
+    ),
+    "nothing": (
+        a_job("nothing", ["/no/such/program"]),
+        {"class": "Application", "reason": "StartError", "exitCode": None},
+        rf"{WHERE} could not be started \(StartError\): .*no such file or directory.*; restartPolicy is Never",
+    ),
+    "image": (
+        a_job("image", IDLE, image="localhost/none:1", annotations={"trainshed.dev/startup-deadline": "60s"}),
+        {"class": "Infrastructure", "container": None},
+        rf"{WHERE} did not run within 60 s of its pod's creation: the image localhost/none:1 could not be had \(",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_ends_a_job_is_told(name: str, hand: Hand) -> None:
+    job, expected, words = CASES[name]
+    hand.create(job)
+    failure, message = verdict(hand, name)
+    is_the_workers(failure, **expected)
+    assert re.search(words, message), message
+    if name == "traceback":
+        assert failure["message"].startswith("Traceback (most recent call last):")
+        assert 1 <= failure["ranSeconds"] <= 60
+
+
+def test_one_that_is_killed_is_tried_again_and_both_are_told(hand: Hand) -> None:
+    hand.create(a_job("killed", KILLED, restart="ExitCode", policy={"backoffLimit": 1}))
+    failure, message = verdict(hand, "killed")
+    is_the_workers(failure, exitCode=137, reason="Error")
+    end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start(: .*)?"
+    assert re.search(rf"backoff limit: 2 of 2 tries used; last: {end}", message), message
+    warnings = [
+        told for tone, reason, told in hand.events("killed") if (tone, reason) == ("Warning", f"{KIND}Restarting")
+    ]
+    expected = rf"failed\. {end}; restarting all 2 \(attempt 2 of 2\) in \d s"
+    assert [bool(re.search(expected, told)) for told in warnings] == [True], warnings
+    (restart,) = hand.job(KIND, "killed")["status"]["recentRestarts"]
+    told = {
+        "attempt": 2,
+        "member": "worker-0",
+        "class": "Application",
+        "reason": "Error",
+        "exitCode": 137,
+        "members": 2,
+    }
+    assert told.items() <= restart.items()
+    assert 1 <= restart["lostSeconds"] <= PATIENCE
+
+
+def all_run(hand: Hand, name: str) -> bool:
+    """Whether the job runs, and both of its pods."""
+    return hand.state(KIND, name) == "Running" and all(pod["status"]["phase"] == "Running" for pod in hand.pods(name))
+
+
+def runs(hand: Hand, name: str) -> object:
+    """The job, once it runs and the restart has its time."""
+    found = hand.job(KIND, name)
+    restarts = found.get("status", {}).get("recentRestarts", [])
+    settled = restarts and all("lostSeconds" in restart for restart in restarts)
+    return found if hand.state(KIND, name) == "Running" and settled else None
+
+
+def test_one_that_is_evicted_comes_back_and_its_time_is_told(hand: Hand) -> None:
+    hand.create(a_job("evicted", IDLE, policy={"backoffLimit": 0}))
+    eventually(lambda: all_run(hand, "evicted"), PATIENCE)
+    evict(hand, "evicted-worker-0")
+    status = eventually(lambda: runs(hand, "evicted"), PATIENCE)["status"]
+    assert status.get("restarts", 0) == 0
+    is_the_workers(status["failure"], **{"class": "Disruption", "reason": "EvictionByEvictionAPI"})
+    (restart,) = status["recentRestarts"]
+    assert (restart["reason"], restart["members"]) == ("EvictionByEvictionAPI", 2)
+    warnings = [
+        told for tone, reason, told in hand.events("evicted") if (tone, reason) == ("Warning", f"{KIND}Restarting")
+    ]
+    end = rf"{WHERE} was evicted \(EvictionByEvictionAPI: .*\) \d+ s after start; "
+    assert [bool(re.search(end + r".*restarting all 2 \(not counted", told)) for told in warnings] == [True], warnings
+
+
+def evict(hand: Hand, name: str) -> None:
+    """What `kubectl drain` asks for."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": hand.namespace}}
+    hand.call("POST", f"/api/v1/namespaces/{hand.namespace}/pods/{name}/eviction", eviction)
+
+
+class Node:
+    """The node, which can be switched off, and is then said to be so, as one does with a node that is dead.
+
+    The operator runs on this only node as well: it is made to tolerate what is said of it.
+    """
+
+    def __init__(self, hand: Hand) -> None:
+        self._hand, self._node = hand, Cluster().node
+        self._path = f"/api/v1/nodes/{NAME}"
+        self._operator = "/apis/apps/v1/namespaces/trainshed-system/deployments/trainshed"
+
+    def tolerate(self, *keys: str) -> None:
+        """Let the operator stay, whatever of this is said of its node."""
+        tolerations = [{"key": key, "operator": "Exists"} for key in keys]
+        patch = {"spec": {"template": {"spec": {"tolerations": tolerations}}}}
+        generation = self._hand.call("PATCH", self._operator, patch, MERGE)["metadata"]["generation"]
+        eventually(lambda: rolled_out(self._hand.call("GET", self._operator), generation), PATIENCE)
+
+    def switch_off(self) -> None:
+        """Its kubelet says no more."""
+        next(process for process in self._node.processes if process.name == "kubelet").stop()
+        taints = [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]
+        self._hand.call("PATCH", self._path, {"spec": {"taints": taints}}, MERGE)
+
+    def switch_on(self) -> None:
+        """It is as it was."""
+        self._hand.call("PATCH", self._path, {"spec": {"taints": []}}, MERGE)
+        self._node.start()
+
+
+@pytest.fixture
+def node(hand: Hand) -> Iterator[Node]:
+    """The node, switched on at the end."""
+    if kind.works():
+        pytest.skip("the kubelet of a kind cluster is not ours to stop")
+    found = Node(hand)
+    found.tolerate(OUT_OF_SERVICE, "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+    yield found
+    found.switch_on()
+    found.tolerate()
+
+
+def rolled_out(deployment: dict, generation: int) -> bool:
+    """Whether all replicas are of this generation, and ready."""
+    status, wanted = deployment["status"], deployment["spec"]["replicas"]
+    counts = {status.get(count) for count in ("replicas", "updatedReplicas", "readyReplicas")}
+    return status.get("observedGeneration", 0) >= generation and counts == {wanted}
+
+
+def test_one_whose_node_is_lost_is_told_of_and_runs_again_once_there_is_one(hand: Hand, node: Node) -> None:
+    hand.create(a_job("lost", IDLE))
+    eventually(lambda: all_run(hand, "lost"), PATIENCE)
+    before = {pod["metadata"]["uid"] for pod in hand.pods()}
+    node.switch_off()
+    eventually(lambda: hand.state(KIND, "lost") == "Restarting", PATIENCE)
+    message = hand.conditions(KIND, "lost")["Restarting"]["message"]
+    end = r"-0 on \S+ was taken off its node because of a taint \(DeletionByTaintManager\) \d+ s after start"
+    assert re.search(rf"{end}.*; restarting all 2 ", message), message
+    eventually(lambda: not before & {pod["metadata"]["uid"] for pod in hand.pods()}, PATIENCE)
+    node.switch_on()
+    status = eventually(lambda: runs(hand, "lost"), PATIENCE)["status"]
+    assert status["failure"]["reason"] == "DeletionByTaintManager"
+    assert status["failure"]["class"] == "Disruption"
+    (restart,) = status["recentRestarts"]
+    assert restart["lostSeconds"] >= 10

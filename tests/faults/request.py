@@ -1,0 +1,101 @@
+"""What the operator asks of the API server, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+
+WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request; `number` is its place among the writes in its namespace, from 1; 0 for what writes nothing."""
+
+    verb: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
+    at: float = 0.0
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """What is asked for after the question mark."""
+        return {key: values[-1] for key, values in parse_qs(urlsplit(self.path).query).items()}
+
+    @cached_property
+    def parts(self) -> tuple[str, str, str, str]:
+        """Namespace, plural, name and subresource, as far as the path has them."""
+        words = urlsplit(self.path).path.strip("/").split("/")
+        rest = words[2:] if words[0] == "api" else words[3:]
+        namespace = ""
+        if rest[:1] == ["namespaces"] and len(rest) > 2:
+            namespace, rest = rest[1], rest[2:]
+        plural, name, sub = (*rest, "", "", "")[:3]
+        return namespace, plural, name, sub
+
+    @property
+    def namespace(self) -> str:
+        """Where; nothing for all namespaces at once."""
+        return self.parts[0]
+
+    @property
+    def plural(self) -> str:
+        """What kind of object."""
+        return self.parts[1]
+
+    @cached_property
+    def name(self) -> str:
+        """Which object, be it in the path or in the body."""
+        if self.parts[2] or not self.body:
+            return self.parts[2]
+        return orjson.loads(self.body).get("metadata", {}).get("name", "")
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something that is counted: a Lease is renewed by the clock, and is not."""
+        return self.verb in WRITES and self.plural != "leases"
+
+    @property
+    def watches(self) -> bool:
+        """Whether its answer is a stream."""
+        return "watch" in self.query
+
+    @property
+    def lists(self) -> bool:
+        """Whether it asks for all objects of a kind."""
+        return self.verb == "GET" and not self.parts[2] and not self.watches
+
+    @property
+    def by_kopf(self) -> bool:
+        """Whether it is the shell's: nothing is decided by what that one hears."""
+        return "kopf" in self.headers.get("User-Agent", "")
+
+    def __str__(self) -> str:
+        _, plural, _, sub = self.parts
+        what = f"{plural}/{sub}" if sub else plural
+        # An Event's name ends in chance.
+        return f"{self.verb} {what} {self.name.partition('.')[0] if plural == 'events' else self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the operator is told; `cut` ends the connection after so many bytes of the body, -1 before any word."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=lambda: JSON)
+    cut: int | None = None
+
+
+def refusal(code: int, reason: str, message: str = "so it is written", **headers: str) -> Answer:
+    """An answer of the API server that is an error; header names have their dashes as underscores."""
+    said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+    body = orjson.dumps(said | {"reason": reason, "message": message})
+    return Answer(code, body, JSON | {name.replace("_", "-"): value for name, value in headers.items()})

@@ -1,0 +1,99 @@
+"""The figures of a campaign: for a terminal, and as a table for the page on reliability."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from .points import ANSWER, CRASH, FAMILIES, WATCH
+from .trial import Outcome
+from .workloads import WORKLOADS
+
+FILE = Path(__file__).parent / "results" / "faults.toml"
+
+
+def fault(outcome: Outcome) -> str:
+    """Which fault it was."""
+    return outcome.point.split("/")[1]
+
+
+def family(outcome: Outcome) -> str:
+    """Which kind of fault."""
+    return FAMILIES[fault(outcome)]
+
+
+def by_workload(outcomes: Collection[Outcome]) -> Iterator[dict[str, object]]:
+    """A record for each workload."""
+    for name in WORKLOADS:
+        mine = [one for one in outcomes if one.point.split("/")[0] == name]
+        if not mine:
+            continue
+        yield {"workload": name, "trials": len(mine)} | points(mine) | violations(mine)
+
+
+def by_fault(outcomes: Collection[Outcome]) -> Iterator[dict[str, object]]:
+    """A record for each fault; times are seconds from the fault to the operator's next write."""
+    for name in FAMILIES:
+        mine = [one for one in outcomes if fault(one) == name and one.struck]
+        if not mine:
+            continue
+        times = sorted(one.recovery for one in mine if one.recovery is not None)
+        told = {"fault": name, "trials": len(mine), "points": sum(one.struck for one in mine)} | violations(mine)
+        yield told | {"p50_s": quantile(times, 0.5), "p99_s": quantile(times, 0.99), "max_s": quantile(times, 1)}
+
+
+def points(outcomes: Collection[Outcome]) -> dict[str, object]:
+    """How many points of each family were struck at."""
+    kinds = (CRASH, ANSWER, WATCH)
+    return {f"{kind}_points": sum(one.struck for one in outcomes if family(one) == kind) for kind in kinds}
+
+
+def violations(outcomes: Collection[Outcome]) -> dict[str, object]:
+    """In how many trials a promise was broken."""
+    return {"violations": sum(1 for one in outcomes if one.violations)}
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """The value below which this part of them lies, 0 if there are none."""
+    return round(values[min(len(values) - 1, int(part * len(values)))], 2) if values else 0.0
+
+
+def lines(outcomes: Collection[Outcome]) -> Iterator[str]:
+    """Both tables, and the sums."""
+    for records in (by_workload(outcomes), by_fault(outcomes)):
+        for record in records:
+            yield ", ".join(
+                f"{value} {key.replace('_', ' ')}" if key not in ("workload", "fault") else f"{value:22}"
+                for key, value in record.items()
+            )
+    struck = sum(one.struck for one in outcomes)
+    yield f"{struck} points in {len(outcomes)} trials, {violations(outcomes)['violations']} with violations"
+
+
+def write(outcomes: Collection[Outcome], file: Path = FILE) -> None:
+    """Write the figures down."""
+    figures = {
+        "command": "make faults",
+        "date": time.strftime("%Y-%m-%d"),
+        "workloads": len({one.point.split("/")[0] for one in outcomes}),
+        "trials": len(outcomes),
+        "points": sum(one.struck for one in outcomes),
+        **points(outcomes),
+        **violations(outcomes),
+    }
+    text = [f"{key} = {_toml(value)}" for key, value in figures.items()]
+    text += _table("by_workload", by_workload(outcomes)) + _table("by_fault", by_fault(outcomes))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(text) + "\n")
+
+
+def _table(name: str, records: Iterable[dict[str, object]]) -> list[str]:
+    found: list[str] = []
+    for record in records:
+        found += ["", f"[[{name}]]", *(f"{key} = {_toml(value)}" for key, value in record.items())]
+    return found
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

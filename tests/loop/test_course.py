@@ -1,0 +1,76 @@
+"""What has become of a job is told in a few words, whatever the status says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from make import T0, a_job, seen
+from trainshed.api.job import RunPolicy
+from trainshed.api.status import Condition, Failure, Kind, Restart, Status
+from trainshed.loop import course
+from trainshed.loop.metrics import STATES
+from trainshed.plan import failures
+
+JOB = a_job(worker=2)
+FAILURE = Failure("mnist-worker-0", "Application", "Error", 1, "", "", T0)
+
+
+def test_the_classes_are_those_of_failures():
+    assert course.CLASSES == (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, "Other")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ((), "New"),
+        (((Kind.CREATED, True),), "Created"),
+        (((Kind.CREATED, True), (Kind.SUSPENDED, False)), "Created"),
+        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUSPENDED, True)), "Suspended"),
+        (((Kind.CREATED, True), (Kind.RUNNING, True), (Kind.BLOCKED, True)), "Blocked"),
+        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUCCEEDED, True)), "Succeeded"),
+    ],
+)
+def test_a_jobs_state_is_the_last_thing_that_is_true_of_it(conditions, expected):
+    status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
+    assert course.state(status) == expected
+    assert expected in STATES
+
+
+def a_restart(kind: str) -> Restart:
+    return Restart(T0, 1, "worker-0", "", kind, "r", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((), ("Disruption",), "Disruption"),
+        (("Application",), ("Application", "Infrastructure"), "Infrastructure"),
+        (("Application",), ("Application",), "Other"),
+        ((), ("Collateral",), "Other"),
+        ((), (), "Other"),
+    ],
+)
+def test_a_restart_is_of_the_class_of_the_failure_that_it_answers(before, after, expected):
+    was, now = (Status(recent=tuple(map(a_restart, kinds))) for kinds in (before, after))
+    assert course.cause_of_restart(was, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("problems", "deadline", "seconds", "failure", "expected"),
+    [
+        (("spec: wrong",), 1, 5, FAILURE, "Invalid"),
+        ((), 5, 5, FAILURE, "Deadline"),
+        ((), 6, 5, FAILURE, "Application"),
+        ((), None, 5, replace(FAILURE, kind="Infrastructure"), "Infrastructure"),
+        ((), None, 5, replace(FAILURE, kind="Collateral"), "Other"),
+        ((), None, 5, None, "Other"),
+    ],
+)
+def test_a_job_fails_for_the_reason_that_the_ladder_comes_to_first(problems, deadline, seconds, failure, expected):
+    job = replace(JOB, problems=problems, policy=RunPolicy(deadline=deadline))
+    snapshot = replace(seen(job), now=T0 + timedelta(seconds=seconds))
+    assert course.cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected
+    assert expected in course.VERDICTS

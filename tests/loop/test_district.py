@@ -1,0 +1,142 @@
+"""Namespaces are looked after each for itself: what is wrong in one of them holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from trainshed.api.site import Site
+from trainshed.cluster import Denied
+from trainshed.cluster.wire import Wire
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.loop.district import District, Districts, Means
+from trainshed.loop.doors import DEAF
+from trainshed.loop.metrics import Metrics
+from trainshed.loop.reconcile import Outcome
+from trainshed.loop.recorder import Recorder
+from trainshed.loop.view import Key
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def woken() -> list[Key]:
+    return []
+
+
+@pytest.fixture
+def districts(woken) -> Districts:
+    return some("a", "b", woken=woken)
+
+
+def some(*names: str, woken: list[Key]) -> Districts:
+    recorder = Recorder(None, lambda: None, lambda: NOW)
+    means = Means(Wire(None), None, recorder, Metrics(), woken.append)
+    return Districts(District(name, (TENSORFLOW,), Site(), means) for name in names)
+
+
+def tell_of(district: District, name: str) -> Key:
+    """The watch tells the district of a job."""
+    metadata = {"namespace": district.namespace, "name": name, "uid": name, "resourceVersion": "1"}
+    store = district.view.jobs["TFJob"]
+    store.changed(district.view.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
+    return Key(district.namespace, "TFJob", name)
+
+
+def list_all(district: District) -> None:
+    for informer in district.informers:
+        informer._hear()
+        informer.synced.set()
+
+
+async def test_jobs_are_told_of_once_all_of_their_namespace_is_listed(districts, woken, caplog):
+    caplog.set_level(logging.INFO)
+    opening = asyncio.create_task(districts.open())
+    keys = [tell_of(district, "mnist") for district in districts.all.values()]
+    districts.wake(keys[0])
+    await asyncio.sleep(0)
+    assert woken == districts.known() == []
+    assert not districts.some.is_set()
+    list_all(districts.all["a"])
+    async with asyncio.timeout(1):
+        await districts.some.wait()
+    assert woken == districts.known() == keys[:1]
+    assert not opening.done()
+    list_all(districts.all["b"])
+    async with asyncio.timeout(1):
+        await opening
+    assert districts.known() == woken == keys
+    assert [record.getMessage() for record in caplog.records] == [
+        "ready: namespace a: 1 jobs, 0 pods",
+        "ready: namespace b: 1 jobs, 0 pods",
+    ]
+    districts.wake(keys[1])
+    assert woken == [*keys, keys[1]]
+
+
+async def test_what_is_not_ready_is_said_of_each_namespace_for_itself(districts):
+    list_all(districts.all["a"])
+    assert districts.problem() == "tfjobs in namespace b have not been listed yet"
+    for informer in districts.all["b"].informers:
+        informer._after(Denied(f"{informer.plural} is forbidden: User u cannot list it"))
+    first, *_ = districts.all["b"].informers
+    assert first.refused
+    said = "tfjobs in namespace b may not be listed and watched: tfjobs is forbidden: User u cannot list it"
+    assert districts.problem() == said
+    list_all(districts.all["b"])
+    assert districts.problem() == ""
+    first.heard -= DEAF + 2
+    assert districts.problem() == f"the watch of tfjobs in namespace b has been silent for {DEAF + 2:.0f} s"
+    assert districts.silences()["tfjobs"] == pytest.approx(DEAF + 2, abs=1)
+    assert districts.silences()["pods"] < 1
+
+
+async def test_what_must_be_mended_is_said_before_what_may_pass(woken):
+    districts = some("", woken=woken)
+    districts.all[""].informers[1]._after(Denied("pods is forbidden"))
+    assert districts.problem() == "pods may not be listed and watched: pods is forbidden"
+
+
+async def test_jobs_are_led_to_their_district_and_others_to_none(districts, woken):
+    list_all(districts.all["a"])
+    opening = asyncio.create_task(districts.open())
+    await asyncio.sleep(0.01)
+    looked = []
+
+    async def look(key: Key, _now: datetime) -> Outcome:
+        looked.append(key)
+        return Outcome(told="looked")
+
+    districts.all["a"].reconciler.look = look
+    ours, theirs = Key("a", "TFJob", "mnist"), Key("c", "TFJob", "mnist")
+    assert (await districts.look(ours, NOW)).told == "looked"
+    assert (await districts.look(theirs, NOW)).told == ""
+    assert looked == [ours]
+    districts.wake(ours)
+    districts.wake(theirs)
+    assert woken == [ours]
+    opening.cancel()
+
+
+async def test_the_whole_cluster_is_one_district(woken):
+    districts = some("", woken=woken)
+    list_all(districts.all[""])
+    await districts.open()
+    districts.wake(Key("anywhere", "TFJob", "mnist"))
+    assert woken == [Key("anywhere", "TFJob", "mnist")]
+
+
+async def test_jobs_are_counted_over_all_namespaces(districts):
+    for district in districts.all.values():
+        tell_of(district, "mnist")
+    assert districts.states() == {("TFJob", "New"): 2}
+
+
+async def test_who_steps_down_steps_down_everywhere(districts):
+    before = [district.reconciler._losses for district in districts.all.values()]
+    districts.step_down()
+    after = [district.reconciler._losses for district in districts.all.values()]
+    assert not any(old is new for old, new in zip(before, after, strict=True))

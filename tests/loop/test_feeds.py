@@ -1,0 +1,61 @@
+"""A view is informed of every kind of object that it is made of, from where it looks and from nowhere else."""
+
+from __future__ import annotations
+
+from trainshed.api.site import Site
+from trainshed.cluster.transport import Answer, Request
+from trainshed.cluster.wire import Wire
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.loop.feeds import Documents, informers
+from trainshed.loop.store import Store
+from trainshed.loop.view import Record, View
+
+
+class Noted:
+    """Carries nothing, and notes where it was to go."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    async def exchange(self, request: Request) -> Answer:
+        self.paths.append(request.path)
+        return Answer(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
+
+
+async def test_every_kind_is_asked_for_in_the_namespace_and_nowhere_else():
+    carrier = Noted()
+    view = View(FRAMEWORKS, Site(), lambda _key: None)
+    found = tuple(informers(Wire(carrier), view, FRAMEWORKS, "ml"))
+    for informer in found:
+        await informer._list()
+    assert all("/namespaces/ml/" in path for path in carrier.paths)
+    plurals = [path.rpartition("/")[2] for path in carrier.paths]
+    assert plurals == [informer.plural for informer in found]
+    assert {"tfjobs", "mpijobs", "pods", "services", "configmaps"} <= set(plurals)
+    assert len(set(plurals)) == len(plurals)
+    assert found[0].what == "tfjobs in namespace ml"
+
+
+async def test_without_a_namespace_the_whole_cluster_is_asked():
+    carrier = Noted()
+    for informer in informers(Wire(carrier), View(FRAMEWORKS, Site(), lambda _key: None), FRAMEWORKS, ""):
+        await informer._list()
+    assert carrier.paths
+    assert not any("namespaces" in path for path in carrier.paths)
+
+
+def test_documents_of_jobs_are_read_on_their_way_into_the_store():
+    view = View((TENSORFLOW,), Site(), lambda _key: None)
+    store: Store[Record] = view.jobs["TFJob"]
+    documents = Documents(store, lambda document: view.record(document, TENSORFLOW))
+
+    def a_document(version: str) -> dict:
+        return {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}, "spec": {}}
+
+    documents.replaced([a_document("1")], "2")
+    assert [record.job.name for record in store.items.values()] == ["mnist"]
+    documents.changed(a_document("3"))
+    assert [record.version for record in store.items.values()] == ["3"]
+    documents.removed(a_document("4"))
+    assert store.items == {}

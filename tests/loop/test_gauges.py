@@ -1,0 +1,25 @@
+"""Values of the moment are shown as they were set last."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry
+
+from trainshed.loop.gauges import Gauges
+
+
+def test_a_gauge_shows_what_was_set_last():
+    registry = CollectorRegistry()
+    gauges = Gauges(registry)
+    for depth in (3, 2):
+        gauges.waiting.set(depth)
+    gauges.lanes.labels("creates").set(5)
+    assert registry.get_sample_value("trainshed_queue_depth") == 2
+    assert registry.get_sample_value("trainshed_api_writes_waiting", {"lane": "creates"}) == 5
+
+
+def test_the_version_is_told():
+    registry = CollectorRegistry()
+    Gauges(registry)
+    assert registry.get_sample_value("trainshed_build_info", {"version": version("trainshed")}) == 1

@@ -1,0 +1,87 @@
+"""Pods that are held for a job that is gone are let go."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hasty import hastily
+from office import Office, a_spec
+from trainshed.api.site import Site
+from trainshed.cluster import Conflict
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.loop.orphans import EVERY, Orphans
+
+KEEPS = {"trainshed.dev/keep-results": "true"}
+
+
+async def a_bereaved_office() -> Office:
+    """A job has gone with its pods, of which one is held, and the watches have told of it."""
+    office = Office(site=Site(keep_results=True))
+    office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=1), KEEPS)
+    office.hear()
+    await office.run_all()
+    job = office.job()
+    await office.world.delete_job(TENSORFLOW, "ml", "mnist", job["metadata"]["uid"])
+    for name in list(office.world.pods):
+        office.world.confirm_deletion(name)
+    office.hear()
+    assert [(pod.name, pod.held, pod.deleting) for pod in office.world.pods.values()] == [("mnist-chief-0", True, True)]
+    return office
+
+
+def orphans(office: Office, *, may_act: bool = True) -> Orphans:
+    return Orphans(office.world, office.view, lambda: may_act)
+
+
+async def test_a_pod_whose_job_is_gone_is_let_go():
+    office = await a_bereaved_office()
+    await orphans(office).look()
+    assert office.world.pods == {}
+    assert office.view.orphans() == []
+
+
+async def test_a_pod_that_is_held_and_has_lost_its_owner_is_let_go_before_anybody_deletes_it():
+    office = Office(site=Site(keep_results=True))
+    office.world.submit("TFJob", "mnist", a_spec(Chief=1), KEEPS)
+    office.hear()
+    await office.run_all()
+    (name,) = office.world.pods
+    office.world.set_pod(name, "Running", owner="")
+    office.hear()
+    await orphans(office).look()
+    assert not office.world.pods[name].held
+
+
+async def test_a_pod_whose_job_is_there_and_not_yet_known_stays():
+    office = await a_bereaved_office()
+    (pod,) = office.world.pods.values()
+    office.world.submit("TFJob", "mnist", a_spec(Chief=1))
+    office.world.jobs["TFJob", "mnist"]["metadata"]["uid"] = pod.owner
+    await orphans(office).look()
+    assert list(office.world.pods) == ["mnist-chief-0"]
+
+
+async def test_what_has_changed_in_between_is_tried_again():
+    office = await a_bereaved_office()
+    release, office.world.release_pod = office.world.release_pod, refuse
+    await orphans(office).look()
+    assert list(office.world.pods) == ["mnist-chief-0"]
+    office.world.release_pod = release
+    await orphans(office).look()
+    assert office.world.pods == {}
+
+
+async def refuse(*_):
+    raise Conflict("another was first")
+
+
+def test_it_looks_now_and_then_and_only_if_it_may_act():
+    async def watch(may_act: bool) -> bool:
+        office = await a_bereaved_office()
+        running = asyncio.ensure_future(orphans(office, may_act=may_act).run())
+        await asyncio.sleep(1.5 * EVERY)
+        running.cancel()
+        return not office.world.pods
+
+    assert hastily(watch(True)) is True
+    assert hastily(watch(False)) is False

@@ -1,0 +1,52 @@
+"""Jobs have series of their own while they are not over, and not more of them than is good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from make import T0, a_job
+from trainshed.api.status import Condition, Kind, Retries, Status, Tally
+from trainshed.loop import series as module
+from trainshed.loop.metrics import Metrics
+from trainshed.loop.series import Series
+from trainshed.loop.view import Record
+
+NAMES = {"job_namespace": "ml", "kind": "TFJob", "job_name": "mnist"}
+
+
+def a_record(name: str = "mnist", **status) -> Record:
+    return Record(replace(a_job(worker=2), name=name, created=T0), Status(**status))
+
+
+def shown(*records: Record) -> Metrics:
+    metrics = Metrics()
+    metrics.show(Series(lambda: records, lambda: T0 + timedelta(seconds=90)))
+    return metrics
+
+
+def test_a_job_that_runs_tells_how_it_is():
+    conditions = (Condition(Kind.RUNNING, True, "r", "m", T0, T0),)
+    record = a_record(conditions=conditions, tallies={"Worker": Tally(active=2)}, retries=Retries(used=1))
+    value = shown(record).registry.get_sample_value
+    assert value("trainshed_job_state", {**NAMES, "state": "Running"}) == 1
+    assert value("trainshed_job_age_seconds", NAMES) == 90
+    assert value("trainshed_job_active_pods", NAMES) == 2
+    assert value("trainshed_job_tries", NAMES) == 1
+    assert value("trainshed_job_series_omitted", {}) == 0
+
+
+@pytest.mark.parametrize("verdict", [Kind.SUCCEEDED, Kind.FAILED])
+def test_a_job_that_is_over_or_gone_has_no_series(verdict):
+    over = a_record(conditions=(Condition(verdict, True, "r", "m", T0, T0),))
+    for metrics in (shown(over), shown()):
+        assert b"mnist" not in metrics.text()
+
+
+def test_of_too_many_jobs_the_first_by_name_have_series(monkeypatch):
+    monkeypatch.setattr(module, "MOST", 2)
+    text = shown(*(a_record(name) for name in ("d", "b", "a", "c"))).text().decode()
+    assert [name for name in "abcd" if f'job_name="{name}"' in text] == ["a", "b"]
+    assert "trainshed_job_series_omitted 2.0" in text

@@ -1,0 +1,75 @@
+"""How long a job waits for its pods is measured once, from its creation or from when it was resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from make import T0, a_job, a_pod, seen
+from trainshed.api.status import Condition, Kind, Status
+from trainshed.loop.startups import Startups
+from trainshed.loop.view import Key
+
+JOB = replace(a_job(worker=2), created=T0)
+KEY = Key("ml", "TFJob", "mnist")
+UP = (a_pod("worker-0", "Running"), a_pod("worker-1", "Succeeded"))
+
+
+def having(*kinds: Kind) -> Status:
+    return Status(conditions=tuple(Condition(kind, True, "r", "m", T0, T0) for kind in kinds))
+
+
+def later(snapshot, seconds: float):
+    return replace(snapshot, now=T0 + timedelta(seconds=seconds))
+
+
+@pytest.fixture
+def startups() -> Startups:
+    """They have seen the job begin, 2 s after it was created."""
+    found = Startups()
+    found.stored(KEY, later(seen(JOB), 2), having(Kind.CREATED))
+    return found
+
+
+def test_all_pods_must_have_come_to_run_and_it_is_told_once(startups):
+    for pods in ((), UP[:1], (UP[0], a_pod("worker-1", "Pending"))):
+        assert startups.news(KEY, later(seen(JOB, *pods), 5)) is None
+    assert startups.news(KEY, later(seen(JOB, *UP), 7)) == 7
+    assert startups.news(KEY, later(seen(JOB, *UP), 8)) is None
+
+
+def test_of_a_job_that_began_before_this_process_nothing_is_told():
+    startups = Startups()
+    startups.stored(KEY, seen(JOB, status=having(Kind.CREATED)), having(Kind.CREATED, Kind.RUNNING))
+    assert startups.news(KEY, seen(JOB, *UP)) is None
+
+
+def test_a_job_that_is_resumed_begins_anew(startups):
+    suspended = having(Kind.CREATED, Kind.SUSPENDED)
+    startups.stored(KEY, seen(JOB), suspended)
+    assert startups.news(KEY, later(seen(JOB, *UP), 7)) is None
+    startups.stored(KEY, later(seen(JOB, status=suspended), 60), having(Kind.CREATED))
+    assert startups.news(KEY, later(seen(JOB, *UP), 63)) == 3
+
+
+@pytest.mark.parametrize("verdict", [Kind.SUCCEEDED, Kind.FAILED])
+def test_a_job_that_is_over_waits_for_nothing(startups, verdict):
+    startups.stored(KEY, seen(JOB), having(Kind.CREATED, verdict))
+    assert startups.news(KEY, seen(JOB, *UP)) is None
+
+
+def test_a_job_that_is_gone_is_forgotten(startups):
+    startups.forget(KEY)
+    assert startups._since == {}
+
+
+def test_a_clock_behind_the_servers_makes_no_time_less_than_none(startups):
+    assert startups.news(KEY, later(seen(JOB, *UP), -1)) == 0
+
+
+def test_a_job_without_a_time_of_creation_waits_from_the_first_look():
+    startups = Startups()
+    startups.stored(KEY, later(seen(replace(JOB, created=None)), 2), having(Kind.CREATED))
+    assert startups.news(KEY, later(seen(JOB, *UP), 5)) == 3

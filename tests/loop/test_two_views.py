@@ -1,0 +1,126 @@
+"""Two operators that see different halves of one world: nobody acts on the half that is old, nor counts twice."""
+
+from __future__ import annotations
+
+from office import Office, a_spec
+from trainshed.cluster import Unavailable
+
+SMALL = a_spec(Chief=1, Worker=2)
+PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
+
+
+class Replicas:
+    """Two operators at one world: the first hears everything, of the second's watches some are held back."""
+
+    def __init__(self, spec: dict) -> None:
+        self.first = Office()
+        self.second = Office(world=self.first.world)
+        self.held: list[tuple] = []
+        self.first.world.submit("TFJob", "mnist", spec)
+        self.hear()
+
+    def hear(self, *deaf_to: str) -> None:
+        """Both hear the news, but for those kinds that the second is deaf to."""
+        for told in self.first.world.news():
+            self.first.take_in(*told)
+            if told[1] in deaf_to:
+                self.held.append(told)
+            else:
+                self.second.take_in(*told)
+
+    async def act(self, times: int, *deaf_to: str) -> None:
+        """The first looks so often, a second apart."""
+        for _ in range(times):
+            await self.first.look(seconds=1, deaf=True)
+            self.hear(*deaf_to)
+
+    async def run_all(self) -> None:
+        """The first makes the pods, and all of them run."""
+        await self.act(3)
+        for pod in list(self.first.world.pods.values()):
+            self.first.world.set_pod(pod.name, "Running", ready=True)
+        self.hear()
+        await self.act(4)
+
+
+async def test_who_takes_over_with_an_old_view_of_the_pods_counts_no_failure_again():
+    both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 1}))
+    world = both.first.world
+    await both.run_all()
+    world.set_pod("mnist-worker-0", "Failed", code=137)
+    both.hear()
+    await both.act(8, "pods")
+    assert both.first.job()["status"]["restarts"] == 1
+    assert world.made.count("mnist-worker-0") == 2
+    assert both.second.snapshot().pods != both.first.snapshot().pods
+    mark = len(world.writes)
+    await both.second.look(3, seconds=1, deaf=True)
+    assert both.first.job()["status"]["restarts"] == 1
+    assert "Failed" not in both.first.states()
+    assert [write for write in world.writes[mark:] if "pod" in write] == []
+    for told in both.held:  # they come at last, each of them of a time that is over
+        both.second.take_in(*told)
+        await both.second.look(deaf=True)
+    assert both.first.job()["status"]["restarts"] == 1
+    assert [write for write in world.writes[mark:] if "pod" in write] == []
+
+
+async def test_who_takes_over_with_an_old_view_of_the_job_deletes_nothing():
+    both = Replicas(a_spec(Worker=2, policy={"suspend": True}))
+    world = both.first.world
+    await both.act(2)
+    assert "Suspended" in both.first.states()
+    world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=False))
+    both.hear("TFJob")
+    await both.act(5, "TFJob")
+    assert len(world.pods) == 2
+    mark = len(world.writes)
+    await both.second.look(deaf=True)
+    assert world.writes[mark:] == [], "it was suspended as far as this one knows"
+    assert len(world.pods) == 2
+
+
+async def test_pods_that_a_list_has_taken_away_without_a_word_are_asked_for():
+    office = Office(SMALL)
+    await office.run_all()
+    office.view.pods.store.replaced([], str(office.world.version))
+    assert office.snapshot().pods == ()
+    mark = len(office.world.writes)
+    await office.look(3, seconds=1)
+    assert office.since(mark) == []
+    assert [pod.name for pod in office.snapshot().pods] == PODS
+
+
+async def test_an_answer_about_pods_that_is_older_than_the_watch_is_not_believed():
+    office = Office(SMALL)
+    await office.run_all()
+    office.view.pods.store.replaced([], "999")
+    outcome = await office.look()
+    assert isinstance(outcome.error, Unavailable)
+    assert office.snapshot().pods == ()
+
+
+async def test_an_answer_about_the_job_that_is_older_than_what_we_know_is_no_reason_for_haste():
+    office = Office(SMALL)
+    await office.run_all()
+    old = dict(office.job()["metadata"])
+    office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
+    office.hear()
+    office.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
+    outcome = await office.look()
+    assert isinstance(outcome.error, Unavailable)
+    assert outcome.look_again is None
+
+
+async def test_nobody_counts_failures_that_happened_while_another_led():
+    both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="Never"))
+    await both.run_all()
+    await both.second.look(deaf=True)
+    both.second.reconciler.step_down()
+    both.first.world.set_pod("mnist-worker-0", "Failed", code=1)
+    both.hear()
+    await both.act(6)
+    await both.second.look(deaf=True)
+    counter = 'failed_pods_total{framework="tensorflow",job_namespace="ml"} '
+    counts = [office.metrics.text().decode().split(counter)[1].split()[0] for office in (both.first, both.second)]
+    assert counts == ["1.0", "0.0"]

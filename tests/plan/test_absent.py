@@ -1,0 +1,64 @@
+"""Members whose pods have vanished unseen: they are lost, unless they are known to be there still."""
+
+from __future__ import annotations
+
+from make import a_job, a_pod, at, look, made, message, pods_of, replace, running, seen, states
+from trainshed.plan import awaited
+
+DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
+HIDDEN = ("LabelTakenOff", "pod mnist-worker-0 has lost its label", (a_pod("worker-0"),))
+
+
+def without(name, job=DDP):
+    return [pod for pod in pods_of(job) if pod.name != name]
+
+
+def test_those_who_ran_and_are_not_there_have_vanished():
+    some = without("mnist-worker-0")
+    assert awaited(seen(DDP, *some, status=running(DDP))) == ("mnist-worker-0",)
+    assert awaited(seen(DDP, *pods_of(DDP), status=running(DDP))) == ()
+    never_made = look(DDP, *some).status
+    assert awaited(seen(DDP, *some, status=never_made)) == ()
+
+
+def test_those_who_are_replaced_one_by_one_are_simply_made_again():
+    job = a_job("TFJob", ps=1, worker=2, restart="OnFailure")
+    some = without("mnist-worker-0", job)
+    assert awaited(seen(job, *some, status=running(job))) == ()
+    assert made(look(job, *some, status=running(job))) == ["mnist-worker-0"]
+
+
+def test_while_one_is_only_hidden_nobody_is_restarted_and_nobody_made():
+    decision = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10))
+    assert decision.actions == ()
+    assert decision.status.attempts == {}
+    assert states(decision.status) == ["Created", "Running", "Blocked"]
+    assert message(decision.status, "Blocked").startswith(HIDDEN[1])
+
+
+def test_one_that_goes_while_it_is_hidden_is_lost():
+    some = without("mnist-worker-0")
+    hidden = look(DDP, *some, status=running(DDP), trouble=HIDDEN, now=at(10)).status
+    assert hidden.tallies["Worker"].active == 2, "it is there, and is missed once it is not"
+    gone = look(DDP, *some, status=hidden, now=at(20))
+    assert gone.status.attempts == {"Master": 1, "Worker": 1}
+    assert gone.status.failure.reason == "Lost"
+
+
+def test_one_of_an_earlier_attempt_is_waited_for_and_not_missed():
+    status = replace(running(DDP), attempts={"Master": 1, "Worker": 1})
+    old = ("LabelTakenOff", "pod mnist-worker-0 has lost its label", (a_pod("worker-0", attempt=0),))
+    pods = [replace(pod, attempt=1) for pod in without("mnist-worker-0")]
+    waiting = look(DDP, *pods, status=replace(status, tallies={}), trouble=old, now=at(10))
+    assert waiting.actions == ()
+    assert waiting.status.attempts == status.attempts
+    assert made(look(DDP, *pods, status=waiting.status, now=at(20))) == ["mnist-worker-0"]
+
+
+def test_one_that_gets_its_label_back_has_never_been_away():
+    hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10)).status
+    assert awaited(seen(DDP, *pods_of(DDP), status=hidden, trouble=HIDDEN)) == ()
+    back = look(DDP, *pods_of(DDP), status=hidden, now=at(20))
+    assert back.actions == ()
+    assert replace(back.status, conditions=()) == replace(running(DDP), conditions=())
+    assert states(back.status) == ["Created", "Running"]

@@ -1,0 +1,28 @@
+"""Who has to wait until others are ready."""
+
+from __future__ import annotations
+
+from make import a_job, a_pod, seen
+from trainshed.api.site import Site
+from trainshed.plan.facts import Facts
+from trainshed.plan.gates import gated
+
+JOB = a_job("XGBoostJob", master=1, worker=2)
+
+
+def waiting(*pods, **fields):
+    return [str(member) for member in sorted(gated(Facts(seen(JOB, *pods, **fields))))]
+
+
+def test_the_workers_of_an_xgboost_job_wait_until_their_master_is_ready():
+    assert waiting() == ["worker-0", "worker-1"]
+    assert waiting(a_pod("master-0", container="xgboost")) == ["worker-0", "worker-1"]
+    assert waiting(a_pod("master-0", container="xgboost", ready=True)) == []
+
+
+def test_nobody_waits_for_one_who_has_ended():
+    assert waiting(a_pod("master-0", "Failed", code=1, container="xgboost")) == []
+
+
+def test_with_a_gang_scheduler_nobody_waits():
+    assert waiting(site=Site(gang_scheduler="volcano")) == []

@@ -1,0 +1,40 @@
+"""The smallest world is searched whole, and whoever breaks a promise in it is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trainshed.api.actions import DeletePod
+from trainshed.loop.errands import Errands
+
+from .scenarios import SMALLEST
+from .tree import Search
+
+MINUTES = 5 * 60
+
+
+def test_the_smallest_world_has_no_end_that_breaks_a_promise() -> None:
+    found = Search(SMALLEST, 2, MINUTES).run()
+    assert found.whole
+    assert found.wrong == ()
+    assert found.states > 50
+    assert found.ends > 5
+
+
+def test_a_search_without_time_says_that_it_is_not_whole() -> None:
+    assert not Search(SMALLEST, 1, 0.0).run().whole
+
+
+def test_an_operator_that_deletes_what_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Errands.run
+
+    async def overdone(self, snapshot, actions):  # type: ignore[no-untyped-def]
+        running = (pod for pod in snapshot.pods if pod.phase == "Running")
+        return await run(self, snapshot, (*actions, *(DeletePod(pod.name, pod.uid) for pod in running)))
+
+    monkeypatch.setattr(Errands, "run", overdone)
+    found = Search(replace(SMALLEST, name="a fault of its own"), 2, MINUTES).run()
+    assert found.wrong != ()
+    assert "job-" in found.wrong[0]

@@ -1,0 +1,103 @@
+"""A state in words that do not depend on how it came about, so that two that are alike are seen to be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from audit.change import CREATED, Change
+from sim.feed import Feed
+from sim.moments import Handle
+from sim.transport import Flight
+
+UID = re.compile(r"[0-9a-f]{8}-5eed-4000-8000-[0-9a-f]{12}")
+TIME = re.compile(r"\"(\w+)\":\"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)\"")
+MOMENT = re.compile(r"(\w+)=datetime\.datetime\(([\d, ]+), tzinfo=datetime\.timezone\.utc\)")
+VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
+#: The times by which something is decided in a world without deadlines; all others are for people.
+TELLING = frozenset(("finishedAt", "finished", "notBefore", "not_before", "time", "deletionTimestamp", "leaves"))
+#: Seconds after which another failure is no consequence of this one, and within which a failure has yet to settle.
+LONG_AGO, JUST_NOW = 15, 2
+
+
+class Names:
+    """Uids by the order in which namesakes were born, and times by how long ago they were."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._names: dict[str, str] = {}
+        self._born: dict[str, int] = {}
+
+    def hear(self, change: Change) -> None:
+        """Remember whoever is born."""
+        if change.verb == CREATED:
+            meta = change.object["metadata"]
+            name = f"{change.plural}/{meta['name']}"
+            self._born[name] = self._born.get(name, 0) + 1
+            self._names[meta["uid"]] = f"{name}#{self._born[name]}"
+
+    def plain(self, text: str) -> str:
+        """The text without versions, with names for uids and ages for times."""
+        text = UID.sub(lambda found: self._names.get(found[0], found[0]), VERSION.sub("", text))
+        text = TIME.sub(lambda found: self._age(found[1], datetime.fromisoformat(found[2]).timestamp()), text)
+        return MOMENT.sub(lambda found: self._age(found[1], _moment(found[2])), text)
+
+    def document(self, document: dict[str, Any]) -> str:
+        """An object of the API."""
+        return self.plain(orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode())
+
+    def item(self, item: Any, current: str) -> str:
+        """Something that the operator knows; `current` is the version that the server has of it."""
+        fresh = item.version == current
+        told = repr(item.status) if hasattr(item, "status") else repr(replace(item, version=""))
+        return f"{fresh} {self.plain(told)}"
+
+    def message(self, message: Handle) -> str:
+        """Something on its way."""
+        sender = getattr(message.callback, "__self__", None)
+        words = [title(message)]
+        if isinstance(sender, Flight):
+            words.append(self.plain((sender.request.body or b"").decode()))
+        for word in message.args:
+            content = getattr(word, "content", word)
+            words.append(self.plain(content.decode()) if isinstance(content, bytes) else type(word).__name__)
+        return " ".join(words)
+
+    def _age(self, what: str, at: float) -> str:
+        if what not in TELLING:
+            return ""
+        left = at - self._now()
+        if left > 0:
+            return f"{what} in {left:.1f}"
+        return what + (" just now" if left > -JUST_NOW else " lately" if left > -LONG_AGO else " long ago")
+
+
+def title(message: Handle) -> str:
+    """What a message is, for people."""
+    sender = getattr(message.callback, "__self__", None)
+    if isinstance(sender, Flight):
+        way = "server hears" if message.callback.__name__ == "arrive" else "answer to"
+        return f"{way} {sender.request.verb} {_tail(sender.request.path)}"
+    if isinstance(sender, Feed):
+        return f"watch tells of {_tail(sender.path)}"
+    return str(message.callback.__name__).strip("_")
+
+
+def digest(words: list[str]) -> int:
+    """All of it in 64 bits, never 0."""
+    found = int.from_bytes(blake2b("\n".join(words).encode(), digest_size=8).digest(), "big")
+    return found or 1
+
+
+def _tail(path: str) -> str:
+    return path.partition("/namespaces/")[2].partition("/")[2] or path.rpartition("/")[2]
+
+
+def _moment(parts: str) -> float:
+    return datetime(*(int(part) for part in parts.split(", ")), tzinfo=UTC).timestamp()  # type: ignore[misc]

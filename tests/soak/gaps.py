@@ -1,0 +1,52 @@
+"""What a watch has missed while the server was away, filled in from what the operator and the user were told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from itertools import chain
+
+import orjson
+
+from faults.chronicle import Version
+from faults.proxy import Passed
+
+
+def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterable[Version] = ()) -> list[Version]:
+    """The versions with those that only others were told of; each follows the one before it of the same object.
+
+    A server that was started again has forgotten what happened just before, and a list tells what is there, not how it
+    came about: a job may have ended and gone in between. The answers to the operator's writes are in `passed`, what
+    else somebody heard, by a watch or in an answer, is `told`.
+    """
+    known = [*versions]
+    seen = {_version(one) for one in known}
+    for one in chain(_answers(passed), told):
+        if _version(one) not in seen:
+            seen.add(_version(one))
+            known.append(one)
+    lives: dict[str, list[Version]] = {}
+    for one in known:
+        lives.setdefault(_object(one)["metadata"]["uid"], []).append(one)
+    return [one for life in lives.values() for one in _linked(life)]
+
+
+def _answers(passed: Collection[Passed]) -> Iterable[Version]:
+    for one in passed:
+        if one.request.verb in ("POST", "PATCH") and 200 <= one.stored < 300 and one.request.plural != "events":
+            yield Version(one.at, one.request.plural, None, orjson.loads(one.found))
+
+
+def _linked(life: list[Version]) -> Iterable[Version]:
+    before = None
+    for version in sorted(life, key=lambda one: (one.after is None, int(_version(one)))):
+        yield replace(version, before=version.before if before is None else before)
+        before = version.after
+
+
+def _object(version: Version) -> dict:
+    return version.after or version.before
+
+
+def _version(version: Version) -> str:
+    return _object(version)["metadata"]["resourceVersion"]

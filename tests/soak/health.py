@@ -1,0 +1,66 @@
+"""How a process does over hours: its memory and its open files, and whether they grow."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Seconds after its start in which a process may grow as it likes: modules, pools and caches fill.
+WARM = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one process held at one moment."""
+
+    at: float
+    pid: int
+    rss: float
+    files: int
+
+
+def sample(pid: int) -> Sample | None:
+    """A process as it is now, in MiB and open files; None if it is gone."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        rss = int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+        return Sample(time.monotonic(), pid, rss, len(list(Path(f"/proc/{pid}/fd").iterdir())))
+    return None
+
+
+def cpu(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def longest(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples of the process that lived longest, once it was warm, or all of it if it never was."""
+    lives: dict[int, list[Sample]] = {}
+    for one in samples:
+        lives.setdefault(one.pid, []).append(one)
+    if not lives:
+        return []
+    life = max(lives.values(), key=lambda found: found[-1].at - found[0].at)
+    return [one for one in life if one.at - life[0].at >= WARM] or life
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """By how much the second rises with the first: the least squares' line."""
+    if len(points) < 2:
+        return 0.0
+    middle = sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points)
+    spread = sum((x - middle[0]) ** 2 for x, _ in points)
+    return sum((x - middle[0]) * (y - middle[1]) for x, y in points) / spread if spread else 0.0
+
+
+def every(points: Sequence[tuple[float, float]], step: float) -> list[float]:
+    """The second of the first point of each step of the first, rounded."""
+    firsts: dict[int, float] = {}
+    for at, value in points:
+        firsts.setdefault(int(at / step), round(value, 1))
+    return list(firsts.values())

@@ -1,0 +1,109 @@
+"""The figures of a soak: for a terminal, and as a table for the page on reliability."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .health import Sample, every, longest, slope
+from .lives import Round
+
+FILE = Path(__file__).parents[1] / "faults" / "results" / "soak.toml"
+
+
+@dataclass
+class Record:
+    """What has been found so far; `asked` are the minutes that were asked for, `commit` what was soaked."""
+
+    asked: float
+    commit: str
+    file: Path = FILE
+    began: float = field(default_factory=time.monotonic)
+    rounds: int = 0
+    writes: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    troubles: Counter[str] = field(default_factory=Counter)
+    lives: dict[str, int] = field(default_factory=dict)
+    waits: list[float] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    leaks: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def take(self, found: Round, left: list[str], broken: list[str], writes: int) -> None:
+        """A round is over."""
+        self.rounds += 1
+        self.writes += writes
+        self.counts += found.counts
+        self.waits += found.waits
+        self.stuck += found.stuck
+        self.leaks += [f"{found.namespace}: {one}" for one in left]
+        self.violations += broken
+
+    def figures(self) -> dict[str, object]:
+        """What is to be known of it."""
+        life = longest(self.samples)
+        hours = [((one.at - life[0].at) / 3600, one.rss) for one in life]
+        waits = sorted(self.waits) or [0.0]
+        return {
+            "command": f"make soak MINUTES={self.asked:.0f}",
+            "date": time.strftime("%Y-%m-%d"),
+            "commit": self.commit,
+            "minutes": round((time.monotonic() - self.began) / 60, 1),
+            "jobs": self.counts["jobs"],
+            "writes": self.writes,
+            "faults": self.troubles.total(),
+            "mishaps_of_jobs": self.counts.total() - self.counts["jobs"],
+            "violations": len(self.violations),
+            "duplicates": sum(": V1 " in one for one in self.violations),
+            "leaks": len(self.leaks),
+            "stuck_jobs": len(self.stuck),
+            "tracebacks": len(self.complaints),
+            "running_p50_s": round(waits[len(waits) // 2], 2),
+            "running_max_s": round(waits[-1], 1),
+            "rss_hours_observed": round(hours[-1][0] if hours else 0.0, 2),
+            "rss_first_mib": round(life[0].rss if life else 0.0, 1),
+            "rss_last_mib": round(life[-1].rss if life else 0.0, 1),
+            "rss_slope_mib_per_hour": round(slope(hours), 2),
+            "rss_slope_second_half_mib_per_hour": round(slope(hours[len(hours) // 2 :]), 2),
+            "rss_every_ten_minutes_mib": every(hours, 1 / 6),
+            "files_first": life[0].files if life else 0,
+            "files_last": life[-1].files if life else 0,
+            "files_max": max((one.files for one in life), default=0),
+        }
+
+
+def lines(record: Record) -> Iterator[str]:
+    """Everything, line by line."""
+    for words in (record.violations, record.leaks, record.stuck, record.complaints[-20:]):
+        yield from words
+    yield from (f"{key.replace('_', ' ')}: {value}" for key, value in record.figures().items())
+    yield f"faults: {dict(record.troubles)}; jobs: {dict(record.counts)}; lives: {record.lives}"
+
+
+def write(record: Record, file: Path) -> None:
+    """Write the figures down."""
+    counted = {"fault": record.troubles, "mishap": record.counts, "replica": record.lives}
+    tables = {
+        f"by_{name}": [{name: key.replace("_", " "), "times": count} for key, count in sorted(table.items())]
+        for name, table in counted.items()
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(toml(record.figures(), tables))
+
+
+def toml(figures: Mapping[str, object], tables: Mapping[str, Iterable[Mapping[str, object]]]) -> str:
+    """Figures, and tables of them, as TOML."""
+    text = [f"{key} = {_toml(value)}" for key, value in figures.items()]
+    for name, records in tables.items():
+        for record in records:
+            text += ["", f"[[{name}]]", *(f"{key} = {_toml(value)}" for key, value in record.items())]
+    return "\n".join(text) + "\n"
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

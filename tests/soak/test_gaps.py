@@ -1,0 +1,47 @@
+"""What one watch has missed, another or an answer tells; and each version follows the one before it."""
+
+from __future__ import annotations
+
+import orjson
+
+from faults.chronicle import Version
+from faults.proxy import Passed
+from faults.request import Request
+
+from .gaps import filled
+
+
+def job(version: int, uid: str = "u", **spec: object) -> dict:
+    return {"metadata": {"name": "a", "uid": uid, "resourceVersion": str(version)}, "spec": spec}
+
+
+def seen(before: dict | None, after: dict | None) -> Version:
+    return Version(1.0, "tfjobs", before, after)
+
+
+def written(found: dict, status: int = 200) -> Passed:
+    path = "/apis/kubeflow.org/v1/namespaces/n/tfjobs/a/status"
+    return Passed(Request("PATCH", path), status, orjson.dumps(found), status, 1.0)
+
+
+def versions(found: list[Version]) -> list[tuple[str | None, str | None]]:
+    def version(one: dict | None) -> str | None:
+        return one and one["metadata"]["resourceVersion"]
+
+    return [(version(one.before), version(one.after)) for one in found]
+
+
+def test_what_a_watch_has_missed_is_known_from_others_and_only_once():
+    missed, told = job(2, suspend=True), [seen(None, job(2, suspend=True)), seen(None, job(3))]
+    found = filled([seen(None, job(1)), seen(job(1), job(4)), seen(job(4), None)], [written(job(3))], told)
+    assert versions(found) == [(None, "1"), ("1", "2"), ("2", "3"), ("3", "4"), ("4", None)]
+    assert found[1].after == missed
+
+
+def test_an_answer_that_is_no_is_no_version():
+    assert versions(filled([seen(None, job(1))], [written(job(2), status=409)])) == [(None, "1")]
+
+
+def test_each_object_has_a_story_of_its_own():
+    found = filled([seen(None, job(1)), seen(None, job(2, "v")), seen(job(1), job(3))], [])
+    assert sorted(versions(found), key=str) == sorted([(None, "1"), ("1", "3"), (None, "2")], key=str)

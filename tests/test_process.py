@@ -1,0 +1,57 @@
+"""The process around the operator: what it tells of errors that nobody waits for, and what it keeps in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import weakref
+
+import pytest
+
+from trainshed import __main__
+from trainshed.__main__ import complain, freeze
+
+#: What uvloop raises where a connection breaks while it is written to, and in its TLS handshake.
+BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
+
+
+@pytest.mark.parametrize(
+    ("context", "level"),
+    [
+        ({"message": "Fatal error on SSL protocol", "transport": None, "exception": BROKEN_WRITE}, "WARNING"),
+        ({"message": "Future exception was never retrieved", "future": None, "exception": RESET}, "WARNING"),
+        ({"message": "Future exception was never retrieved", "future": None, "exception": BROKEN_WRITE}, "ERROR"),
+        ({"message": "Task exception was never retrieved", "exception": BROKEN_WRITE}, "ERROR"),
+    ],
+)
+async def test_a_connection_that_breaks_is_a_line_and_any_other_error_an_error(context, level, caplog):
+    stuck = asyncio.Event()
+    with caplog.at_level(logging.WARNING):
+        complain(stuck, asyncio.get_running_loop(), context)
+    (record,) = caplog.records
+    assert (record.levelname, bool(record.exc_info)) == (level, level == "ERROR")
+    assert str(context["exception"]) in caplog.text
+    assert not stuck.is_set()
+
+
+async def test_what_kopf_has_in_hand_at_the_beginning_does_not_stay_for_ever(monkeypatch):
+    class Event:
+        """Whatever is left of one, in a circle."""
+
+    monkeypatch.setattr(__main__, "SETTLED", (0.0, 0.2))
+    ready, event = asyncio.Event(), Event()
+    event.itself, there = event, weakref.ref(event)
+    ready.set()
+    frozen = asyncio.create_task(freeze(ready))
+    try:
+        await asyncio.sleep(0.1)
+        assert gc.get_freeze_count() > 0
+        del event
+        gc.collect()
+        assert there() is not None, "what is frozen is not looked at"
+        await frozen
+        assert there() is None
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
