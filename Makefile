@@ -11,17 +11,22 @@ PYTHON ?= python3
 PY := .venv/bin/python
 BIN := .venv/bin
 BED := PYTHONPATH=tests $(PY) -m bed
+CHARTS := PYTHONPATH=tests $(PY) -m charts
 CONFORMANCE := PYTHONPATH=tests $(PY) -m conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
 FAST := -m "not apiserver and not e2e and not bench"
-COVERED := $(PY) -m pytest -q $(FAST) --cov --cov-report=term
+# Rings of tests that wait more than they compute run in so many processes, each with control planes of its own: file by
+# file, as they stand in their folders, because those of a folder share theirs.
+JOBS ?= 2
 
 # To deploy to a cluster of your own, name its context on the command line: make deploy CONTEXT=my-cluster. Otherwise, and
 # whatever the environment says, only the test bed is touched.
 ifeq ($(origin CONTEXT),command line)
 KUBECTL = command kubectl --context "$(CONTEXT)"
+HELM = command helm --kube-context "$(CONTEXT)"
 else
 KUBECTL = "$$($(BED) kubectl)" --kubeconfig "$$($(BED) kubeconfig)"
+HELM = "$$($(BED) helm)" --kubeconfig "$$($(BED) kubeconfig)"
 BED_NEEDED := image
 endif
 
@@ -58,29 +63,40 @@ venv: .venv/.ready ## the virtual environment with everything pinned (.venv)
 .PHONY: venv-sdk
 venv-sdk: .venv-sdk/.ready ## the environment of the v1 SDK, which asks for older packages (.venv-sdk)
 
-.venv-sdk/.ready: constraints/sdk.txt
-	@echo "Making .venv-sdk: half a minute the first time."
-	test -x .venv-sdk/bin/python || $(PYTHON) -m venv .venv-sdk
-	.venv-sdk/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints/sdk.txt
+.venv-%/.ready: constraints/%.txt
+	@echo "Making .venv-$*: half a minute the first time."
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@
-	$(call took,.venv-sdk)
+	$(call took,.venv-$*)
+
+.PHONY: docs
+docs: .venv-docs/.ready ## build the site of docs/ into build/site, warnings as errors
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	$(call took,docs)
 
 .PHONY: check
-check: venv ## what must hold before a commit: lint, types, floors, structure, generated files, coverage
+check: lint test-fast ## what must hold before a commit: everything that needs no cluster
+
+.PHONY: lint
+lint: venv ## what no test can tell: lint, types, floors, generated files, documentation
 	@$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PY) -m pytest -q tests/test_structure.py
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml operator
 	$(PY) -m trainshed.manifests --check
 	$(CONFORMANCE) --check
 	$(PY) examples/embed.py --check
-	$(COVERED)
-	$(call took,check)
+	$(MAKE) docs
+	$(call took,lint)
 
-.PHONY: coverage
-coverage: venv ## the fast rings again, counted: every branch of api, frameworks and plan
-	@$(COVERED)
+.PHONY: audit
+audit: .venv-audit/.ready ## which pinned packages have known holes; asks a service, and fails if it cannot be asked
+	@for pins in operator dev build; do
+	.venv-audit/bin/pip-audit --strict --progress-spinner off --no-deps --disable-pip --requirement "constraints/$$pins.txt"
+	done
+	$(call took,audit)
 
 .PHONY: fmt
 fmt: venv ## put the code in order
@@ -88,8 +104,9 @@ fmt: venv ## put the code in order
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## write crds/ and the rules in manifests/ anew
+manifests: venv ## write crds/, the chart's rights and values, and manifests/ anew
 	@$(PY) -m trainshed.manifests
+	$(CHARTS)
 
 .PHONY: constraints
 constraints: venv ## choose the newest versions that fit, and pin them with their hashes (minutes)
@@ -98,31 +115,78 @@ constraints: venv ## choose the newest versions that fit, and pin them with thei
 	$(LOCK) --output-file=dev.txt --extra=dev --constraint=operator.txt ../pyproject.toml
 	$(LOCK) --output-file=build.txt build.in
 	$(LOCK) --output-file=sdk.txt sdk.in
+	$(LOCK) --output-file=docs.txt docs.in
+	$(LOCK) --output-file=audit.txt audit.in
 
 LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .PHONY: clean
 clean: ## remove what the tools left behind: environments, caches, builds; not the cluster
-	@rm -rf .venv .venv-sdk .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
+	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ## The rings of tests
 
 .PHONY: test-fast
-test-fast: venv ## pure and world: seconds, no cluster
-	@$(PY) -m pytest -q $(FAST)
+test-fast: venv ## pure and world: minutes, no cluster; every branch of api, frameworks and plan is taken
+	@$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term
 	$(call took,fast rings)
 
 .PHONY: test-apiserver
 test-apiserver: venv venv-sdk ## the whole operator against a real API server; the pods' lives are played
-	@$(PY) -m pytest -m apiserver
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver
 	$(call took,API server ring)
+
+.PHONY: faults
+faults: venv ## every fault at every write and watch event of the operator: an hour, and it goes on where it was stopped
+	@PYTHONPATH=tests $(PY) -m faults $(FAULTS)
+	$(call took,faults)
+
+.PHONY: soak
+soak: venv ## two replicas in small jobs and random faults, make soak MINUTES=120: leaks, duplicates, memory
+	@PYTHONPATH=tests $(PY) -m soak $(if $(MINUTES),--minutes $(MINUTES))
+	$(call took,soak)
+
+.PHONY: leaders
+leaders: venv ## leaders that die, end and freeze, make leaders RUNS=5: how soon another acts, and what they still write
+	@PYTHONPATH=tests $(PY) -m faults.leaders $(if $(RUNS),--runs $(RUNS))
+	$(call took,leaders)
+
+.PHONY: outage
+outage: venv ## the API server away, make outage MINUTES=10, in three ways: who lives, and how soon all is well again
+	@PYTHONPATH=tests $(PY) -m soak.outage $(if $(MINUTES),--minutes $(MINUTES))
+	$(call took,outage)
+
+.PHONY: mutants
+mutants: venv ## put in bugs, one at a time, and say which tests notice: most of an hour
+	@PYTHONPATH=tests $(PY) -m mutants --all-levels --keep $(if $(ONLY),--only $(ONLY))
+	$(call took,mutants)
+
+.PHONY: simulate
+simulate: venv ## random schedules in the simulation, N=100000 of them, on both processors; it goes on where it was stopped
+	@mkdir -p build
+	PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state build/simulate.json --figures tests/faults/results/simulate.toml
+	$(call took,simulate)
+
+.PHONY: exhaustive
+exhaustive: venv ## small worlds in every order of events, at most MINUTES=30 for each
+	@PYTHONPATH=tests $(PY) -m search --write --minutes $(or $(MINUTES),30)
+	$(call took,exhaustive)
 
 .PHONY: conformance
 conformance: venv venv-sdk ## each row of training-operator v1's behaviour against a real API server, as a table
 	@$(CONFORMANCE)
 	$(call took,conformance)
+
+.PHONY: reliability
+reliability: venv ## write docs/reliability.md anew, from the fault matrix and the figures of the runs below
+	@PYTHONPATH=tests $(PY) -m reliability
+
+.PHONY: sim-conformance
+sim-conformance: venv ## random calls, N=20000 sequences of them, to the simulated and to a real API server, and every difference
+	@PYTHONPATH=tests $(PY) -m sim.likeness $(or $(N),20000) --result tests/faults/results/sim-conformance.toml
+	$(call took,sim-conformance)
 
 .PHONY: test-e2e
 test-e2e: venv venv-sdk deploy ## every example, on a real node with real containers
@@ -131,8 +195,13 @@ test-e2e: venv venv-sdk deploy ## every example, on a real node with real contai
 
 .PHONY: bench
 bench: venv ## budgets that fail and times that are only recorded
-	@$(PY) -m pytest -s -m bench
+	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_multitude.py
 	$(call took,bench)
+
+.PHONY: multitude
+multitude: venv ## ten thousand finished jobs in the store: what a new one costs, and rest
+	@$(PY) -m pytest -s tests/bench/test_multitude.py
+	$(call took,multitude)
 
 ## The test bed: a cluster on this machine
 
@@ -153,14 +222,19 @@ cluster-status: venv ## say how it is
 image: cluster ## build our image from the Dockerfile and load it into the test bed
 	@$(BED) image "$(IMAGE)" --dockerfile Dockerfile --context .
 
+.PHONY: sbom
+sbom: venv ## write what the image is made of to build/sbom.json, as CycloneDX
+	@PYTHONPATH=tests $(PY) -m bom build/sbom.json
+
 .PHONY: deploy
-deploy: venv $(BED_NEEDED) ## install the operator in the test bed, or with CONTEXT=name in a cluster of yours
+deploy: venv $(BED_NEEDED) ## install the chart in the test bed, or with CONTEXT=name in a cluster of yours; VALUES='--set …'
 	@kubectl() { $(KUBECTL) "$$@"; }
+	helm() { $(HELM) --namespace trainshed-system "$$@"; }
 	before=$$(kubectl --namespace trainshed-system get deployment trainshed --ignore-not-found --output name)
-	kubectl apply -f crds/
-	kubectl wait --for=condition=Established --timeout=60s -f crds/
-	kubectl apply -k manifests/
-	kubectl --namespace trainshed-system set image deployment/trainshed operator="$(IMAGE)"
+	kubectl apply -f manifests/base/namespace.yaml
+	image="$(IMAGE)"
+	helm upgrade --install --take-ownership trainshed charts/trainshed \
+	    --set image.repository="$${image%:*}",image.tag="$${image##*:}" $(VALUES)
 	# Under the same name there may be another image now.
 	if [ -n "$$before" ]; then kubectl --namespace trainshed-system rollout restart deployment/trainshed; fi
 	kubectl --namespace trainshed-system rollout status deployment/trainshed --timeout=180s
@@ -169,5 +243,6 @@ deploy: venv $(BED_NEEDED) ## install the operator in the test bed, or with CONT
 .PHONY: undeploy
 undeploy: venv ## take it out again, and with it every job it knows
 	@kubectl() { $(KUBECTL) "$$@"; }
-	kubectl delete --ignore-not-found -k manifests/
-	kubectl delete --ignore-not-found -f crds/
+	helm() { $(HELM) --namespace trainshed-system "$$@"; }
+	helm uninstall --ignore-not-found --wait trainshed
+	kubectl delete --ignore-not-found -f manifests/base/namespace.yaml -f crds/
