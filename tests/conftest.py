@@ -14,9 +14,10 @@ HERE = Path(__file__).parent
 #: Folders whose tests need more than Python. All others are fast: pure, or on world.py.
 ON_A_SERVER = ("apiserver", "cluster", "conformance", "faults", "security")
 RINGS = dict.fromkeys(ON_A_SERVER, "apiserver") | {"e2e": "e2e", "bench": "bench"}
+#: Folders of which only those tests need it that ask for the fixture `server`, or are marked by hand.
+NEEDED_BY_SOME = ("cluster",)
 #: And files that need something else than their folder.
 EXCEPTIONS = {"conformance/test_complete.py": "", "conformance/test_end_to_end.py": "e2e"}
-EXCEPTIONS |= dict.fromkeys((f"cluster/test_{name}.py" for name in ("moods", "conflicts", "conditions")), "")
 EXCEPTIONS |= dict.fromkeys(("security/test_rights.py", "security/test_linters.py"), "")
 
 # How long an example takes says something about the machine that day, and nothing about us.
@@ -27,7 +28,7 @@ settings.load_profile("patient")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the ring of its folder; a test may be marked by hand as well."""
     for item in items:
-        if HERE in item.path.parents and (ring := _ring(item.path.relative_to(HERE))):
+        if HERE in item.path.parents and (ring := _ring(item)):
             item.add_marker(ring)
 
 
@@ -46,5 +47,8 @@ def pytest_runtest_makereport() -> Iterator[None]:
         gc.enable()
 
 
-def _ring(path: Path) -> str:
+def _ring(item: pytest.Item) -> str:
+    path = item.path.relative_to(HERE)
+    if path.parts[0] in NEEDED_BY_SOME and "server" not in item.fixturenames:
+        return ""
     return EXCEPTIONS.get(path.as_posix(), RINGS.get(path.parts[0], ""))

@@ -109,6 +109,7 @@ async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
         assert listener.lists == 1
 
 
+@pytest.mark.apiserver
 async def test_the_api_server_may_go_and_come_back(tmp_path):
     with ready_control_plane(tmp_path / "plane") as plane:
         hand = Hand(plane.kubeconfig, "outage")

@@ -87,7 +87,7 @@ def test_every_fact_arrives():
     assert (own.image, own.before) == ("x:1", Run(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
     assert pod.restarts == 4, "a sidecar's do not count"
     assert (pod.created, pod.leaves) == (datetime(2026, 1, 1, 11, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
-    assert pod.dismissed == datetime(2026, 1, 1, 11, 59, 30, tzinfo=UTC)
+    assert pod.dismissed == pod.disrupted, "who evicts says so before the grace of 30 s begins"
     assert pod.finalizers == ("example.com/hold",)
 
 
