@@ -12,8 +12,9 @@ import yaml
 
 from metering import families, labels
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.loop.counters import COUNTERS, LABELS
 from trainshed.loop.course import VERDICTS
-from trainshed.loop.metrics import COUNTERS, LABELS, STATES
+from trainshed.loop.metrics import STATES
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ROOT / "charts" / "trainshed" / "files"

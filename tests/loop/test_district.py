@@ -133,6 +133,7 @@ async def test_jobs_are_counted_over_all_namespaces(districts):
     for district in districts.all.values():
         tell_of(district, "mnist")
     assert districts.states() == {("TFJob", "New"): 2}
+    assert districts.inhabited() == {(namespace, "TFJob") for namespace in districts.all}
 
 
 async def test_who_steps_down_steps_down_everywhere(districts):

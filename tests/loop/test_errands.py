@@ -21,8 +21,8 @@ from trainshed.api.actions import (
 from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.api.site import Site
 from trainshed.cluster import Conflict, Denied
+from trainshed.loop.counters import COUNTERS
 from trainshed.loop.errands import FIRST, THEN, Errands
-from trainshed.loop.metrics import COUNTERS
 from trainshed.plan import plan
 
 

@@ -12,10 +12,12 @@ import aiohttp
 import pytest
 
 from bed.ports import free_port
+from make import a_job, seen
 from trainshed.cluster import NotLeading
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.transport import Sockets
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.clock import Clock
 from trainshed.loop.operator import ALTOGETHER, ANSWERS, GRACE, Operator
 from trainshed.loop.view import Key
@@ -69,6 +71,23 @@ async def test_the_meters_count_what_was_asked_of_the_api_server(alone, settings
     assert "trainshed_leader 0.0" in text, "without an API server nobody holds the Lease"
     assert "trainshed_loop_lag_seconds" in text
     assert "trainshed_clock_skew_seconds" in text
+
+
+async def test_a_namespaces_counters_stay_as_long_as_it_has_jobs_and_not_for_ever(settings, monkeypatch):
+    monkeypatch.setattr("trainshed.loop.operator.CENSUS", 0.1)
+    operator = an_operator(replace(settings, leader_elect=False))
+    metrics, view = operator._metrics, operator._districts.all[""].view
+    document = {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": "1"}, "spec": {}}
+    record = view.record(document, TENSORFLOW)
+    view.jobs["TFJob"].changed(record)
+    metrics.died(seen(a_job(worker=1)), 1)
+    await operator.start()
+    await asyncio.sleep(0.5)
+    assert b'job_namespace="ml"' in metrics.text()
+    view.jobs["TFJob"].removed(record)
+    await asyncio.sleep(0.5)
+    assert b'job_namespace="ml"' not in metrics.text()
+    await operator.stop()
 
 
 async def test_no_job_is_looked_at_before_the_last_list_is_there(settings):

@@ -129,6 +129,10 @@ class Districts:
         """How many jobs there are of each kind in each state."""
         return Counter((record.job.kind, state(record.status)) for record in self.jobs())
 
+    def inhabited(self) -> set[tuple[str, str]]:
+        """The namespaces that have jobs, each with the kinds of those."""
+        return {(record.job.namespace, record.job.kind) for record in self.jobs()}
+
     def silences(self) -> dict[str, float]:
         """For how many seconds the watch of each kind has said nothing; of several of a kind the most silent one."""
         now = asyncio.get_running_loop().time()

@@ -22,26 +22,11 @@ from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Kind, Status
 
 from . import course
+from .counters import Counters, Home
 from .gauges import Gauges
 
-LABELS = ("job_namespace", "framework")
 #: Every state that a job may be in, by the meters' word for it; New has no condition yet.
 STATES = ("New", *(str(kind) for kind in Kind))
-#: v1's counters, without the `_total` that the client adds, and what each means.
-COUNTERS = {
-    "training_operator_jobs_created": "Jobs that were taken up: their first status was stored.",
-    "training_operator_jobs_deleted": "Jobs that were deleted because their time to live was over.",
-    "training_operator_jobs_successful": "Jobs that have succeeded.",
-    "training_operator_jobs_failed": "Jobs that have failed, whatever the reason.",
-    "training_operator_jobs_restarted": "Restarts by the operator, of whole jobs or of some of their pods.",
-    "created_pods": "Pods that were created.",
-    "deleted_pods": "Pods that the operator has deleted.",
-    "failed_pods": "Pods that were seen to have failed.",
-    "succeeded_service_creation": "Services that were created.",
-    "failed_service_creation": "Services that could not be created, each try counted.",
-    "created_pod_groups": "Pod groups that were created for a gang scheduler.",
-    "deleted_pod_groups": "Pod groups that were deleted.",
-}
 #: Seconds. A look that has nothing to do takes a millisecond, one that makes a thousand pods many seconds.
 LOOK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Seconds. Pods of a small job run at once where images are there; others wait for hours for their share of a cluster.
@@ -58,7 +43,7 @@ class Metrics:
         without_birthdays()  # type: ignore[no-untyped-call]
         own = self.registry = CollectorRegistry()
         ProcessCollector(registry=own)
-        self._counters = {name: Counter(name, told, LABELS, registry=own) for name, told in COUNTERS.items()}
+        self._counters = Counters(own)
         self._looks = Histogram("trainshed_reconcile_seconds", "Seconds that a look took.", registry=own, buckets=LOOK)
         self._waits = Histogram("trainshed_queue_seconds", "Seconds that a job waited.", registry=own, buckets=WAIT)
         self._errors = Counter("trainshed_reconcile_errors", "Looks that ended in an error.", ("error",), registry=own)
@@ -116,8 +101,8 @@ class Metrics:
             "training_operator_jobs_failed": course.became(Kind.FAILED, before, after),
             "training_operator_jobs_restarted": course.restarted(before, after),
         }
-        for name in COUNTERS:  # all of them are shown from now on: only a rise from 0 can be seen as one
-            self._count(snapshot, name, int(happened.get(name, False)))
+        for name, so in happened.items():
+            self._count(snapshot, name, int(so))
         label = snapshot.framework.label
         if happened["training_operator_jobs_failed"]:
             self._failures.labels(label, course.cause_of_failure(snapshot, after)).inc()
@@ -166,9 +151,13 @@ class Metrics:
             for word in STATES:
                 self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))
 
+    def forget(self, inhabited: set[Home]) -> None:
+        """Asked now and then: what is counted by namespace ends with a namespace's jobs, a while after the last."""
+        self._counters.forget(inhabited)
+
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
         return generate_latest(self.registry)
 
     def _count(self, snapshot: Snapshot, name: str, by: int = 1) -> None:
-        self._counters[name].labels(snapshot.job.namespace, snapshot.framework.label).inc(by)
+        self._counters.count(Home(snapshot.job.namespace, snapshot.framework.label), name, by)

@@ -16,6 +16,7 @@ from trainshed.cluster.wire import Wire
 from trainshed.settings import Settings
 
 from .clock import Clock
+from .counters import Home
 from .discovery import find_groups
 from .district import District, Districts, Means
 from .doors import Doors, Pulse
@@ -31,6 +32,9 @@ from .worker import Worker
 #: Seconds that looks under way may take to end when we are told to, requests that are under way then to be answered,
 #: and the last Events to be written; the Lease has what is left of them all. With kopf all is to be over within five.
 GRACE, ANSWERS, FAREWELL, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
+#: Seconds from one look at which namespaces have jobs to the next: a namespace's counters stay so long after its last
+#: job, or twice as long. Who reads the meters does so every minute or two.
+CENSUS = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +93,7 @@ class Operator:
             await self.stop()
             raise
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
+        runs += [self._forget]
         runs += [informer.run for informer in self._informers]
         runs += [
             self._orphans(district).run for district in self._districts.all.values() if self._settings.keep_results
@@ -137,6 +142,12 @@ class Operator:
                 self._queue.add(key)
             await self._worker.run()
             await asyncio.sleep(1)  # the Lease was lost just now
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(CENSUS)
+            found = self._districts.inhabited()
+            self._metrics.forget({Home(namespace, self._labels[kind]) for namespace, kind in found})
 
     def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(run(), name=run.__qualname__)
