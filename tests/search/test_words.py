@@ -41,8 +41,9 @@ def test_how_long_ago_a_failure_was_tells_states_apart_as_far_as_it_decides_some
     pod = a_pod(uid(1), 7, LATELY)
     lately = words(pod, finished="2025-12-31T23:59:50Z")
     assert words(pod) == lately
-    assert words(pod, finished="2025-12-31T23:59:59Z") != lately
-    assert words(pod, finished="2025-12-31T23:59:00Z") != lately
+    assert words(pod, finished="2025-12-31T23:59:57.5Z") != lately, "it has yet to settle"
+    assert words(pod, finished="2025-12-31T23:59:40Z") != lately, "whoever falls now does so for another reason"
+    assert words(pod, finished="2025-12-31T23:59:00Z") != words(pod, finished="2025-12-31T23:59:40Z")
 
 
 def test_a_digest_is_a_number_other_than_none() -> None:

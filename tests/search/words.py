@@ -15,6 +15,8 @@ from audit.change import CREATED, Change
 from sim.feed import Feed
 from sim.moments import Handle
 from sim.transport import Flight
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.plan.settling import SETTLES_AFTER
 
 UID = re.compile(r"[0-9a-f]{8}-5eed-4000-8000-[0-9a-f]{12}")
 TIME = re.compile(r"\"(\w+)\":\"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)\"")
@@ -22,8 +24,9 @@ MOMENT = re.compile(r"(\w+)=datetime\.datetime\(([\d, ]+), tzinfo=datetime\.time
 VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
 #: The times by which something is decided in a world without deadlines; all others are for people.
 TELLING = frozenset(("finishedAt", "finished", "notBefore", "not_before", "time", "deletionTimestamp", "leaves"))
-#: Seconds after which another failure is no consequence of this one, and within which a failure has yet to settle.
-LONG_AGO, JUST_NOW = 15, 2
+#: Seconds by which one decides: within which a failure has yet to settle, after which another is no consequence of it,
+#: and after which its cause is looked for no more.
+AGES = (SETTLES_AFTER.total_seconds(), TENSORFLOW.follows_within, 2 * TENSORFLOW.follows_within)
 
 
 class Names:
@@ -75,7 +78,7 @@ class Names:
         left = at - self._now()
         if left > 0:
             return f"{what} in {left:.1f}"
-        return what + (" just now" if left > -JUST_NOW else " lately" if left > -LONG_AGO else " long ago")
+        return f"{what} more than {max((age for age in AGES if left <= -age), default=0)} ago"
 
 
 def title(message: Handle) -> str:
