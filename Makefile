@@ -18,6 +18,8 @@ FAST := -m "not apiserver and not e2e and not bench"
 # Rings of tests that wait more than they compute run in so many processes, each with control planes of its own: file by
 # file, as they stand in their folders, because those of a folder share theirs.
 JOBS ?= 2
+# Where real processes share a machine with others, a failure is tried again, and named: docs/decisions.
+AGAIN := --reruns 2 --reruns-delay 10 --max-suite-reruns 10 --rerun-show-tracebacks
 
 # To deploy to a cluster of your own, name its context on the command line: make deploy CONTEXT=my-cluster. Otherwise, and
 # whatever the environment says, only the test bed is touched.
@@ -135,7 +137,7 @@ test-fast: venv ## pure and world: minutes, no cluster; every branch of api, fra
 
 .PHONY: test-apiserver
 test-apiserver: venv venv-sdk ## the whole operator against a real API server; the pods' lives are played
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(AGAIN)
 	$(call took,API server ring)
 
 .PHONY: faults
@@ -190,7 +192,7 @@ sim-conformance: venv ## random calls, N=20000 sequences of them, to the simulat
 
 .PHONY: test-e2e
 test-e2e: venv venv-sdk deploy ## every example, on a real node with real containers
-	@$(PY) -m pytest -m e2e
+	@$(PY) -m pytest -m e2e $(AGAIN)
 	$(call took,node ring)
 
 .PHONY: bench

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bed.control_plane import ControlPlane
-from rig import Operator, Operators, Proxy, timed
+from rig import Operator, Operators, Proxy
 from rig.hand import Hand, eventually
 from rig.jobs import tfjob
 from rig.stage import Stage
@@ -20,7 +20,6 @@ def runs(hand: Hand, name: str, within: float = 20) -> None:
     eventually(lambda: hand.state("TFJob", name) == "Running", within)
 
 
-@timed
 def test_kopf_may_fall_over_as_often_as_it_likes(yard: Hand, tmp_path: Path, operators: Operators):
     with Proxy(yard) as proxy, Stage(yard):
         forward = proxy.forward
@@ -44,7 +43,6 @@ def test_kopf_may_fall_over_as_often_as_it_likes(yard: Hand, tmp_path: Path, ope
         assert operator.complaints() == []
 
 
-@timed
 def test_the_second_operator_takes_over_when_the_first_one_dies_and_at_once_when_it_ends(
     elsewhere: ControlPlane, yard: Hand, operators: Operators
 ):

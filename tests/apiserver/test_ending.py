@@ -10,7 +10,7 @@ import pytest
 
 from bed.control_plane import ControlPlane
 from faults.relay import Relay
-from rig import Operator, Operators, timed
+from rig import Operator, Operators
 from rig.audit_log import requests
 from rig.hand import Hand, always, eventually
 from rig.jobs import tfjob
@@ -43,7 +43,6 @@ def ended(operator: Operator) -> float:
     return time.monotonic() - began
 
 
-@timed
 def test_with_a_slow_server_what_was_sent_is_answered_and_the_lease_is_given_back(
     elsewhere: ControlPlane, yard: Hand, line: Relay, operator: Operator
 ):
@@ -61,7 +60,6 @@ def test_with_a_slow_server_what_was_sent_is_answered_and_the_lease_is_given_bac
     assert "not released" not in operator.log.read_text()
 
 
-@timed
 @pytest.mark.parametrize("how", ["silent", "away"])
 def test_without_a_server_it_is_over_as_soon(yard: Hand, line: Relay, operator: Operator, how: str):
     yard.create(tfjob("big", Worker=MANY))

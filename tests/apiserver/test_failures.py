@@ -7,7 +7,7 @@ import time
 import pytest
 
 from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Operators, Stage, timed
+from rig import Hand, Operator, Operators, Stage
 from rig.hand import eventually
 from rig.jobs import job
 
@@ -39,7 +39,6 @@ def keeper(elsewhere: ControlPlane, yard: Hand, operators: Operators) -> Operato
     return operators.begin(elsewhere.kubeconfig, "--no-leader-elect", "--keep-results", f"--namespace={yard.namespace}")
 
 
-@timed
 @pytest.mark.usefixtures("shared_operator")
 def test_a_consequence_that_is_heard_of_first_does_not_end_the_job(hand: Hand, stage: Stage):
     hand.create(job("PyTorchJob", "a", Master=1, Worker=1, restart="ExitCode"))

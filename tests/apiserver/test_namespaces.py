@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from bed.control_plane import ControlPlane
-from rig import Operator, Operators, timed
+from rig import Operator, Operators
 from rig.hand import Hand, always, eventually
 from rig.jobs import smallest, tfjob
 from rig.stage import Stage
@@ -78,7 +78,6 @@ def denied(plane: ControlPlane, account: str) -> list[str]:
     ]
 
 
-@timed
 def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
     elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
 ):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bed.control_plane import ControlPlane
-from rig import Hand, Refused, Stage, timed
+from rig import Hand, Refused, Stage
 from rig.audit_log import requests
 from rig.hand import MERGE, always, eventually
 from rig.jobs import job, pytorchjob, tfjob
@@ -96,7 +96,6 @@ def writes(server: ControlPlane, hand: Hand) -> Counter[str]:
     return Counter(request.what for request in asked if request.writes and "events" not in request.what)
 
 
-@timed
 def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(server: ControlPlane, hand: Hand, stage: Stage):
     other = Hand(server.kubeconfig, f"{hand.namespace}-quick")
     other.make_namespace()

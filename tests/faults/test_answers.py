@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rig import timed
+
 from rig.hand import Refused
 from rig.jobs import pytorchjob
 
@@ -85,7 +85,6 @@ async def badly_answered(scenery: Stage, blow) -> None:
     assert play.violations(faults=len(seen)) == ()
 
 
-@timed
 def test_who_is_asked_to_come_back_later_does_and_others_go_on(clock: asyncio.Runner, scenery: Stage):
     clock.run(comes_back_later(scenery))
 
@@ -150,7 +149,6 @@ async def is_slow(scenery: Stage) -> None:
     assert play.violations() == ()
 
 
-@timed
 def test_another_writer_does_not_keep_a_status_from_being_stored(clock: asyncio.Runner, scenery: Stage):
     clock.run(writes_in_a_storm(scenery))
 

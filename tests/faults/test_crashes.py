@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from rig import timed
+
 from rig.hand import Refused
 from rig.jobs import job, pytorchjob
 
@@ -133,7 +133,6 @@ async def dies_again_and_again(scenery: Stage, every: int) -> None:
     assert play.violations(faults=lives) == ()
 
 
-@timed
 def test_who_is_asked_to_end_in_the_middle_finishes_what_is_under_way_and_gives_the_lease_back(
     clock: asyncio.Runner, scenery: Stage
 ):
