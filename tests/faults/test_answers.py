@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-
 from rig.hand import Refused
 from rig.jobs import pytorchjob
 

@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-
 from rig.hand import Refused
 from rig.jobs import job, pytorchjob
 

@@ -19,7 +19,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.dependent import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, Kind, Retries, Status
-from trainshed.loop.counters import COUNTERS, Home
+from trainshed.loop.counters import COUNTERS
 from trainshed.loop.course import CLASSES, VERDICTS
 from trainshed.loop.metrics import STATES, Metrics
 
@@ -83,31 +83,6 @@ def test_once_a_job_is_known_all_counters_of_its_namespace_are_shown():
     metrics.stored(SNAPSHOT, Status())
     value = metrics.registry.get_sample_value
     assert [value(f"{name}_total", LABELS) for name in COUNTERS] == [0] * len(COUNTERS)
-
-
-def test_a_namespaces_counters_stay_a_while_after_its_last_job_and_then_go():
-    metrics, home, other = Metrics(), Home("ml", "tensorflow"), Home("ai", "tensorflow")
-    metrics.died(SNAPSHOT, 1)
-    metrics.died(seen(replace(JOB, namespace="ai")), 1)
-
-    def shown() -> list[bool]:
-        return [
-            f'failed_pods_total{{framework="tensorflow",job_namespace="{name}"}} 1.0' in text for name in ("ml", "ai")
-        ]
-
-    for inhabited in ({home, other}, {home}, {home}, set()):
-        text = metrics.text().decode()
-        assert shown()[0], "it has a job, or had one when it was last asked"
-        metrics.forget(inhabited)
-    text = metrics.text().decode()
-    assert shown() == [True, False]
-    metrics.died(SNAPSHOT, 0)
-    metrics.forget(set())
-    assert b'job_namespace="ml"' in metrics.text(), "something may have happened there since"
-    metrics.forget(set())
-    assert b"job_namespace" not in metrics.text()
-    metrics.stored(SNAPSHOT, having(Kind.CREATED))
-    assert counted(metrics) == {f"{JOBS}created": 1}, "who comes again begins anew"
 
 
 ACTIONS = [

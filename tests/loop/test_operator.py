@@ -13,19 +13,15 @@ import pytest
 
 from bed.ports import free_port
 from make import a_job, seen
+from trainshed.api.status import Status
 from trainshed.cluster import NotLeading
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.transport import Sockets
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.clock import Clock
 from trainshed.loop.operator import ALTOGETHER, ANSWERS, GRACE, Operator
-from trainshed.loop.view import Key
+from trainshed.loop.view import Key, Record
 from trainshed.settings import Settings
-
-
-def free_address() -> str:
-    return f"127.0.0.1:{free_port()}"
 
 
 def an_operator(settings: Settings) -> Operator:
@@ -33,9 +29,16 @@ def an_operator(settings: Settings) -> Operator:
     return Operator(settings, FRAMEWORKS, Sockets(Credentials(server="http://127.0.0.1:1")), Clock())
 
 
+def list_all(operator: Operator) -> None:
+    for informer in operator._informers:
+        informer._hear()
+        informer.synced.set()
+
+
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(health=free_address(), metrics=free_address())
+    health, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    return Settings(health=health, metrics=metrics)
 
 
 @pytest.fixture
@@ -69,24 +72,21 @@ async def test_the_meters_count_what_was_asked_of_the_api_server(alone, settings
     assert 'trainshed_watch_age_seconds{resource="tfjobs"}' in text
     assert 'trainshed_jobs{framework="pytorch",state="Running"} 0.0' in text
     assert "trainshed_leader 0.0" in text, "without an API server nobody holds the Lease"
-    assert "trainshed_loop_lag_seconds" in text
-    assert "trainshed_clock_skew_seconds" in text
+    assert {"trainshed_loop_lag_seconds", "trainshed_clock_skew_seconds"} <= set(text.split())
 
 
 async def test_a_namespaces_counters_stay_as_long_as_it_has_jobs_and_not_for_ever(settings, monkeypatch):
     monkeypatch.setattr("trainshed.loop.operator.CENSUS", 0.1)
-    operator = an_operator(replace(settings, leader_elect=False))
-    metrics, view = operator._metrics, operator._districts.all[""].view
-    document = {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": "1"}, "spec": {}}
-    record = view.record(document, TENSORFLOW)
-    view.jobs["TFJob"].changed(record)
-    metrics.died(seen(a_job(worker=1)), 1)
+    operator, job = an_operator(settings), a_job(worker=1)
+    jobs = operator._districts.all[""].view.jobs["TFJob"]
+    jobs.changed(record := Record(job, Status()))
+    operator._metrics.died(seen(job), 1)
     await operator.start()
     await asyncio.sleep(0.5)
-    assert b'job_namespace="ml"' in metrics.text()
-    view.jobs["TFJob"].removed(record)
+    assert b'job_namespace="ml"' in operator._metrics.text()
+    jobs.removed(record)
     await asyncio.sleep(0.5)
-    assert b'job_namespace="ml"' not in metrics.text()
+    assert b'job_namespace="ml"' not in operator._metrics.text()
     await operator.stop()
 
 
@@ -107,8 +107,7 @@ async def test_no_job_is_looked_at_before_the_last_list_is_there(settings):
     assert not operator.ready.is_set()
     last.synced.set()
     async with asyncio.timeout(5):
-        await looking.wait()
-        await operator.ready.wait()
+        await asyncio.gather(looking.wait(), operator.ready.wait())
     await operator.stop()
 
 
@@ -191,9 +190,7 @@ async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_an
 
 async def test_who_waits_for_the_lease_and_knows_all_is_ready(settings):
     operator = an_operator(settings)
-    for informer in operator._informers:
-        informer._hear()
-        informer.synced.set()
+    list_all(operator)
     assert not operator._may_act()
     assert operator.problem() == ""
     await operator.stop()
@@ -202,13 +199,11 @@ async def test_who_waits_for_the_lease_and_knows_all_is_ready(settings):
 async def test_a_lease_that_may_not_be_held_and_what_may_not_be_listed_are_both_named(settings):
     operator = an_operator(replace(settings, namespaces=("a", "b")))
     operator._elector.refused = "the Lease a/trainshed may not be held: forbidden"
-    for informer in operator._informers:
-        informer._hear()
-        informer.synced.set()
+    list_all(operator)
     operator._informers[-1].refused = "forbidden"
     what = operator._informers[-1].what
-    lines = ["the Lease a/trainshed may not be held: forbidden", f"{what} may not be listed and watched: forbidden"]
-    assert operator.problem().splitlines() == lines
+    told = [operator._elector.refused, f"{what} may not be listed and watched: forbidden"]
+    assert operator.problem().splitlines() == told
     assert what.endswith(" in namespace b")
     await operator.stop()
 
