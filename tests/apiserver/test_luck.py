@@ -116,12 +116,14 @@ class TestWhileTheOperatorLives:
     def test_ten_suspensions_in_two_seconds_end_as_the_last_one_says(self, hand: Hand, stage: Stage):
         hand.create(tfjob("flip", Worker=2))
         eventually(lambda: hand.state("TFJob", "flip") == "Running")
+        began = time.monotonic()
         for turn in range(20):
             hand.patch_job("TFJob", "flip", {"spec": {"runPolicy": {"suspend": turn % 2 == 0}}})
             time.sleep(0.1)
+        took = max(2.0, time.monotonic() - began)
         eventually(lambda: hand.state("TFJob", "flip") == "Running", 20)
         assert names(hand.pods()) == ["flip-worker-0", "flip-worker-1"]
-        assert len(stage.created) <= 6, stage.created
+        assert len(stage.created) <= 2 * (1 + took), "more than those at first, and two pods a second"
 
 
 def test_the_api_server_may_be_away_for_half_a_minute(tmp_path: Path):
