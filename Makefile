@@ -167,8 +167,7 @@ mutants: venv ## put in bugs, one at a time, and say which tests notice: most of
 
 .PHONY: simulate
 simulate: venv ## random schedules in the simulation, N=100000 of them, on both processors; it goes on where it was stopped
-	@mkdir -p build
-	PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state build/simulate.json --figures tests/faults/results/simulate.toml
+	@PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state tests/faults/results/simulate.toml
 	$(call took,simulate)
 
 .PHONY: exhaustive

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 import click
 
 from bed.control_plane import ControlPlane
+from reliability.results import keep, place
 from rig import Operator
 from rig.audit_log import entries
 from rig.hand import Hand, eventually
@@ -24,7 +24,7 @@ from rig.planes import ready_control_plane
 from rig.stage import Stage
 
 WRITES = ("create", "patch", "update", "delete", "deletecollection")
-FILE = Path(__file__).parent / "results" / "leaders.toml"
+FILE = place("leaders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +158,13 @@ def main(runs: int) -> None:
         kills = sorted(killed(plane, f"kill-{run}", home / f"kill-{run}") for run in range(runs))
         ends = sorted(released(plane, f"end-{run}", home / f"end-{run}") for run in range(runs))
         freezes = [frozen(plane, f"freeze-{run}", home / f"freeze-{run}") for run in range(max(1, runs // 2))]
-    figures = {"command": f"make leaders RUNS={runs}", "date": time.strftime("%Y-%m-%d"), "runs": runs}
-    figures |= {"minutes": round((time.time() - began) / 60, 1)}
+    figures = {"runs": runs, "minutes": round((time.time() - began) / 60, 1)}
     figures |= {"killed_p50_s": round(kills[runs // 2], 2), "killed_max_s": round(kills[-1], 2)}
     figures |= {"released_p50_s": round(ends[runs // 2], 2), "released_max_s": round(ends[-1], 2)}
     figures |= {"freezes": len(freezes), "writes_before_frozen": sum(before for before, _, _ in freezes)}
     figures |= {"writes_after_waking": sum(len(after) for _, after, _ in freezes)}
-    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in figures.items())
-    FILE.write_text(text)
-    click.echo(text)
+    keep(FILE, f"make leaders RUNS={runs}", figures)
+    click.echo(FILE.read_text())
     sys.exit(bool(figures["writes_after_waking"]))
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+
+from reliability.results import keep, place
 
 from .points import ANSWER, CRASH, FAMILIES, WATCH
 from .trial import Outcome
 from .workloads import WORKLOADS
 
-FILE = Path(__file__).parent / "results" / "faults.toml"
+FILE = place("faults")
 
 
 def fault(outcome: Outcome) -> str:
@@ -74,26 +75,12 @@ def lines(outcomes: Collection[Outcome]) -> Iterator[str]:
 def write(outcomes: Collection[Outcome], file: Path = FILE) -> None:
     """Write the figures down."""
     figures = {
-        "command": "make faults",
-        "date": time.strftime("%Y-%m-%d"),
         "workloads": len({one.point.split("/")[0] for one in outcomes}),
         "trials": len(outcomes),
         "points": sum(one.struck for one in outcomes),
         **points(outcomes),
         **violations(outcomes),
+        "by_workload": list(by_workload(outcomes)),
+        "by_fault": list(by_fault(outcomes)),
     }
-    text = [f"{key} = {_toml(value)}" for key, value in figures.items()]
-    text += _table("by_workload", by_workload(outcomes)) + _table("by_fault", by_fault(outcomes))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(text) + "\n")
-
-
-def _table(name: str, records: Iterable[dict[str, object]]) -> list[str]:
-    found: list[str] = []
-    for record in records:
-        found += ["", f"[[{name}]]", *(f"{key} = {_toml(value)}" for key, value in record.items())]
-    return found
-
-
-def _toml(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    keep(file, "make faults", figures)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from .bugs import OWN, Bug, bugs
 from .levels import LEVELS, Level
-from .record import Outcome, header, kept, line, total
+from .record import Outcome, header, line, remember, total
 from .trial import Unusable, Verdict, checkout, copy, judge
 
 #: What does it all.
@@ -47,7 +46,7 @@ def main(
             outcomes.append(outcome)
     click.echo(total(outcomes))
     if keep:
-        kept(outcomes, [bug.id for bug in bugs()], COMMAND, datetime.now(UTC).date())
+        remember(outcomes, [bug.id for bug in bugs()], COMMAND)
     sys.exit(not all(outcome.killer for outcome in outcomes))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
-from .bugs import OWN, ROOT, Bug
+from reliability.results import keep, kept, place
+
+from .bugs import OWN, Bug
 from .levels import LEVELS, Level
 from .trial import Verdict
 
-RESULTS = ROOT / "tests" / "faults" / "results" / "mutants.toml"
+RESULTS = place("mutants")
 KILLED, LIVES, ENDLESS, UNTRIED = "killed", "lives", "no end", "-"
 
 
@@ -51,16 +50,14 @@ def total(outcomes: Sequence[Outcome]) -> str:
     return f"{killed} of {len(outcomes)} seeded bugs killed"
 
 
-def kept(outcomes: Sequence[Outcome], known: Iterable[str], command: str, day: date, path: Path = RESULTS) -> None:
-    """Keep the figures as TOML: those of these outcomes, and what is known of other levels and bugs as it was."""
-    before = tomllib.loads(path.read_text())["seeded_bugs"] if path.exists() else []
-    records = {record["bug"]: record for record in before}
+def remember(outcomes: Sequence[Outcome], known: Iterable[str], command: str, path: Path = RESULTS) -> None:
+    """Keep the figures of these outcomes, and what is known of other levels and bugs as it was."""
+    records = {record["bug"]: record for record in kept(path).get("seeded_bugs", ())}
     for outcome in outcomes:
         fresh = _record(outcome)
         old = records.get(outcome.bug.id, {})
         records[outcome.bug.id] = {key: old.get(key, word) if word == UNTRIED else word for key, word in fresh.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(_toml([records[name] for name in known if name in records], command, day)) + "\n")
+    keep(path, command, _figures([records[name] for name in known if name in records]))
 
 
 def _record(outcome: Outcome) -> dict[str, str]:
@@ -69,22 +66,18 @@ def _record(outcome: Outcome) -> dict[str, str]:
     return told | {level.name: _killer(outcome, level) for level in LEVELS}
 
 
-def _toml(records: Sequence[Mapping[str, str]], command: str, day: date) -> Iterator[str]:
-    killed = [record for record in records if any(_kills(record[level.name]) for level in LEVELS)]
-    yield f"command = {json.dumps(command)}"
-    yield f"date = {day.isoformat()}"
-    yield f"bugs_put_in = {len(records)}"
-    yield f"of_peers = {sum(1 for record in records if record['source'] != OWN)}"
-    yield f"of_our_own = {sum(1 for record in records if record['source'] == OWN)}"
-    yield f"killed = {len(killed)}"
+def _figures(records: Sequence[Mapping[str, str]]) -> dict[str, object]:
+    found: dict[str, object] = {
+        "bugs_put_in": len(records),
+        "of_peers": sum(1 for record in records if record["source"] != OWN),
+        "of_our_own": sum(1 for record in records if record["source"] == OWN),
+        "killed": sum(1 for record in records if any(_kills(record[level.name]) for level in LEVELS)),
+    }
     for level in LEVELS:
         cells = [record[level.name] for record in records]
-        yield f"\n[level_{level.number}_{level.name}]"
-        yield f"tried = {len(cells) - cells.count(UNTRIED)}"
-        yield f"killed = {sum(map(_kills, cells))}"
-    for record in records:
-        yield "\n[[seeded_bugs]]"
-        yield from (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
+        tried, killed = len(cells) - cells.count(UNTRIED), sum(map(_kills, cells))
+        found[f"level_{level.number}_{level.name}"] = {"tried": tried, "killed": killed}
+    return found | {"seeded_bugs": list(records)}
 
 
 def _kills(cell: str) -> bool:

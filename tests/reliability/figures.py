@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .matrix import TESTS
-
-FOLDER = TESTS / "faults" / "results"
+from .results import FOLDER, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,7 @@ class Run:
 
 def runs(folder: Path = FOLDER) -> dict[str, Run]:
     """All runs that left figures, by name; raises `KeyError` for one that does not say how and when it was made."""
-    return {path.stem: _run(path.stem, tomllib.loads(path.read_text())) for path in sorted(folder.glob("*.toml"))}
+    return {path.stem: _run(path.stem, kept(path)) for path in sorted(folder.glob("*.toml"))}
 
 
 def _run(name: str, found: dict[str, Any]) -> Run:

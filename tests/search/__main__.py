@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from reliability.results import keep, kept, place
+
 from .scenarios import SCENARIOS
 from .tree import Found, Search
 
-RESULTS = Path(__file__).parents[1] / "faults" / "results" / "exhaustive.toml"
+RESULTS = place("exhaustive")
 TOLD = 5
 
 
@@ -32,18 +32,15 @@ def main(*, minutes: float, processes: int, only: str, write: bool) -> None:
             click.echo(f"  {one}")
         wrong |= bool(found.wrong)
         if write:
-            keep(found, RESULTS)
+            replace(found, RESULTS)
     sys.exit(wrong)
 
 
-def keep(found: Found, results: Path) -> None:
+def replace(found: Found, results: Path) -> None:
     """Put the figures of a world in the place of those that there are of it; of worlds that are no more none stay."""
-    worlds = tomllib.loads(results.read_text())["worlds"] if results.exists() else []
-    known = {world["world"]: world for world in worlds} | {found.scenario: _columns(found)}
-    lines = ['command = "make exhaustive"', f'date = "{known[found.scenario]["date"]}"']
-    for name in (scenario.name for scenario in SCENARIOS if scenario.name in known):
-        lines += ["", "[[worlds]]", *(f"{key} = {json.dumps(value)}" for key, value in known[name].items())]
-    results.write_text("\n".join(lines) + "\n")
+    known = {world["world"]: world for world in kept(results).get("worlds", ())} | {found.scenario: _columns(found)}
+    worlds = [known[scenario.name] for scenario in SCENARIOS if scenario.name in known]
+    keep(results, "make exhaustive", {"worlds": worlds})
 
 
 def _line(found: Found) -> str:

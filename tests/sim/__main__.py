@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -19,9 +18,8 @@ from .shrinking import shrunk
 @click.option("--seeds", default="0:1000", show_default=True, help="From which seed up to which, the last left out.")
 @click.option("--processes", default=1, show_default=True, help="On how many processors.")
 @click.option("--state", type=click.Path(path_type=Path), help="Where to go on from, and to keep what was found.")
-@click.option("--figures", type=click.Path(path_type=Path), help="Where to write the figures, as TOML.")
 @click.option("--seed", type=int, help="Play this one, tell all that happens, and shrink it if it fails.")
-def main(seeds: str, processes: int, state: Path | None, figures: Path | None, seed: int | None) -> None:
+def main(seeds: str, processes: int, state: Path | None, seed: int | None) -> None:
     """Play schedules; 1 if a promise was broken."""
     if seed is not None:
         sys.exit(_one(seed))
@@ -30,9 +28,7 @@ def main(seeds: str, processes: int, state: Path | None, figures: Path | None, s
 
     def told(so_far: Progress) -> None:
         if state:
-            so_far.write(state)
-        if figures:
-            figures.write_text(_toml(so_far, seeds, processes))
+            so_far.write(state, f"make simulate N={last}")
         pace = so_far.schedules / max(so_far.seconds, 0.1)
         click.echo(f"{so_far.schedules:,} schedules, {len(so_far.failing)} failing, {pace:.0f} a second", err=True)
 
@@ -55,25 +51,6 @@ def _one(seed: int) -> int:
     click.echo(f"\nThe smallest that fails as well:\n\n{literal(small)}\n")
     click.echo("\n".join(map(str, play(small).violations)))
     return 1
-
-
-def _toml(progress: Progress, seeds: str, processes: int) -> str:
-    pace = progress.schedules / max(progress.seconds, 0.1) / processes
-    lines = [
-        f'command = "PYTHONPATH=tests python -m sim --seeds {seeds} --processes {processes}"',
-        f'date = "{datetime.now(UTC).date().isoformat()}"',
-        f"schedules = {progress.schedules}",
-        f"violations = {progress.sums['violations']}",
-        f'schedules_per_second_and_processor = "{pace:.0f}"',
-    ]
-    groups: dict[str, list[str]] = {"": []}
-    for name, count in sorted(progress.sums.items()):
-        group, _, word = name.rpartition("/")
-        if name != "violations":
-            groups.setdefault(group, []).append(f'"{word}" = {count}')
-    for group, counts in groups.items():
-        lines += ["", f"[{group}]", *counts] if group else counts
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import multiprocessing
 import os
 import time
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from reliability.results import keep, kept
 
 from .drawing import draw
 from .play import Report, play
@@ -24,28 +25,49 @@ REMEMBERED = 200
 
 @dataclass(slots=True)
 class Progress:
-    """What was found so far; `next` is the first seed that was not played, and `seconds` are those of the clock."""
+    """What was found so far; `next` is the first seed that was not played, and `seconds` are those of the clock.
+
+    `note` is what somebody has to say of it.
+    """
 
     next: int = 0
     schedules: int = 0
     failing: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     sums: Counter[str] = field(default_factory=Counter)
+    note: str = ""
 
     @classmethod
     def read(cls, file: Path) -> Progress:
         """As it was written; nothing yet, if there is no such file."""
-        if not file.exists():
+        found = kept(file)
+        if not found:
             return cls()
-        found: dict[str, Any] = json.loads(file.read_text())
-        return cls(**{**found, "sums": Counter(found["sums"])})
+        sums = Counter({name: count for name, count in found["sums"].items() if not isinstance(count, dict)})
+        for group, counts in found["sums"].items():
+            if isinstance(counts, dict):
+                sums.update({f"{group}/{word}": count for word, count in counts.items()})
+        sums["violations"] = found["violations"]
+        return cls(found["next_seed"], found["schedules"], found["failing"], found["seconds"], sums, found["note"])
 
-    def write(self, file: Path) -> None:
-        """Keep it, whole or not at all."""
-        names = ("next", "schedules", "failing", "seconds", "sums")
-        fresh = file.with_suffix(".new")
-        fresh.write_text(json.dumps({name: getattr(self, name) for name in names}, indent=1))
-        fresh.replace(file)
+    def write(self, file: Path, command: str) -> None:
+        """Keep it, for whoever goes on and for whoever wants to know."""
+        sums: dict[str, Any] = {}
+        for name, count in sorted(self.sums.items()):
+            group, _, word = name.rpartition("/")
+            if group:
+                sums.setdefault(group, {})[word] = count
+            elif name != "violations":
+                sums[name] = count
+        figures = {
+            "schedules": self.schedules,
+            "note": self.note,
+            "violations": self.sums["violations"],
+            "next_seed": self.next,
+            "seconds": self.seconds,
+            "schedules_per_second": round(self.schedules / max(self.seconds, 0.1), 1),
+        }
+        keep(file, command, figures | {"failing": self.failing, "sums": sums})
 
     def take(self, chunk: Chunk) -> None:
         """Add what came of some more."""

@@ -20,16 +20,16 @@ from faults.evidence import Evidence
 from faults.kubelet import Kubelet
 from faults.proxy import Proxy
 from faults.request import refusal
+from reliability.results import keep, place
 from rig.jobs import tfjob
 from rig.planes import ready_control_plane
 from trainshed.cluster.event_loop import EventLoop
 
 from .health import Sample, cpu, sample
 from .replicas import ROOT, Line, Replica, copy_sources
-from .results import toml
 
 FOLDER = ROOT / "build" / "outage"
-FILE = ROOT / "tests" / "faults" / "results" / "outage.toml"
+FILE = place("outage")
 #: What an operator meets: nobody listens, everything is refused, or every connection breaks.
 WAYS = ("gone", "refusing", "broken")
 JOBS = 5
@@ -142,8 +142,7 @@ async def go(plane: ControlPlane, minutes: float) -> list[Scene]:
 @click.option("--minutes", default=10.0, show_default=True, help="How long the API server is away.")
 def main(minutes: float) -> None:
     """Live through an outage of the API server."""
-    figures = {"command": f"make outage MINUTES={minutes:g}", "date": time.strftime("%Y-%m-%d")}
-    figures |= {"commit": copy_sources(FOLDER), "minutes": minutes, "jobs": (JOBS + 1) * len(WAYS)}
+    figures = {"commit": copy_sources(FOLDER), "minutes": minutes, "jobs": (JOBS + 1) * len(WAYS)}
     with (
         tempfile.TemporaryDirectory() as folder,
         ready_control_plane(Path(folder)) as plane,
@@ -153,7 +152,7 @@ def main(minutes: float) -> None:
     broken = [line for scene in scenes for line in scene.judge()]
     figures |= {"violations": len(broken), "lives": max(scene.replica.starts for scene in scenes)}
     figures |= {"converged_max_s": max(scene.figures["converged_s"] for scene in scenes)}
-    FILE.write_text(toml(figures, {"by_way": [scene.figures for scene in scenes]}))
+    keep(FILE, f"make outage MINUTES={minutes:g}", figures | {"by_way": [scene.figures for scene in scenes]})
     for line in (*broken, FILE.read_text()):
         click.echo(line)
     sys.exit(bool(broken))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from reliability.results import keep, place
 
 from .health import Sample, every, longest, slope
 from .lives import Round
 
-FILE = Path(__file__).parents[1] / "faults" / "results" / "soak.toml"
+FILE = place("soak")
 
 
 @dataclass
@@ -50,8 +52,6 @@ class Record:
         hours = [((one.at - life[0].at) / 3600, one.rss) for one in life]
         waits = sorted(self.waits) or [0.0]
         return {
-            "command": f"make soak MINUTES={self.asked:.0f}",
-            "date": time.strftime("%Y-%m-%d"),
             "commit": self.commit,
             "minutes": round((time.monotonic() - self.began) / 60, 1),
             "jobs": self.counts["jobs"],
@@ -92,18 +92,4 @@ def write(record: Record, file: Path) -> None:
         f"by_{name}": [{name: key.replace("_", " "), "times": count} for key, count in sorted(table.items())]
         for name, table in counted.items()
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(toml(record.figures(), tables))
-
-
-def toml(figures: Mapping[str, object], tables: Mapping[str, Iterable[Mapping[str, object]]]) -> str:
-    """Figures, and tables of them, as TOML."""
-    text = [f"{key} = {_toml(value)}" for key, value in figures.items()]
-    for name, records in tables.items():
-        for record in records:
-            text += ["", f"[[{name}]]", *(f"{key} = {_toml(value)}" for key, value in record.items())]
-    return "\n".join(text) + "\n"
-
-
-def _toml(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    keep(file, f"make soak MINUTES={record.asked:.0f}", record.figures() | tables)

@@ -8,8 +8,9 @@ import contextlib
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
+
+from reliability.results import keep
 
 from .campaign import Campaign
 from .ground import ground
@@ -41,8 +42,7 @@ def main() -> int:
 def _write(asked: argparse.Namespace, campaign: Campaign) -> None:
     """The figures so far."""
     if asked.result:
-        command = f"make sim-conformance N={asked.count}"
-        asked.result.write_text(campaign.figures(command, datetime.now(UTC).date().isoformat()))
+        keep(asked.result, f"make sim-conformance N={asked.count}", campaign.figures())
 
 
 if __name__ == "__main__":

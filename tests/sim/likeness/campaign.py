@@ -37,16 +37,14 @@ class Campaign:
     def __str__(self) -> str:
         return f"{self.sequences} sequences, {self.calls} calls, {len(self.differences)} differences"
 
-    def figures(self, command: str, date: str) -> str:
-        """What came of it, as a TOML file."""
-        return (
-            f'command = "{command}"\n'
-            f'date = "{date}"\n'
-            f"sequences = {self.sequences}\n"
-            f"calls = {self.calls}\n"
-            f"differences = {len(self.differences)}\n"
-            f"played_again = {self.unsteady}\n"
-        )
+    def figures(self) -> dict[str, int]:
+        """What came of it."""
+        return {
+            "sequences": self.sequences,
+            "calls": self.calls,
+            "differences": len(self.differences),
+            "played_again": self.unsteady,
+        }
 
     async def run(self, workers: int) -> None:
         """Play all."""
