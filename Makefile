@@ -201,7 +201,7 @@ bench: venv ## budgets that fail and times that are only recorded
 
 .PHONY: multitude
 multitude: venv ## ten thousand finished jobs in the store: what a new one costs, and rest
-	@$(PY) -m pytest -s tests/bench/test_multitude.py
+	@TRAINSHED_FIGURES=tests/faults/results/finished.toml $(PY) -m pytest -s tests/bench/test_multitude.py
 	$(call took,multitude)
 
 ## The test bed: a cluster on this machine
