@@ -10,7 +10,8 @@ import weakref
 import pytest
 
 from trainshed import __main__
-from trainshed.__main__ import complain, freeze
+from trainshed.__main__ import complain, freeze, supervise
+from trainshed.settings import Settings
 
 #: What uvloop raises where a connection breaks while it is written to, and in its TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
@@ -55,3 +56,24 @@ async def test_what_kopf_has_in_hand_at_the_beginning_does_not_stay_for_ever(mon
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize("order", ["known and told to end", "told to end and never known"])
+async def test_kopf_begins_once_all_is_known_and_not_at_all_before(monkeypatch, order):
+    begun = asyncio.Event()
+
+    async def kopfs_own(*, stop_flag: asyncio.Event, **_rest: object) -> None:
+        begun.set()
+        await stop_flag.wait()
+
+    monkeypatch.setattr(__main__.kopf, "operator", kopfs_own)
+    known, over, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    shell = asyncio.create_task(supervise(__main__.kopf.OperatorRegistry(), Settings(), (known, over, stop)))
+    await asyncio.sleep(0.1)
+    assert not begun.is_set()
+    if order.startswith("known"):
+        known.set()
+        await asyncio.wait_for(begun.wait(), 5)
+    stop.set()
+    await asyncio.wait_for(shell, 5)
+    assert begun.is_set() == order.startswith("known")

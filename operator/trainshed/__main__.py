@@ -66,7 +66,7 @@ async def operate(settings: Settings) -> int:
     log.info("looking after %s at %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
     stop = asyncio.Event()
     shell = asyncio.create_task(
-        supervise(registry(frameworks, credentials, operator.wake), settings, (operator.over, stop))
+        supervise(registry(frameworks, credentials, operator.wake), settings, (operator.ready, operator.over, stop))
     )
     listen(operator.over)
     await operator.over.wait()
@@ -94,6 +94,14 @@ async def freeze(ready: asyncio.Event) -> None:
         gc.freeze()
 
 
+async def first(*flags: asyncio.Event) -> None:
+    """Wait until one of them is up."""
+    waiting = [asyncio.create_task(flag.wait()) for flag in flags]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
 async def keep_watch() -> None:
     """Let a thread of its own write to the log where we are, should the loop be stuck; nobody else could say it."""
     while True:
@@ -102,22 +110,28 @@ async def keep_watch() -> None:
 
 
 async def supervise(
-    found: kopf.OperatorRegistry, settings: Settings, flags: tuple[asyncio.Event, asyncio.Event]
+    found: kopf.OperatorRegistry, settings: Settings, flags: tuple[asyncio.Event, asyncio.Event, asyncio.Event]
 ) -> None:
-    """Run kopf until the second flag is up, and put up the first on a signal; should it fall, start it again."""
-    over, stop = flags
+    """Run kopf from the first flag to the third, and put up the second on a signal; should it fall, start it again.
+
+    It reads all jobs at once, and lets go of them soon. Were it to do so while we learn of them, what we keep would lie
+    in between, and all of that memory would stay ours.
+    """
+    known, over, stop = flags
+    asyncio.get_running_loop().set_exception_handler(partial(complain, asyncio.Event()))
+    await first(known, stop)
     where = {"namespaces": settings.namespaces} if settings.namespaces else {"clusterwide": True}
     while not stop.is_set():
         ready, stuck = asyncio.Event(), asyncio.Event()
         asyncio.get_running_loop().set_exception_handler(partial(complain, stuck))
-        known, fallen = asyncio.create_task(ready.wait()), asyncio.create_task(stuck.wait())
+        up, fallen = asyncio.create_task(ready.wait()), asyncio.create_task(stuck.wait())
         shell = asyncio.create_task(
             kopf.operator(registry=found, standalone=True, ready_flag=ready, stop_flag=stop, **where)
         )
-        await asyncio.wait((shell, known, fallen), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((shell, up, fallen), return_when=asyncio.FIRST_COMPLETED)
         listen(over)  # kopf has taken the signals for itself
         await asyncio.wait((shell, fallen), return_when=asyncio.FIRST_COMPLETED)
-        for task in (shell, known, fallen):
+        for task in (shell, up, fallen):
             task.cancel()
         await asyncio.wait((shell,), timeout=GRACE)
         if shell.done() and not shell.cancelled() and shell.exception() is None:
