@@ -161,8 +161,8 @@ outage: venv ## the API server away, make outage MINUTES=10, in three ways: who 
 	$(call took,outage)
 
 .PHONY: mutants
-mutants: venv ## put in bugs, one at a time, and say which tests notice: most of an hour
-	@PYTHONPATH=tests $(PY) -m mutants --all-levels --keep $(if $(ONLY),--only $(ONLY))
+mutants: venv ## put in bugs, one at a time, and say which tests notice first: half an hour; ALL=yes asks every suite, for hours
+	@PYTHONPATH=tests $(PY) -m mutants --keep $(if $(ALL),--all-levels) $(if $(ONLY),--only $(ONLY))
 	$(call took,mutants)
 
 .PHONY: simulate
