@@ -30,7 +30,7 @@ KEPT = os.environ.get("TRAINSHED_FIGURES", "")
 SLOWER = 1.5
 #: Parts of a processor that the operator may use at rest, and MiB that a finished job may cost: 6 KiB are kept of each,
 #: the rest is what kopf's list of them all at once has left of the heap.
-IDLE, EACH = 0.02, 0.025
+IDLE, EACH = 0.02, 0.02
 
 
 @pytest.fixture(scope="module")
