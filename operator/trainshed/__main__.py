@@ -84,7 +84,7 @@ async def operate(settings: Settings) -> int:
 async def freeze(ready: asyncio.Event) -> None:
     """What is known by then stays: looking through it for garbage again and again would make the loop late.
 
-    kopf still has in hand then what it has listed, all of which is garbage later: so again, once that is done.
+    kopf begins only then. A minute later it has let go of what it listed, and keeps a little of each job: so again.
     """
     await ready.wait()
     for seconds in SETTLED:

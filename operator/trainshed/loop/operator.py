@@ -93,8 +93,7 @@ class Operator:
             await self.stop()
             raise
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
-        runs += [self._forget]
-        runs += [informer.run for informer in self._informers]
+        runs += [self._forget, *(informer.run for informer in self._informers)]
         runs += [
             self._orphans(district).run for district in self._districts.all.values() if self._settings.keep_results
         ]
