@@ -21,6 +21,16 @@ def test_those_who_ran_and_are_not_there_have_vanished():
     assert awaited(seen(DDP, *some, status=never_made)) == ()
 
 
+def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_has_not_told_of_it():
+    job = a_job("JAXJob", worker=3, restart="Always")
+    early = look(job, a_pod("worker-1", container="jax")).status
+    failed = a_pod("worker-1", "Failed", code=1, container="jax")
+    assert awaited(seen(job, a_pod("worker-1", container="jax"), status=early)) == ()
+    assert awaited(seen(job, failed, status=early)) == ("mnist-worker-0", "mnist-worker-2")
+    alone = a_job("JAXJob", worker=3, restart="Always", scope="Replica")
+    assert awaited(seen(alone, failed, status=early)) == ()
+
+
 def test_those_who_are_replaced_one_by_one_are_simply_made_again():
     job = a_job("TFJob", ps=1, worker=2, restart="OnFailure")
     some = without("mnist-worker-0", job)

@@ -3,7 +3,7 @@
 from trainshed.api.actions import Plan
 from trainshed.api.snapshot import Snapshot
 
-from . import absent
+from . import absent, restarts
 from .facts import Facts
 from .ladder import LADDER
 from .memory import restored
@@ -18,5 +18,10 @@ def plan(snapshot: Snapshot) -> Plan:
 
 
 def awaited(snapshot: Snapshot) -> tuple[str, ...]:
-    """The names of pods that have vanished unseen: before it is planned for that the server is to be asked for them."""
-    return absent.awaited(Facts(restored(snapshot)))
+    """The names of pods that have vanished unseen: before it is planned for that the server is to be asked for them.
+
+    Before all restart together that is everybody who is missing, be it known or not that they ever were there.
+    """
+    facts = Facts(restored(snapshot))
+    known, missing = absent.awaited(facts), absent.untold(facts)
+    return tuple(dict.fromkeys((*known, *missing))) if missing and restarts.incident(facts) else known

@@ -46,6 +46,14 @@ def awaited(facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*missed, *(pod.name for pod in unseen(facts)))))
 
 
+def untold(facts: Facts) -> tuple[str, ...]:
+    """Where all restart together, the names of all pods that should be there and of which nothing is heard.
+
+    The status tells a little late how many were running: whoever vanishes just as another fails may not be among them.
+    """
+    return tuple(names.child(facts.job, member) for member in facts.missing) if facts.scope is Scope.JOB else ()
+
+
 def lost(facts: Facts) -> tuple[Member, ...]:
     """Those of them who are gone, once it is known of all."""
     return () if hidden(facts) else vanished(facts)
