@@ -86,13 +86,15 @@ class JobFile:
 class Ledger:
     """Takes in changes. Objects are found by plural, namespace and name, jobs by uid, whether they are gone or not.
 
-    `released` is when objects, by uid, have lost the job that owned them.
+    `released` is when objects, by uid, have lost the job that owned them. `deaf` are the seconds for which the operator
+    may have heard of nothing, besides those that a watch takes anyhow.
     """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Object] = {}
         self.jobs: dict[str, JobFile] = {}
         self.released: dict[str, float] = {}
+        self.deaf = 0.0
 
     def take(self, change: Change) -> None:
         """Write down a change."""

@@ -63,17 +63,24 @@ class Strangers:
 
 
 def _stays(change: Change, job: JobFile) -> bool:
-    """Whether cleanPodPolicy Running spares it: a pod that has ended, of a job that is over."""
+    """Whether cleanPodPolicy Running spares it: a pod that has ended, of a job that is over.
+
+    One of an attempt that was given up was to go for that, whatever has become of the job since.
+    """
     over = any(words.condition(job.document, kind) for kind in words.OVER)
     running = words.policy(job.document).get("cleanPodPolicy") == "Running"
     ended = words.phase(change.before or {}) in ("Succeeded", "Failed")
-    return change.plural == "pods" and change.vanishing and over and running and ended
+    if change.plural != "pods" or not change.vanishing or not (over and running and ended):
+        return False
+    role, _ = words.seat(change.before or {}) or ("", -1)
+    return words.attempt(change.before or {}) >= job.attempts.get(role, 0)
 
 
 def _allowed(change: Change, ledger: Ledger) -> bool:
     """Whether it takes its own finalizer off what has lost its owner, or that had one when it was asked for."""
     let_go = words.held(change.before or {}) and not words.held(change.after or {})
-    return let_go or change.at - ledger.released.get(words.uid(change.object), NEVER) <= UNDER_WAY
+    since = change.at - ledger.released.get(words.uid(change.object), NEVER)
+    return let_go or since <= UNDER_WAY + ledger.deaf
 
 
 def _without_status(job: Object) -> Object:

@@ -25,14 +25,17 @@ SILENT, UNANSWERED, STOPPING = 100.0, 40.0, 17.0
 
 
 class Mishaps:
-    """Lets things happen to a stage; `heal` undoes what can be undone; for the rest it takes so much `patience`."""
+    """Lets things happen to a stage; `heal` undoes what can be undone; for the rest it takes so much `patience`.
+
+    For `deaf` seconds an operator may have heard of nothing at all.
+    """
 
     def __init__(self, stage: Stage, skies: Skies, kubelets: Kubelets) -> None:
         self._stage = stage
         self._skies = skies
         self._kubelets = kubelets
         self._cut_off: list[Feed] = []
-        self.patience = 0.0
+        self.patience = self.deaf = 0.0
         self.deeds: dict[str, Callable[[Step], None]] = {
             "succeed": lambda step: self._end(step, 0),
             "fail": lambda step: self._end(step, step.how),
@@ -113,6 +116,7 @@ class Mishaps:
         self._skies.strike(which, Strike(when, status))
 
     def _outage(self, step: Step) -> None:
+        self._deafen(step.how)
         self._skies.out(step.how)
         for feed in self._feeds():
             feed.end(Ending(broken=True))
@@ -125,6 +129,7 @@ class Mishaps:
 
     def _delay(self, step: Step) -> None:
         self.patience = max(self.patience, step.how)
+        self._deafen(step.how)
         self._skies.late(step.how)
 
     def _feed(self, step: Step, how: Ending) -> None:
@@ -136,6 +141,7 @@ class Mishaps:
         if feeds := self._feeds():
             self._skies.done["half-open watch"] += 1
             self.patience = SILENT
+            self._deafen(SILENT)
             feeds[step.which % len(feeds)].hold()
 
     def _feeds(self) -> list[Feed]:
@@ -161,6 +167,7 @@ class Mishaps:
         machine = self._machine(step)
         if machine.line:
             self.patience = max(self.patience, UNANSWERED)
+            self._deafen(UNANSWERED)
             self._skies.cut_off(machine.name, step.how)
             for feed in machine.line.feeds:
                 if not feed.held:
@@ -181,12 +188,16 @@ class Mishaps:
         machine = self._machine(step)
         if machine.runs:
             self._skies.done["freeze"] += 1
+            self._deafen(step.how)
             machine.freeze()
             self._stage.later(step.how, machine.thaw)
 
     def _usurp(self) -> None:
         self._skies.done["usurp"] += 1
         self._ask("user", "DELETE", LEASE, {})
+
+    def _deafen(self, seconds: float) -> None:
+        self.deaf = max(self.deaf, seconds)
 
     def _machine(self, step: Step) -> Machine:
         return self._stage.machines[step.which % len(self._stage.machines)]

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from random import Random
 from typing import Any
 
@@ -127,6 +128,7 @@ class Play:
         for step in self._schedule.steps:
             self._stage.loop.run_for(step.after)
             deeds[step.what](step)
+            self._auditor.ledger.deaf = self._mishaps.deaf
             self._counts[f"steps/{step.what}"] += 1
         self._mishaps.heal()
         self._users.lift_quota()
@@ -215,9 +217,14 @@ class Play:
     def _ask(self, actor: str, request: Request) -> None:
         if actor == OPERATOR:
             self._asked.append(request)
-            if request.status in NO and request.writes:
-                self._refused = request.at
+            refused = request.status in NO if request.writes else _sought(request)
+            self._refused = request.at if refused else self._refused
             self._auditor.asked(request)
+
+
+def _sought(request: Request) -> bool:
+    """Whether a pod was asked for by its name, and is there: it is waited for as long as it is out of reach."""
+    return "/pods/" in request.path and request.status == HTTPStatus.OK
 
 
 def _changed(change: Change) -> str:
