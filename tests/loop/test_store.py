@@ -154,7 +154,7 @@ def test_what_the_server_says_is_gone_does_not_come_back_with_old_news():
     assert set(store.items) == {"b"}, "a list from before it was gone"
     store.removed(Thing("a", "10"))
     store.gone("a")
-    assert not store._gone, "nothing is kept of what the watch has seen to its end"
+    assert not store._past, "nothing is kept of what the watch has seen to its end"
 
 
 def test_what_was_gone_is_there_again_once_the_servers_store_was_set_back():
@@ -162,4 +162,25 @@ def test_what_was_gone_is_there_again_once_the_servers_store_was_set_back():
     store.replaced([Thing("a", "7")], "7")
     store.gone("a")
     store.replaced([Thing("a", "5")], "6")
+    assert set(store.items) == {"a"}
+
+
+def test_what_the_server_did_not_show_when_it_was_asked_does_not_come_back_with_old_news_but_with_new_ones():
+    store = a_store()
+    store.replaced([Thing("a", "7"), Thing("b", "8")], "8")
+    assert store.asked(list(store.items.values()), [Thing("b", "8")], "20")
+    store.changed(Thing("a", "9"))
+    store.replaced([Thing("a", "9"), Thing("b", "8")], "19")
+    assert set(store.items) == {"b"}, "a watch and a list from before it was asked"
+    store.changed(Thing("a", "21"))
+    assert set(store.items) == {"a", "b"}, "its label was put back"
+    store.removed(Thing("a", "22"))
+    assert not store._past, "nothing is kept of what the watch has seen to its end"
+
+
+def test_what_was_not_shown_may_come_again_where_versions_are_no_numbers():
+    store = a_store()
+    store.changed(Thing("a", "x"))
+    assert store.asked([Thing("a", "x")], [], "y")
+    store.changed(Thing("a", "z"))
     assert set(store.items) == {"a"}

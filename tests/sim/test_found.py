@@ -202,6 +202,17 @@ FOUND = {
             Step(after=1.0, what="oom", how=137),
         ),
     ),
+    "a failure that the server no longer shows is not counted again when a late watch tells of it": Schedule(
+        seed=306471,
+        operators=2,
+        steps=(
+            create("TFJob", "a", (("Chief", 1), ("PS", 3)), "ExitCode", spec=(("enableDynamicWorker", False),)),
+            Step(after=1.0, what="delay", how=30.0),
+            Step(after=0.0, what="oom", how=137),
+            Step(after=0.0, what="usurp"),
+            Step(after=0.0, what="restart in place", how=137),
+        ),
+    ),
 }
 
 

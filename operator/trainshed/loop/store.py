@@ -31,12 +31,14 @@ class Store(Generic[T]):
     """All objects of a kind by uid; an older version never takes the place of a newer one.
 
     `latest` is the version up to which the lists and watches have told everything. Of what the server has told us to be
-    gone a watch may still tell as it was: a uid never comes again.
+    gone a watch may still tell as it was: a uid never comes again. What it did not show when it was asked may come
+    again, as with a label that was taken off and put back, but only as something newer.
     """
 
     def __init__(self, rumour: Rumour[T], absence: Absence[T] = lambda _item: None) -> None:
         self.items: dict[str, T] = {}
-        self._gone: set[str] = set()
+        #: By uid the version until which all that is told of it is history; of what is gone all is.
+        self._past: dict[str, str | None] = {}
         self._rumour = rumour
         self._absence = absence
         self.latest = "0"
@@ -47,8 +49,9 @@ class Store(Generic[T]):
         A version older than the latest says that the server's store was set back: what we knew beside is of no time.
         """
         set_back = older(version, self.latest)
-        self._gone &= set() if set_back else {item.uid for item in items}
-        items = [item for item in items if item.uid not in self._gone]
+        there = set() if set_back else {item.uid for item in items}
+        self._past = {uid: until for uid, until in self._past.items() if uid in there}
+        items = [item for item in items if not self._is_past(item)]
         before, self.latest = self.items, version
         newer = {uid: item for uid, item in before.items() if older(version, item.version)}
         made_since = {} if set_back else newer
@@ -70,7 +73,7 @@ class Store(Generic[T]):
     def removed(self, item: T) -> None:
         """The watch says that this one is gone."""
         self.reached(item.version)
-        self._gone.discard(item.uid)
+        self._past.pop(item.uid, None)
         self.forgotten(item.uid)
 
     def answered(self, item: T) -> None:
@@ -88,16 +91,14 @@ class Store(Generic[T]):
         found = {item.uid: item for item in items}
         for item in known:
             if item.uid not in found and not older(version, item.version):
-                self.forgotten(item.uid)
+                self._left(item.uid, version)
         for item in found.values():
             self._put(item)
         return True
 
     def gone(self, uid: str) -> None:
         """The server says that this one is gone, whatever is told of it later."""
-        if uid in self.items:  # otherwise the watch has told of its end already
-            self._gone.add(uid)
-            self.forgotten(uid)
+        self._left(uid, None)
 
     def forgotten(self, uid: str) -> None:
         """This one is to be known no more, unless it is told of again."""
@@ -114,9 +115,21 @@ class Store(Generic[T]):
         """How many are known."""
         return len(self.items)
 
+    def _left(self, uid: str, until: str | None) -> None:
+        if uid in self.items:  # otherwise the watch has told of its end already
+            self._past[uid] = until
+            self.forgotten(uid)
+
+    def _is_past(self, item: T) -> bool:
+        if item.uid not in self._past:
+            return False
+        until = self._past[item.uid]
+        return until is None or item.version == until or older(item.version, until)
+
     def _put(self, item: T) -> None:
-        if item.uid in self._gone:
+        if self._is_past(item):
             return
+        self._past.pop(item.uid, None)
         known = self.items.get(item.uid)
         if known is None or (item.version != known.version and not older(item.version, known.version)):
             self.items[item.uid] = item
