@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from . import words
-from .change import OPERATOR, Change, Request, Violation
+from .change import CREATED, MODIFIED, OPERATOR, Change, Request, Violation
 from .ledger import Ledger
 
 #: Bytes of a status at the most, whatever the size of its job.
 LARGEST = 16 * 1024
 CONFLICT = 409
-#: Events of a job in one life of the operator: so many at once, and one more every so many seconds.
+#: Events of a job in one life of the operator, and raised counts of them: so many at once, and one more every so many
+#: seconds.
 BURST, EVERY = 25, 300.0
 #: Status writes that a job may cost anyhow, for each thing that happens to it, and for each fault.
 ALWAYS, EACH, FAULT = 6, 2, 4
@@ -24,7 +25,7 @@ class Thrift:
 
     def __init__(self) -> None:
         self._statuses: Counter[str] = Counter()
-        self._events: Counter[str] = Counter()
+        self._events: Counter[tuple[str, str]] = Counter()
         self._writes: Counter[str] = Counter()
         self._last: list[Request | Change] = []
 
@@ -34,7 +35,7 @@ class Thrift:
             return
         self._last = [change]
         if change.plural == "events":
-            self._events[str((change.object.get("involvedObject") or {}).get("uid", ""))] += 1
+            self._events[str((change.object.get("involvedObject") or {}).get("uid", "")), change.verb] += 1
             return
         job = ledger.jobs.get(words.uid(change.object) if change.plural in words.JOBS else words.owner(change.object))
         if job is None:
@@ -68,9 +69,10 @@ class Thrift:
                 told = f"its status was written {self._statuses[uid]} times, {allowed} would have been enough"
                 yield Violation("V7", job.title, at, told)
             most = (BURST + (at - job.born) / EVERY + 1) * lives
-            if self._events[uid] > most:
-                told = f"{self._events[uid]} writes of events, {most:.0f} would have been enough"
-                yield Violation("V7", job.title, at, told)
+            for verb in (CREATED, MODIFIED):
+                if self._events[uid, verb] > most:
+                    told = f"{self._events[uid, verb]} events {verb}, {most:.0f} would have been enough"
+                    yield Violation("V7", job.title, at, told)
 
     def budget(self, ledger: Ledger, budgets: dict[str, int], at: float) -> Iterator[Violation]:
         """Compare all writes but events with what each job may cost, by its uid."""

@@ -140,6 +140,27 @@ def test_a_job_has_a_burst_of_events_and_then_one_now_and_then():
     hastily(story())
 
 
+def test_counts_are_raised_in_a_burst_and_then_now_and_then_and_take_no_room_from_news():
+    async def story():
+        scene = Scene()
+        refused = [Note(Tone.WARNING, "FailedCreatePod", f"Error creating: {number} is there") for number in range(10)]
+        for _ in range(6):
+            scene.tell(*refused)
+            await scene.settle()
+        assert len(scene.desk.updates) == BURST
+        scene.tell(Note(Tone.WARNING, "TFJobRestarting", "job mnist is restarting"))
+        await scene.settle()
+        assert len(scene.desk.events) == 11
+        await asyncio.sleep(EVERY + 1)
+        scene.tell(*refused)
+        await scene.settle()
+        assert len(scene.desk.updates) == BURST + 1
+        assert scene.desk.updates[-1]["count"] == 7, "what was not written was counted"
+        assert scene.losses == 0
+
+    hastily(story())
+
+
 def test_what_can_make_no_difference_any_more_is_forgotten():
     async def story():
         scene = Scene()

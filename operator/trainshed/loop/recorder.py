@@ -21,7 +21,8 @@ GATHER = 1.0
 SAME = 600.0
 #: The count is written once it is so many times what is written: of a job that is refused all day there are few writes.
 RAISED = 1.5
-#: So many Events a job may have at once; after that one more every so many seconds. client-go's figures.
+#: So many Events a job may have at once, after that one more every so many seconds, and as often counts may be raised
+#: beside: many refusals leave room for other news. client-go's figures, for both together.
 BURST, EVERY = 25, 300.0
 #: An Event's message has so many bytes at the most (the API server's limit), and we remember so much of a sort in all;
 #: what can make no difference any more is forgotten before.
@@ -44,7 +45,7 @@ class _Told:
 
 @dataclass(slots=True)
 class _Allowance:
-    """How many Events a job may still have."""
+    """How many Events a job may still have, or how often their counts may still be raised."""
 
     at: float
     left: float = BURST
@@ -75,7 +76,7 @@ class Recorder:
         self._jobs: dict[str, Job] = {}
         self._noted: OrderedDict[int, None] = OrderedDict()
         self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
-        self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
+        self._allowances: OrderedDict[tuple[str, bool], _Allowance] = OrderedDict()
         self._some = asyncio.Event()
 
     def tell(self, job: Job, note: Note) -> None:
@@ -129,7 +130,7 @@ class Recorder:
         if known is None or _clock() - known.at > SAME:
             return False
         known.count += times
-        if known.count < RAISED * known.written:
+        if known.count < RAISED * known.written or not self._allowance(job.uid, again=True).take(_clock()):
             return True
         known.written = known.count
         try:
@@ -140,7 +141,7 @@ class Recorder:
         return True
 
     async def _new(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
-        if not self._allowance(job.uid).take(_clock()):
+        if not self._allowance(job.uid, again=False).take(_clock()):
             self._lost()
             return
         self._remember(key, _Told(body["metadata"]["name"], body["count"], body["count"], _clock()))
@@ -154,11 +155,11 @@ class Recorder:
             self._noted.popitem(last=False)
         return True
 
-    def _allowance(self, uid: str) -> _Allowance:
+    def _allowance(self, uid: str, *, again: bool) -> _Allowance:
         now = _clock()
-        found = self._allowances.pop(uid, None) or _Allowance(now)
+        found = self._allowances.pop((uid, again), None) or _Allowance(now)
         _forget(self._allowances, lambda first: first.earned(now) >= BURST)
-        self._allowances[uid] = found
+        self._allowances[uid, again] = found
         return found
 
     def _remember(self, key: tuple[str, str], told: _Told) -> None:
