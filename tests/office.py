@@ -92,3 +92,28 @@ class Office:
     def since(self, mark: int) -> list[str]:
         """The writes after the first so many."""
         return self.world.writes[mark:]
+
+
+class Weak:
+    """Fails the next so many calls of one verb of a world."""
+
+    def __init__(self, world, verb: str, error: Exception, times: int = 1) -> None:
+        self._call, self._error, self.times = getattr(world, verb), error, times
+        setattr(world, verb, self)
+
+    async def __call__(self, *arguments):
+        if self.times > 0:
+            self.times -= 1
+            raise self._error
+        return await self._call(*arguments)
+
+
+async def group_with_one_hidden() -> Office:
+    """A job that runs and restarts as a whole, one of whose pods has just lost its label."""
+    office = Office()
+    office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=2), {"trainshed.dev/restart-scope": "Job"})
+    office.hear()
+    await office.run_all()
+    office.world.hide("mnist-worker-0")
+    office.hear()
+    return office

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from office import KEY, Office, a_spec
+from office import KEY, Office, Weak, a_spec, group_with_one_hidden
 from trainshed.cluster import Unavailable
 from trainshed.loop.reconcile import Outcome, Reconciler
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
-
-
-class Weak:
-    """Fails the next so many calls of one verb of a world."""
-
-    def __init__(self, world, verb: str, error: Exception, times: int = 1) -> None:
-        self._call, self._error, self.times = getattr(world, verb), error, times
-        setattr(world, verb, self)
-
-    async def __call__(self, *arguments):
-        if self.times > 0:
-            self.times -= 1
-            raise self._error
-        return await self._call(*arguments)
 
 
 async def test_a_new_job_gets_its_pods_once_though_no_watch_has_told_of_them():
@@ -156,25 +142,6 @@ async def test_what_the_server_denies_is_in_the_status_until_it_is_over():
     await office.look(2, seconds=1)
     assert "Blocked" not in office.states()
     assert sorted(office.world.made) == PODS
-
-
-async def test_a_stranger_with_a_needed_name_is_left_alone():
-    office = Office(SMALL)
-    office.world.strangers = {"mnist-worker-0"}
-    assert (await office.look()).error.reason == "NameTaken"
-    assert "Blocked" in office.states()
-    assert "mnist-worker-0" not in office.world.made
-
-
-async def group_with_one_hidden() -> Office:
-    """A job that runs and restarts as a whole, one of whose pods has just lost its label."""
-    office = Office()
-    office.world.submit("TFJob", "mnist", SMALL, {"trainshed.dev/restart-scope": "Job"})
-    office.hear()
-    await office.run_all()
-    office.world.hide("mnist-worker-0")
-    office.hear()
-    return office
 
 
 async def test_a_pod_that_only_the_watch_has_lost_is_sought_until_it_is_gone():

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from make import T0, a_pod, a_service
+from make import T0, a_pod, a_service, at
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Trouble
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.view import Key, View
+from trainshed.loop.view import REWORDED, Key, View
 
 KEY = Key("ml", "TFJob", "mnist")
 CONTAINER = {"name": "tensorflow", "image": "x"}
@@ -96,7 +96,7 @@ def test_a_pod_that_loses_its_owner_is_the_jobs_no_longer(known):
 def test_a_namesake_has_nothing_of_its_predecessors(known):
     known.hear_of_job()
     known.view.pods.store.changed(a_pod("worker-0"))
-    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
+    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
     known.hear_of_job(uid="new-uid", version="20")
     snapshot = known.view.snapshot(KEY, T0)
     assert (snapshot.job.uid, snapshot.pods, snapshot.trouble) == ("new-uid", (), None)
@@ -116,7 +116,7 @@ def test_what_the_watch_tells_late_of_a_predecessor_does_not_hide_the_job_that_w
 
 def test_a_job_that_is_gone_is_not_seen(known):
     known.hear_of_job()
-    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
+    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
     known.view.forget(KEY, "job-uid")
     assert known.view.snapshot(KEY, T0) is None
     assert known.view.known() == []
@@ -161,16 +161,29 @@ def test_what_changes_without_a_new_generation_is_read_too(known, metadata, fiel
 
 def test_trouble_is_news_once(known):
     trouble = Trouble("QuotaExceeded", "full")
-    assert not known.view.trouble(KEY, None)
+    assert not known.view.trouble(KEY, None, T0)
     known.hear_of_job()
-    assert known.view.trouble(KEY, trouble)
-    assert not known.view.trouble(KEY, trouble)
+    assert known.view.trouble(KEY, trouble, T0)
+    assert not known.view.trouble(KEY, trouble, T0)
     assert known.view.snapshot(KEY, T0).trouble == trouble
-    assert known.view.trouble(KEY, None)
+    assert known.view.trouble(KEY, None, T0)
     assert known.view.snapshot(KEY, T0).trouble is None
 
 
+def test_the_same_trouble_in_other_words_is_news_only_now_and_then(known):
+    known.hear_of_job()
+    pod = a_pod("worker-0")
+    assert known.view.trouble(KEY, Trouble("Forbidden", "request 1", (pod,)), T0)
+    later, much_later = at(REWORDED - 1), at(REWORDED + 1)
+    assert not known.view.trouble(KEY, Trouble("Forbidden", "request 2", (pod,)), later)
+    assert known.view.snapshot(KEY, T0).trouble.message == "request 1"
+    assert known.view.trouble(KEY, Trouble("Forbidden", "request 3", ()), later), "somebody else is hidden"
+    assert known.view.trouble(KEY, Trouble("Invalid", "request 4"), later), "it is something else"
+    assert not known.view.trouble(KEY, Trouble("Invalid", "request 5"), much_later)
+    assert known.view.trouble(KEY, Trouble("Invalid", "request 6"), at(2 * REWORDED))
+
+
 def test_trouble_of_a_job_that_is_gone_is_not_kept(known):
-    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"))
+    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
     known.hear_of_job()
     assert known.view.snapshot(KEY, T0).trouble is None

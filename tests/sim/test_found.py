@@ -213,6 +213,24 @@ FOUND = {
             Step(after=0.0, what="restart in place", how=137),
         ),
     ),
+    "a job that waits for a pod without its label, and whose other names are taken, says so once": Schedule(
+        seed=489277,
+        steps=(
+            Step(after=0.0, what="stall", how="ImagePullBackOff"),
+            create(
+                "PaddleJob",
+                "b",
+                (("Master", 1),),
+                "OnFailure",
+                policy=(("backoffLimit", 30),),
+                annotations=(("trainshed.dev/on-disruption", "Fail"),),
+            ),
+            Step(after=1.0, what="begin anew", how="Orphan"),
+            Step(after=0.0, what="disrupt", how="PreemptionByScheduler"),
+            Step(after=5.0, what="strip", how="labels"),
+            Step(after=5.0, what="hold"),
+        ),
+    ),
 }
 
 

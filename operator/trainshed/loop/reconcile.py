@@ -117,7 +117,8 @@ class Reconciler:
             await self._remember(key, snapshot, decision.status)
         for note in decision.notes:
             self._recorder.tell(snapshot.job, note)
-        error = await self._errands.run(snapshot, decision.actions) or hidden
+        refused = await self._errands.run(snapshot, decision.actions)
+        error = hidden or refused  # who is hidden is waited for, whatever else goes wrong
         await self._explain(key, snapshot, error)
         times = [time for time in (later, decision.look_again) if time]
         return Outcome(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
@@ -147,7 +148,7 @@ class Reconciler:
         refused = isinstance(error, (Denied, Invalid, NameTaken))
         if error and not refused:
             return
-        news = self._view.trouble(key, _trouble(error))
+        news = self._view.trouble(key, _trouble(error), snapshot.now)
         fresh = self._view.snapshot(key, snapshot.now) if news else None
         if fresh is None:
             return

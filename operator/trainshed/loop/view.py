@@ -20,6 +20,10 @@ from trainshed.cluster.versions import older
 from .horizon import Horizon
 from .store import Item, Store
 
+#: Seconds for which the words stand in which a reason was told first. Whoever stores a status looks at the job again: a
+#: server that says the same in other words each time would be asked for ever.
+REWORDED = 20.0
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
@@ -50,6 +54,18 @@ class Record:
     def version(self) -> str:
         """The version at which it was read."""
         return self.job.version
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    trouble: Trouble
+    since: datetime
+
+    def again(self, trouble: Trouble | None, now: datetime) -> bool:
+        """Whether it is the same, be it in other words so soon."""
+        soon = abs((now - self.since).total_seconds()) < REWORDED
+        known = replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble
+        return trouble == known
 
 
 class Child(Item, Protocol):
@@ -113,7 +129,7 @@ class View:
         self._wake = wake
         self._keys: dict[str, Key] = {}
         self._current: dict[Key, str] = {}
-        self._troubles: dict[Key, Trouble] = {}
+        self._troubles: dict[Key, _Told] = {}
         self._horizon = Horizon()
         self.jobs: dict[str, Store[Record]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
@@ -147,7 +163,7 @@ class View:
             pods=self.pods.of(record.uid),
             services=self.services.of(record.uid),
             now=now,
-            trouble=self._troubles.get(key),
+            trouble=told.trouble if (told := self._troubles.get(key)) else None,
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
         )
 
@@ -177,13 +193,15 @@ class View:
         """This job is no more; there may be another of its name by now, that the watch has told of."""
         self.jobs[key.kind].forgotten(uid)
 
-    def trouble(self, key: Key, trouble: Trouble | None) -> bool:
+    def trouble(self, key: Key, trouble: Trouble | None, now: datetime) -> bool:
         """Remember why the server would not have what was asked of it; whether that is news."""
-        news = self._troubles.get(key) != trouble
+        told = self._troubles.get(key)
+        if told.again(trouble, now) if told else trouble is None:
+            return False
         self._troubles.pop(key, None)
         if trouble and key in self._current:
-            self._troubles[key] = trouble
-        return news
+            self._troubles[key] = _Told(trouble, now)
+        return True
 
     def orphans(self) -> list[Pod]:
         """The pods that are held for nobody, and those on their way out that are held for a job that we do not know."""
