@@ -31,6 +31,15 @@ def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_ha
     assert awaited(seen(alone, failed, status=early)) == ()
 
 
+def test_who_loses_a_seat_does_not_make_another_missed_who_never_was_there():
+    status = look(DDP, a_pod("master-0"), a_pod("worker-1"), status=running(DDP)).status
+    one_worker = a_job("PyTorchJob", master=1, worker=1, restart="OnFailure")
+    early = replace(running(DDP), tallies=status.tallies)
+    assert early.tallies["Worker"].active == 1
+    assert awaited(seen(one_worker, a_pod("master-0"), a_pod("worker-1"), status=early)) == ()
+    assert awaited(seen(one_worker, a_pod("master-0"), status=running(DDP))) == ("mnist-worker-0",)
+
+
 def test_those_who_are_replaced_one_by_one_are_simply_made_again():
     job = a_job("TFJob", ps=1, worker=2, restart="OnFailure")
     some = without("mnist-worker-0", job)

@@ -162,46 +162,6 @@ FOUND = {
             Step(after=5.0, what="outage", how=120.0),
         ),
     ),
-    "what was to go for a restart may go when another leader has ended the job since": Schedule(
-        seed=195825,
-        operators=2,
-        steps=(
-            create(
-                "PaddleJob",
-                "a",
-                (("Worker", 3),),
-                "ExitCode",
-                policy=(("cleanPodPolicy", "Running"), ("activeDeadlineSeconds", 3), ("backoffLimit", 0)),
-                annotations=(("trainshed.dev/restart-scope", "Role"),),
-            ),
-            Step(after=1.0, what="find node"),
-            Step(after=0.0, what="disrupt", which=3, how="EvictionByEvictionAPI"),
-            Step(after=0.005, what="freeze", which=7, how=14.0),
-            Step(after=5.0, what="no quota"),
-            Step(after=0.0, what="usurp"),
-            Step(after=1.0, what="find node"),
-        ),
-    ),
-    "a pod whose owner was taken off while nothing could be heard may be deleted for a little longer": Schedule(
-        seed=220089,
-        steps=(
-            create("JAXJob", "a", (("Worker", 2),), "OnFailure"),
-            Step(after=1.0, what="outage", how=20.0),
-            Step(after=0.0, what="disrupt", how="TerminationByKubelet"),
-            Step(after=0.0, what="strip", which=1, how="owner"),
-            Step(after=30.0, what="succeed"),
-        ),
-    ),
-    "a job that waits for a pod without its label is not at rest until it has asked for it again": Schedule(
-        seed=216679,
-        steps=(
-            create("MPIJob", "a", (("Launcher", 1), ("Worker", 2))),
-            Step(after=5.0, what="strip", which=2, how="labels"),
-            Step(after=0.0, what="disrupt", how="DeletionByPodGC"),
-            Step(after=1.0, what="delete pod"),
-            Step(after=1.0, what="oom", how=137),
-        ),
-    ),
     "a failure that the server no longer shows is not counted again when a late watch tells of it": Schedule(
         seed=306471,
         operators=2,
@@ -229,6 +189,21 @@ FOUND = {
             Step(after=0.0, what="disrupt", how="PreemptionByScheduler"),
             Step(after=5.0, what="strip", how="labels"),
             Step(after=5.0, what="hold"),
+        ),
+    ),
+    "nobody is lost who was never made, when a job shrinks that had counted another": Schedule(
+        seed=536688,
+        steps=(
+            create(
+                "PyTorchJob",
+                "a",
+                (("Worker", 2),),
+                policy=(("activeDeadlineSeconds", 30),),
+                annotations=(("trainshed.dev/on-disruption", "Fail"), KEEP),
+            ),
+            Step(after=1.0, what="begin anew", how="Orphan"),
+            Step(after=0.0, what="delete pod", which=3),
+            Step(after=5.0, what="set", how=("pytorchReplicaSpecs.Worker.replicas", 1)),
         ),
     ),
 }

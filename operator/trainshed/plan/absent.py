@@ -29,7 +29,8 @@ def vanished(facts: Facts) -> tuple[Member, ...]:
         return known
     if facts.seats.keys() <= facts.present or facts.stale:  # the first is all that most looks have to know
         return known
-    steady = (group for group in facts.job.replicas if group.role not in facts.status.shrunk)
+    shrunk = facts.status.shrunk | facts.seen.shrunk  # some of whom the status tells have no seat any more
+    steady = (group for group in facts.job.replicas if group.role not in shrunk)
     found = (member for group in steady for member in _fewer(facts, group))
     return (*known, *(member for member in found if member not in known))
 

@@ -1,0 +1,58 @@
+"""What the auditor once took amiss, though nobody could have known better, or the promise does not say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.play import play
+from sim.schedule import Schedule, Step
+
+from .test_found import create
+
+AMISS = {
+    "what was to go for a restart may go when another leader has ended the job since": Schedule(
+        seed=195825,
+        operators=2,
+        steps=(
+            create(
+                "PaddleJob",
+                "a",
+                (("Worker", 3),),
+                "ExitCode",
+                policy=(("cleanPodPolicy", "Running"), ("activeDeadlineSeconds", 3), ("backoffLimit", 0)),
+                annotations=(("trainshed.dev/restart-scope", "Role"),),
+            ),
+            Step(after=1.0, what="find node"),
+            Step(after=0.0, what="disrupt", which=3, how="EvictionByEvictionAPI"),
+            Step(after=0.005, what="freeze", which=7, how=14.0),
+            Step(after=5.0, what="no quota"),
+            Step(after=0.0, what="usurp"),
+            Step(after=1.0, what="find node"),
+        ),
+    ),
+    "a pod whose owner was taken off while nothing could be heard may be deleted for a little longer": Schedule(
+        seed=220089,
+        steps=(
+            create("JAXJob", "a", (("Worker", 2),), "OnFailure"),
+            Step(after=1.0, what="outage", how=20.0),
+            Step(after=0.0, what="disrupt", how="TerminationByKubelet"),
+            Step(after=0.0, what="strip", which=1, how="owner"),
+            Step(after=30.0, what="succeed"),
+        ),
+    ),
+    "a job that waits for a pod without its label is not at rest until it has asked for it again": Schedule(
+        seed=216679,
+        steps=(
+            create("MPIJob", "a", (("Launcher", 1), ("Worker", 2))),
+            Step(after=5.0, what="strip", which=2, how="labels"),
+            Step(after=0.0, what="disrupt", how="DeletionByPodGC"),
+            Step(after=1.0, what="delete pod"),
+            Step(after=1.0, what="oom", how=137),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", AMISS)
+def test_what_nobody_could_know_is_not_taken_amiss(claim):
+    assert play(AMISS[claim]).violations == ()
