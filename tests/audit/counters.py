@@ -76,5 +76,4 @@ def _justified(pod: PodFile, job: JobFile) -> bool:
         return True
     if job.suspended >= pod.born or pod.uid in job.replaced or job.attempts.get(pod.role, 0) > pod.attempt:
         return True
-    specs = job.specs_since(pod.born)
-    return any(words.counts(job.plural, spec).get(pod.role, 0) <= pod.index for spec in specs)
+    return job.unseated(pod)

@@ -46,10 +46,10 @@ class Leftovers:
 
 
 def _kept(pod: Object, job: JobFile) -> bool:
-    """Whether one before it has succeeded in the same attempt while our finalizer kept it."""
+    """Whether one before it has succeeded in the same attempt while our finalizer kept it, and kept its seat."""
     seat, attempt = words.seat(pod), words.attempt(pod)
     kept = (one for one in job.pods.values() if one.kept and (one.role, one.index) == seat)
-    return job.resumed < job.born and any(one.attempt >= attempt for one in kept)
+    return job.resumed < job.born and any(one.attempt >= attempt and not job.unseated(one) for one in kept)
 
 
 def _done_already(pod: Object, job: JobFile) -> bool:

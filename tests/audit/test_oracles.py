@@ -230,3 +230,21 @@ def test_a_pod_is_known_by_its_name_whatever_somebody_does_to_its_labels():
     index = {"training.kubeflow.org/replica-index": "77"}
     story.change("pods", "job-worker-0", USER, lambda pod: pod["metadata"]["labels"].update(index))
     assert done(story) == set()
+
+
+@pytest.mark.parametrize(("fewest", "broken"), [(2, {"V9"}), (0, set())])
+def test_who_succeeded_while_held_is_not_made_again_unless_the_seat_was_taken_away(fewest, broken):
+    story = Story()
+    job = story.job(Worker=2)
+    story.pod("job-worker-0", job)
+    story.change(
+        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/result"])
+    )
+    story.ends("job-worker-0", 0)
+    for count in (fewest, 2):
+        story.change(
+            "jaxjobs", "job", USER, lambda job, to=count: job["spec"]["jaxReplicaSpecs"]["Worker"].update(replicas=to)
+        )
+    story.delete("pods", "job-worker-0", USER)
+    story.pod("job-worker-0", job)
+    assert story.broken & {"V9"} == broken

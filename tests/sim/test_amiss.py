@@ -50,6 +50,21 @@ AMISS = {
             Step(after=1.0, what="oom", how=137),
         ),
     ),
+    "who succeeded and had the seat taken away may be made anew with the seat": Schedule(
+        seed=575228,
+        steps=(
+            create(
+                "JAXJob",
+                "a",
+                (("Worker", 2),),
+                "OnFailure",
+                annotations=(("trainshed.dev/restart-scope", "Role"), ("trainshed.dev/keep-results", "true")),
+            ),
+            Step(after=1.0, what="succeed"),
+            Step(after=0.0, what="set", how=("jaxReplicaSpecs.Worker.replicas", 0)),
+            Step(after=1.0, what="set", how=("jaxReplicaSpecs.Worker.replicas", 4)),
+        ),
+    ),
 }
 
 
