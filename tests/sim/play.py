@@ -33,7 +33,7 @@ from .weather import Skies
 QUIET, REFUSED = 10.0, 24.0
 #: The longest that this may take in all, and how long a fresh look takes at the end.
 LONGEST, FRESH = 4000.0, 5.0
-#: Seconds from now beyond which no back-off reaches; one that does was stored by a clock that was far ahead.
+#: Seconds from an operator's now beyond which no back-off reaches; one that does was stored by a clock far ahead of it.
 FARTHEST = 375.0
 #: Seconds of virtual time by which it is told how soon all was quiet, once nothing was due and nobody deaf any more.
 BOUNDS = (1, 5, 10, 30, math.inf)
@@ -163,14 +163,14 @@ class Play:
     def _due(self) -> Iterator[float]:
         """When something is to happen because its time has come, as the jobs say and the operators' clocks show it."""
         ahead = min((machine.ahead for machine in self._stage.machines), default=0.0)
-        yield from (at - ahead for at in self._times() if at - ahead > self._last)
+        yield from (at - ahead for at in self._times(self._stage.now() + ahead) if at - ahead > self._last)
 
-    def _times(self) -> Iterator[float]:
+    def _times(self, now: float) -> Iterator[float]:
         for _, job in self._users.jobs():
             status, policy = words.status(job), words.policy(job)
             over = any(words.condition(job, kind) for kind in words.OVER)
             wait = (status.get("retry") or {}).get("notBefore")
-            if wait and words.seconds(wait) < self._stage.now() + FARTHEST:
+            if wait and words.seconds(wait) < now + FARTHEST:
                 yield words.seconds(wait)
             if over and policy.get("ttlSecondsAfterFinished") is not None and "completionTime" in status:
                 yield words.seconds(status["completionTime"]) + policy["ttlSecondsAfterFinished"]

@@ -50,6 +50,27 @@ AMISS = {
             Step(after=1.0, what="oom", how=137),
         ),
     ),
+    "a back-off is in force for as long as the clock shows by which it was stored": Schedule(
+        seed=596079,
+        steps=(
+            create(
+                "MPIJob",
+                "a",
+                (("Launcher", 1), ("Worker", 1)),
+                "ExitCode",
+                policy=(("cleanPodPolicy", "All"),),
+                annotations=(("trainshed.dev/restart-scope", "Replica"),),
+            ),
+            Step(after=1.0, what="reject", how="NodeAffinity"),
+            Step(after=1.0, what="reject", how="OutOfcpu"),
+            Step(after=5.0, what="die at", how=(4, "after")),
+            Step(after=0.0, what="reject", how="UnexpectedAdmissionError"),
+            Step(after=0.0, what="reject", how="UnexpectedAdmissionError"),
+            Step(after=0.0, what="leap", how=600.0),
+            Step(after=5.0, what="reject", how="OutOfmemory"),
+            Step(after=0.0, what="reject", how="UnexpectedAdmissionError"),
+        ),
+    ),
     "who succeeded and had the seat taken away may be made anew with the seat": Schedule(
         seed=575228,
         steps=(
