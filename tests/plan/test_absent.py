@@ -74,6 +74,12 @@ def test_one_of_an_earlier_attempt_is_waited_for_and_not_missed():
     assert made(look(DDP, *pods, status=waiting.status, now=at(20))) == ["mnist-worker-0"]
 
 
+def test_one_whose_name_another_has_by_now_is_not_waited_for():
+    hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10)).status
+    pods = [*without("mnist-worker-0"), a_pod("worker-0", uid="another")]
+    assert awaited(seen(DDP, *pods, status=hidden, trouble=HIDDEN)) == ()
+
+
 def test_one_that_gets_its_label_back_has_never_been_away():
     hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10)).status
     assert awaited(seen(DDP, *pods_of(DDP), status=hidden, trouble=HIDDEN)) == ()

@@ -206,6 +206,23 @@ FOUND = {
             Step(after=5.0, what="set", how=("pytorchReplicaSpecs.Worker.replicas", 1)),
         ),
     ),
+    "a pod without its label is not waited for once another has its name": Schedule(
+        seed=617121,
+        steps=(
+            create(
+                "PyTorchJob",
+                "a",
+                (("Master", 1),),
+                "ExitCode",
+                policy=(("ttlSecondsAfterFinished", 2), ("backoffLimit", 0)),
+                annotations=(("trainshed.dev/on-disruption", "Fail"),),
+            ),
+            Step(after=1.0, what="strip", how="labels"),
+            Step(after=1.0, what="unready"),
+            Step(after=0.0, what="leave"),
+            Step(after=0.0, what="impersonate"),
+        ),
+    ),
 }
 
 

@@ -14,12 +14,14 @@ from .facts import Facts
 
 
 def unseen(facts: Facts) -> tuple[Pod, ...]:
-    """Where all restart together, pods that are known to be there, though no watch tells of them."""
+    """Where all restart together, pods that are known to be there, though no watch tells of them.
+
+    One whose name another has by now is gone.
+    """
     trouble = facts.snapshot.trouble
     if trouble is None or not trouble.hidden or facts.scope is not Scope.JOB:
         return ()
-    present = {pod.uid for pod in facts.snapshot.pods}
-    return tuple(pod for pod in trouble.hidden if pod.uid not in present)
+    return tuple(pod for pod in trouble.hidden if pod.name not in facts.present)
 
 
 def vanished(facts: Facts) -> tuple[Member, ...]:
