@@ -74,6 +74,4 @@ def _countable(job: JobFile) -> int:
 def _justified(pod: PodFile, job: JobFile) -> bool:
     if job.gone is not None or "deletionTimestamp" in words.meta(job.document) or job.over or job.forged:
         return True
-    if job.suspended >= pod.born or pod.uid in job.replaced or job.attempts.get(pod.role, 0) > pod.attempt:
-        return True
-    return job.unseated(pod)
+    return job.suspended >= pod.born or pod.uid in job.replaced or job.given_up(pod) or job.unseated(pod)

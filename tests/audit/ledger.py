@@ -76,6 +76,10 @@ class JobFile:
         """Whether it has its verdict."""
         return any(words.condition(self.document, kind) for kind in words.OVER)
 
+    def given_up(self, pod: PodFile) -> bool:
+        """Whether a later attempt than this pod's is stored."""
+        return self.attempts.get(pod.role, 0) > pod.attempt
+
     def unseated(self, pod: PodFile) -> bool:
         """Whether the job had no seat for this pod at some time since it was made."""
         return any(words.counts(self.plural, spec).get(pod.role, 0) <= pod.index for spec in self.specs_since(pod.born))

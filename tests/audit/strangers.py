@@ -67,13 +67,11 @@ def _stays(change: Change, job: JobFile) -> bool:
 
     One of an attempt that was given up was to go for that, whatever has become of the job since.
     """
-    over = any(words.condition(job.document, kind) for kind in words.OVER)
-    running = words.policy(job.document).get("cleanPodPolicy") == "Running"
-    ended = words.phase(change.before or {}) in ("Succeeded", "Failed")
-    if change.plural != "pods" or not change.vanishing or not (over and running and ended):
+    pod = job.pods.get(words.uid(change.object))
+    if pod is None or not change.vanishing or job.given_up(pod):
         return False
-    role, _ = words.seat(change.before or {}) or ("", -1)
-    return words.attempt(change.before or {}) >= job.attempts.get(role, 0)
+    running = words.policy(job.document).get("cleanPodPolicy") == "Running"
+    return job.over and running and words.phase(change.before or {}) in words.OVER
 
 
 def _allowed(change: Change, ledger: Ledger) -> bool:

@@ -27,14 +27,18 @@ def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_ha
     failed = a_pod("worker-1", "Failed", code=1, container="jax")
     assert awaited(seen(job, a_pod("worker-1", container="jax"), status=early)) == ()
     assert awaited(seen(job, failed, status=early)) == ("mnist-worker-0", "mnist-worker-2")
+    for other in (a_job("JAXJob", worker=3), replace(job, deleting=True)):
+        assert awaited(seen(other, failed, status=early, now=at(60))) == (), "nobody restarts"
+        over = look(other, failed, status=early, now=at(60)).status
+        assert awaited(seen(other, failed, status=over, now=at(90))) == ()
     alone = a_job("JAXJob", worker=3, restart="Always", scope="Replica")
     assert awaited(seen(alone, failed, status=early)) == ()
 
 
 def test_who_loses_a_seat_does_not_make_another_missed_who_never_was_there():
-    status = look(DDP, a_pod("master-0"), a_pod("worker-1"), status=running(DDP)).status
+    tallies = look(DDP, a_pod("master-0"), a_pod("worker-1")).status.tallies
     one_worker = a_job("PyTorchJob", master=1, worker=1, restart="OnFailure")
-    early = replace(running(DDP), tallies=status.tallies)
+    early = replace(running(DDP), tallies=tallies)
     assert early.tallies["Worker"].active == 1
     assert awaited(seen(one_worker, a_pod("master-0"), a_pod("worker-1"), status=early)) == ()
     assert awaited(seen(one_worker, a_pod("master-0"), status=running(DDP))) == ("mnist-worker-0",)

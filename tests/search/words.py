@@ -16,6 +16,7 @@ from sim.feed import Feed
 from sim.moments import Handle
 from sim.transport import Flight
 from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.loop.view import REWORDED
 from trainshed.plan.settling import SETTLES_AFTER
 
 UID = re.compile(r"[0-9a-f]{8}-5eed-4000-8000-[0-9a-f]{12}")
@@ -23,10 +24,12 @@ TIME = re.compile(r"\"(\w+)\":\"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)\"")
 MOMENT = re.compile(r"(\w+)=datetime\.datetime\(([\d, ]+), tzinfo=datetime\.timezone\.utc\)")
 VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
 #: The times by which something is decided in a world without deadlines; all others are for people.
-TELLING = frozenset(("finishedAt", "finished", "notBefore", "not_before", "time", "deletionTimestamp", "leaves"))
+TELLING = frozenset(
+    ("finishedAt", "finished", "notBefore", "not_before", "time", "deletionTimestamp", "leaves", "worded")
+)
 #: Seconds by which one decides: within which a failure has yet to settle, after which another is no consequence of it,
-#: and after which its cause is looked for no more.
-AGES = (SETTLES_AFTER.total_seconds(), TENSORFLOW.follows_within, 2 * TENSORFLOW.follows_within)
+#: after which its cause is looked for no more, and after which a reason may be told in other words.
+AGES = (SETTLES_AFTER.total_seconds(), TENSORFLOW.follows_within, 2 * TENSORFLOW.follows_within, REWORDED)
 
 
 class Names:

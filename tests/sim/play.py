@@ -217,14 +217,14 @@ class Play:
     def _ask(self, actor: str, request: Request) -> None:
         if actor == OPERATOR:
             self._asked.append(request)
-            refused = request.status in NO if request.writes else _sought(request)
-            self._refused = request.at if refused else self._refused
+            if _sought(request) or (request.status in NO and request.writes):
+                self._refused = request.at
             self._auditor.asked(request)
 
 
 def _sought(request: Request) -> bool:
     """Whether a pod was asked for by its name, and is there: it is waited for as long as it is out of reach."""
-    return "/pods/" in request.path and request.status == HTTPStatus.OK
+    return request.verb == "GET" and "/pods/" in request.path and request.status == HTTPStatus.OK
 
 
 def _changed(change: Change) -> str:

@@ -7,7 +7,7 @@ import pytest
 from sim.play import play
 from sim.schedule import Schedule, Step
 
-from .test_found import create
+from .test_found import ALONE, KEEP, WITH_ROLE, create
 
 AMISS = {
     "what was to go for a restart may go when another leader has ended the job since": Schedule(
@@ -20,7 +20,7 @@ AMISS = {
                 (("Worker", 3),),
                 "ExitCode",
                 policy=(("cleanPodPolicy", "Running"), ("activeDeadlineSeconds", 3), ("backoffLimit", 0)),
-                annotations=(("trainshed.dev/restart-scope", "Role"),),
+                annotations=(WITH_ROLE,),
             ),
             Step(after=1.0, what="find node"),
             Step(after=0.0, what="disrupt", which=3, how="EvictionByEvictionAPI"),
@@ -59,7 +59,7 @@ AMISS = {
                 (("Launcher", 1), ("Worker", 1)),
                 "ExitCode",
                 policy=(("cleanPodPolicy", "All"),),
-                annotations=(("trainshed.dev/restart-scope", "Replica"),),
+                annotations=(ALONE,),
             ),
             Step(after=1.0, what="reject", how="NodeAffinity"),
             Step(after=1.0, what="reject", how="OutOfcpu"),
@@ -79,7 +79,7 @@ AMISS = {
                 "a",
                 (("Worker", 2),),
                 "OnFailure",
-                annotations=(("trainshed.dev/restart-scope", "Role"), ("trainshed.dev/keep-results", "true")),
+                annotations=(WITH_ROLE, KEEP),
             ),
             Step(after=1.0, what="succeed"),
             Step(after=0.0, what="set", how=("jaxReplicaSpecs.Worker.replicas", 0)),

@@ -10,8 +10,8 @@ from sim.orders import Order
 from sim.play import play
 from sim.schedule import Schedule, Step
 
-KEEP = ("trainshed.dev/keep-results", "true")
-ALONE, TOGETHER = (("trainshed.dev/restart-scope", scope) for scope in ("Replica", "Job"))
+KEEP, FATAL = ("trainshed.dev/keep-results", "true"), ("trainshed.dev/on-disruption", "Fail")
+ALONE, WITH_ROLE, TOGETHER = (("trainshed.dev/restart-scope", scope) for scope in ("Replica", "Role", "Job"))
 
 
 def create(*order: Any, **fields: Any) -> Step:
@@ -155,7 +155,7 @@ FOUND = {
     "who lost its label in the moment in which another failed is waited for by those who restart": Schedule(
         seed=228205,
         steps=(
-            create("JAXJob", "a", (("Worker", 2),), "Always", annotations=(("trainshed.dev/on-disruption", "Fail"),)),
+            create("JAXJob", "a", (("Worker", 2),), "Always", annotations=(FATAL,)),
             Step(after=1.0, what="old list", how=13),
             Step(after=0.0, what="strip", how="labels"),
             Step(after=0.0, what="oom", which=1, how=137),
@@ -183,7 +183,7 @@ FOUND = {
                 (("Master", 1),),
                 "OnFailure",
                 policy=(("backoffLimit", 30),),
-                annotations=(("trainshed.dev/on-disruption", "Fail"),),
+                annotations=(FATAL,),
             ),
             Step(after=1.0, what="begin anew", how="Orphan"),
             Step(after=0.0, what="disrupt", how="PreemptionByScheduler"),
@@ -199,7 +199,7 @@ FOUND = {
                 "a",
                 (("Worker", 2),),
                 policy=(("activeDeadlineSeconds", 30),),
-                annotations=(("trainshed.dev/on-disruption", "Fail"), KEEP),
+                annotations=(FATAL, KEEP),
             ),
             Step(after=1.0, what="begin anew", how="Orphan"),
             Step(after=0.0, what="delete pod", which=3),
@@ -215,7 +215,7 @@ FOUND = {
                 (("Master", 1),),
                 "ExitCode",
                 policy=(("ttlSecondsAfterFinished", 2), ("backoffLimit", 0)),
-                annotations=(("trainshed.dev/on-disruption", "Fail"),),
+                annotations=(FATAL,),
             ),
             Step(after=1.0, what="strip", how="labels"),
             Step(after=1.0, what="unready"),

@@ -59,13 +59,12 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class _Told:
     trouble: Trouble
-    since: datetime
+    worded: datetime
 
     def again(self, trouble: Trouble | None, now: datetime) -> bool:
         """Whether it is the same, be it in other words so soon."""
-        soon = abs((now - self.since).total_seconds()) < REWORDED
-        known = replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble
-        return trouble == known
+        soon = abs((now - self.worded).total_seconds()) < REWORDED
+        return trouble == (replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble)
 
 
 class Child(Item, Protocol):
@@ -196,7 +195,8 @@ class View:
     def trouble(self, key: Key, trouble: Trouble | None, now: datetime) -> bool:
         """Remember why the server would not have what was asked of it; whether that is news."""
         told = self._troubles.get(key)
-        if told.again(trouble, now) if told else trouble is None:
+        again = told.again(trouble, now) if told else trouble is None
+        if again:
             return False
         self._troubles.pop(key, None)
         if trouble and key in self._current:

@@ -5,7 +5,7 @@ from trainshed.api.snapshot import Snapshot
 
 from . import absent, restarts
 from .facts import Facts
-from .ladder import LADDER
+from .ladder import LADDER, Rule, restart
 from .memory import restored
 
 __all__ = ["awaited", "plan"]
@@ -13,8 +13,7 @@ __all__ = ["awaited", "plan"]
 
 def plan(snapshot: Snapshot) -> Plan:
     """What to remember, say and do about a job, seeing it as it is now: the first rule that speaks decides."""
-    facts = Facts(restored(snapshot))
-    return next(decision for rule in LADDER if (decision := rule(facts)))
+    return _decided(Facts(restored(snapshot)))[1]
 
 
 def awaited(snapshot: Snapshot) -> tuple[str, ...]:
@@ -24,4 +23,11 @@ def awaited(snapshot: Snapshot) -> tuple[str, ...]:
     """
     facts = Facts(restored(snapshot))
     known, missing = absent.awaited(facts), absent.untold(facts)
-    return tuple(dict.fromkeys((*known, *missing))) if missing and restarts.incident(facts) else known
+    # Most who are missing have yet to be made: without a failure nobody has to think twice for them.
+    if not missing or restarts.incident(facts) is None or _decided(facts)[0] is not restart:
+        return known
+    return tuple(dict.fromkeys((*known, *missing)))
+
+
+def _decided(facts: Facts) -> tuple[Rule, Plan]:
+    return next((rule, decision) for rule in LADDER if (decision := rule(facts)))

@@ -54,7 +54,9 @@ def untold(facts: Facts) -> tuple[str, ...]:
 
     The status tells a little late how many were running: whoever vanishes just as another fails may not be among them.
     """
-    return tuple(names.child(facts.job, member) for member in facts.missing) if facts.scope is Scope.JOB else ()
+    if facts.scope is not Scope.JOB or facts.seats.keys() <= facts.present:
+        return ()
+    return tuple(names.child(facts.job, member) for member in facts.missing)
 
 
 def lost(facts: Facts) -> tuple[Member, ...]:
