@@ -30,15 +30,22 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator looks after."""
+    """A control plane that no other operator looks after, and that knows groups of pods."""
     with ready_control_plane(tmp_path_factory.mktemp("metrics")) as plane:
+        define_groups(Hand(plane.kubeconfig, "default"))
         yield plane
 
 
 @pytest.fixture
-def operator(plane: ControlPlane, tmp_path: Path) -> Iterator[Operator]:
-    """An operator that nobody else uses, the only one of its cluster."""
-    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect").start()
+def hand(plane: ControlPlane) -> Hand:
+    """A user's hand in a namespace of its own."""
+    return Hand.somewhere(plane.kubeconfig)
+
+
+@pytest.fixture
+def operator(plane: ControlPlane, hand: Hand, tmp_path: Path) -> Iterator[Operator]:
+    """An operator that nobody else uses; it counts nobody else's jobs."""
+    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={hand.namespace}").start()
     yield operator
     if operator.alive:
         operator.kill()
@@ -59,12 +66,6 @@ def counters(samples: Samples, namespace: str, framework: str) -> dict[str, floa
     labels = {"job_namespace": namespace, "framework": framework}
     found = {name: value(samples, name, **labels) for name in COUNTERS}
     return {name: count for name, count in found.items() if count != 0}
-
-
-def a_namespace(plane: ControlPlane, name: str) -> Hand:
-    hand = Hand(plane.kubeconfig, name)
-    hand.make_namespace()
-    return hand
 
 
 def a_job_succeeds_and_goes(hand: Hand, stage: Stage) -> None:
@@ -96,10 +97,7 @@ def a_job_is_suspended_and_resumed(hand: Hand) -> None:
         eventually(lambda wanted=state: hand.state("TFJob", "stays") == wanted)
 
 
-def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_restart(
-    plane: ControlPlane, operator: Operator
-):
-    hand = a_namespace(plane, "counted")
+def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_restart(hand: Hand, operator: Operator):
     with Stage(hand) as stage:
         hand.create(tfjob("stays", Worker=1))
         a_job_succeeds_and_goes(hand, stage)
@@ -107,7 +105,7 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
         a_job_runs_out_of_time(hand)
         eventually(lambda: hand.state("TFJob", "stays") == "Running")
         samples = served(operator)
-        assert counters(samples, "counted", "tensorflow") == {
+        assert counters(samples, hand.namespace, "tensorflow") == {
             f"{JOBS}created_total": 3,
             f"{JOBS}deleted_total": 1,
             f"{JOBS}successful_total": 1,
@@ -116,7 +114,7 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
             "deleted_pods_total": 1,
             "succeeded_service_creation_total": 4,
         }
-        assert counters(samples, "counted", "pytorch") == {
+        assert counters(samples, hand.namespace, "pytorch") == {
             f"{JOBS}created_total": 1,
             f"{JOBS}failed_total": 1,
             f"{JOBS}restarted_total": 1,
@@ -137,7 +135,7 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
         operator.start()
         a_job_is_suspended_and_resumed(hand)
         samples = served(operator)
-        assert counters(samples, "counted", "tensorflow") == {
+        assert counters(samples, hand.namespace, "tensorflow") == {
             "created_pods_total": 1,
             "deleted_pods_total": 1,
             "succeeded_service_creation_total": 1,
@@ -148,18 +146,17 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
 
 
 def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_their_errors(
-    plane: ControlPlane, operator: Operator
+    hand: Hand, operator: Operator
 ):
-    hand = a_namespace(plane, "narrow")
     hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}})
-    path = "/api/v1/namespaces/narrow/resourcequotas/none"
+    path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/none"
     eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
     hand.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=2))
     eventually(lambda: hand.state("TFJob", "stuck") == "Failed")
     samples = served(operator)
     refused = value(samples, "trainshed_api_requests_total", verb="POST", resource="services", code="403")
     assert refused >= 2
-    assert counters(samples, "narrow", "tensorflow") == {
+    assert counters(samples, hand.namespace, "tensorflow") == {
         f"{JOBS}created_total": 1,
         f"{JOBS}failed_total": 1,
         "created_pods_total": 2,
@@ -168,11 +165,10 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
     assert value(samples, "trainshed_reconcile_errors_total", error="Denied") == refused
 
 
-def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane, tmp_path: Path):
-    hand = a_namespace(plane, "together")
-    define_groups(hand)
+def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane, hand: Hand, tmp_path: Path):
     groups = Groups(hand, "scheduling.volcano.sh/v1beta1")
-    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", "--gang-scheduler-name=volcano").start()
+    flags = ("--no-leader-elect", f"--namespace={hand.namespace}", "--gang-scheduler-name=volcano")
+    operator = Operator(plane.kubeconfig, tmp_path, *flags).start()
     gang = tfjob("gang", Worker=2)
     pod_spec(gang, "Worker")["schedulerName"] = "mine"
     with Stage(hand, groups.place) as stage:
@@ -186,7 +182,7 @@ def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane,
                 hand.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": False}}})
         stage.end("gang-worker-0", 0)
         eventually(lambda: hand.state("TFJob", "gang") == "Succeeded" and groups.get("gang") is None)
-        found = counters(served(operator), "together", "tensorflow")
+        found = counters(served(operator), hand.namespace, "tensorflow")
         assert (found["created_pod_groups_total"], found["deleted_pod_groups_total"]) == (2, 2)
         gone = ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: gang")
         eventually(lambda: happenings(hand, gang)[gone] == 2)
@@ -204,8 +200,7 @@ def all_looked_at(samples) -> bool:
     return 0 < waits == value(samples, "trainshed_reconcile_seconds_count")
 
 
-def test_how_the_operator_does_is_served_too(plane: ControlPlane, operator: Operator):
-    hand = a_namespace(plane, "watched")
+def test_how_the_operator_does_is_served_too(hand: Hand, operator: Operator):
     with Stage(hand):
         hand.create(tfjob("runs", Worker=1))
         eventually(lambda: hand.state("TFJob", "runs") == "Running")

@@ -33,10 +33,7 @@ def account(elsewhere: ControlPlane) -> str:
 @pytest.fixture
 def hands(elsewhere: ControlPlane) -> list[Hand]:
     """Three namespaces."""
-    hands = [Hand(elsewhere.kubeconfig, f"{name}-{uuid.uuid4().hex[:8]}") for name in ("first", "second", "third")]
-    for hand in hands:
-        hand.make_namespace()
-    return hands
+    return [Hand.somewhere(elsewhere.kubeconfig, named=name) for name in ("first", "second", "third")]
 
 
 @pytest.fixture

@@ -39,8 +39,7 @@ class Gang:
 @contextmanager
 def gang(plane: ControlPlane, folder: Path, scheduler: str) -> Iterator[Gang]:
     """An operator with the flag; at the end its log holds no traceback."""
-    hand = Hand(plane.kubeconfig, scheduler)
-    hand.make_namespace()
+    hand = Hand.somewhere(plane.kubeconfig, named=scheduler)
     groups = Groups(hand, APIS[scheduler])
     flags = ("--no-leader-elect", f"--namespace={hand.namespace}", f"--gang-scheduler-name={scheduler}")
     operator = Operator(plane.kubeconfig, folder, *flags).start()

@@ -22,8 +22,7 @@ IMAGE, DOMAIN = "alpine:3.10", "tf.training.org"
 @pytest.fixture(scope="module")
 def there(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
     """A user's hand where the operator was told to bring the init container back, and of a domain."""
-    hand = Hand(elsewhere.kubeconfig, "flags")
-    hand.make_namespace()
+    hand = Hand.somewhere(elsewhere.kubeconfig, named="flags")
     flags = ("--no-leader-elect", f"--namespace={hand.namespace}", f"--pytorch-init-container-image={IMAGE}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUSTOM_CLUSTER_DOMAIN", DOMAIN)

@@ -98,9 +98,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture
 def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> Hand:
     """A hand in a namespace of its own, where nobody looks after jobs yet."""
-    hand = Hand(plane.kubeconfig, request.node.name.replace("_", "-")[-40:].strip("-"))
-    hand.make_namespace()
-    return hand
+    return Hand.somewhere(plane.kubeconfig, named=request.node.name.replace("_", "-")[-40:].strip("-"))
 
 
 @pytest.fixture
@@ -158,8 +156,7 @@ class TestOperators:
 
     @same("TO-237", "--namespace: jobs in other namespaces are left alone")
     def test_one_namespace(self, lonely: Hand, plane: ControlPlane, begin: Callable[..., Operator]):
-        other = Hand(plane.kubeconfig, "elsewhere")
-        other.make_namespace()
+        other = Hand.somewhere(plane.kubeconfig, named="elsewhere")
         begin(f"--namespace={lonely.namespace}")
         other.create(job(TF, "a", Worker=1))
         born(lonely, job(TF, "a", Worker=1), 1)

@@ -92,8 +92,7 @@ class Pair:
 @contextmanager
 def pair(plane: ControlPlane, namespace: str, folder: Path) -> Iterator[Pair]:
     """Two replicas, and pods that run."""
-    hand = Hand(plane.kubeconfig, namespace)
-    hand.make_namespace()
+    hand = Hand.somewhere(plane.kubeconfig, named=namespace)
     replicas = [Replica(plane, hand, name, folder) for name in ("first", "second")]
     found = Pair(plane, hand, *replicas)
     try:

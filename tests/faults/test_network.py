@@ -150,7 +150,8 @@ def narrow(plane: ControlPlane) -> Iterator[None]:
 def test_a_server_that_others_keep_busy_does_not_cost_the_lease(frail: ControlPlane, yard: Hand, begin: Begin):
     """All are service accounts with every right: members of system:masters would never have to wait."""
     schema = yaml.safe_load((MANIFESTS / "overlays" / "lease-priority" / "resources.yaml").read_text())
-    yard.call("POST", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", schema)
+    path = f"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{schema['metadata']['name']}?fieldManager=test"
+    yard.call("PATCH", path, schema, "application/apply-patch+yaml")
     accounts = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts"}
     role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "cluster-admin"}
     binding = {"metadata": {"name": yard.namespace}, "roleRef": role, "subjects": [accounts]}

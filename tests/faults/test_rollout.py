@@ -70,7 +70,7 @@ class Shift:
     @property
     def user(self) -> str:
         """Who it is to the API server."""
-        return f"turn-{self._turn}"
+        return f"{self._hand.namespace}-{self._turn}"
 
     def writes(self) -> list[str]:
         """What the present one has changed so far, but for Events."""
@@ -78,8 +78,7 @@ class Shift:
 
 
 def test_versions_take_turns_and_no_pod_notices(plane: ControlPlane, older: Path, tmp_path: Path, monkeypatch):
-    hand = Hand(plane.kubeconfig, "rollout")
-    hand.make_namespace()
+    hand = Hand.somewhere(plane.kubeconfig, named="rollout")
     shift = Shift(plane, hand, tmp_path, monkeypatch)
     with Stage(hand) as stage:
         shift.begin(older)

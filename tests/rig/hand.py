@@ -47,9 +47,9 @@ class Hand:
         )
 
     @classmethod
-    def somewhere(cls, kubeconfig: Path, group: str = GROUP) -> Self:
-        """One in a new namespace of its own."""
-        hand = cls(kubeconfig, f"t-{uuid.uuid4().hex[:8]}", group)
+    def somewhere(cls, kubeconfig: Path, group: str = GROUP, *, named: str = "t") -> Self:
+        """One in a new namespace of its own, be it the second of this name: a test may be tried again."""
+        hand = cls(kubeconfig, f"{named}-{uuid.uuid4().hex[:8]}", group)
         hand.make_namespace()
         return hand
 

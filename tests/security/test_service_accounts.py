@@ -49,9 +49,8 @@ def policy(server: ControlPlane) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def people(server: ControlPlane) -> People:
     """People with and without the right, in a namespace of their own."""
-    where = f"t-{uuid.uuid4().hex[:8]}"
-    admin = Hand(server.kubeconfig, where)
-    admin.make_namespace()
+    admin = Hand.somewhere(server.kubeconfig)
+    where = admin.namespace
     admin.make("serviceaccounts", {"metadata": {"name": "admin"}})
     pods_too = person(server, where, "pods-too", CREATES_PODS, role=EDIT)
     as_builder = person(server, where, "as-builder", USES_BUILDER, role=EDIT)
