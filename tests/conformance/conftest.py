@@ -7,7 +7,7 @@ import pytest
 from rig import Operator
 from rig.fixtures import elsewhere, hand, operators, server, shared_operator, stage
 
-from .gangs import gangs, plugins, volcano
+from .gangs import gangs, plugins, schedulers, volcano
 
 __all__ = [
     "elsewhere",
@@ -16,6 +16,7 @@ __all__ = [
     "operator",
     "operators",
     "plugins",
+    "schedulers",
     "server",
     "shared_operator",
     "stage",

@@ -70,11 +70,20 @@ def running(found: Gang, name: str) -> None:
 
 
 @pytest.fixture(scope="package")
-def gangs(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
+def schedulers(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
     """Both schedulers, on an API server that knows their groups."""
     define_groups(Hand(elsewhere.kubeconfig, "default"))
     with ExitStack() as stack:
         yield {name: stack.enter_context(gang(elsewhere, tmp_path_factory.mktemp(name), name)) for name in BOTH}
+
+
+@pytest.fixture
+def gangs(schedulers: dict[str, Gang]) -> Iterator[dict[str, Gang]]:
+    """Both schedulers; after each test none of its jobs and groups is left."""
+    yield schedulers
+    for found in schedulers.values():
+        found.hand.delete_jobs()
+        found.hand.call("DELETE", found.groups.path)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bed.control_plane import ControlPlane
 from rig import Operator
 from rig.hand import eventually
+from rig.happenings import happenings
 from rig.jobs import pod_spec
 from rig.pods import names
 
@@ -152,10 +154,12 @@ def test_the_group_goes_with_the_verdict_and_that_is_told_once(gangs: dict[str, 
     found.stage.end("ends-master-0", 0)
     eventually(lambda: found.hand.state(PT, "ends") == "Succeeded")
     eventually(lambda: found.groups.get("ends") is None)
-    eventually(lambda: _told(found, "ends", "SuccessfulDeletePodGroup"))
+    ends, gone = found.hand.job(PT, "ends"), ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: ends")
+    eventually(lambda: gone in happenings(found.hand, ends))
     time.sleep(1)
-    assert _told(found, "ends", "SuccessfulDeletePodGroup") == ["Deleted PodGroup: ends"]
-    assert len(_told(found, "ends", "JobTerminated")) == 1
+    told = Counter({line: count for line, count in happenings(found.hand, ends).items() if "PodGroup" in line[2]})
+    terminated = ("Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup")
+    assert told == {gone: 1, terminated: 1}
 
 
 @same("TO-245", GONE)
@@ -198,7 +202,3 @@ def test_none_is_the_name_of_no_scheduler(server: ControlPlane, tmp_path: Path):
     flags = ("--no-leader-elect", "--namespace=nowhere", "--gang-scheduler-name=None")
     operator = Operator(server.kubeconfig, tmp_path, *flags).start()
     assert operator.stop() == 0
-
-
-def _told(found: Gang, name: str, reason: str) -> list[str]:
-    return [message for _, why, message in found.hand.events(name) if why == reason]

@@ -36,9 +36,7 @@ def there(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 def empty(there: Hand) -> Iterator[None]:
     """After each test nothing of its jobs is left."""
     yield
-    for kind in (PT, TF):
-        for found in there.jobs(kind):
-            there.delete_job(kind, found["metadata"]["name"])
+    there.delete_jobs()
     eventually(lambda: not there.pods(), 20)
 
 

@@ -14,6 +14,8 @@ from typing import Self
 import urllib3
 import yaml
 
+from .jobs import KINDS
+
 GROUP = "/apis/kubeflow.org/v1"
 MERGE = "application/merge-patch+json"
 
@@ -89,6 +91,11 @@ class Hand:
     def delete_job(self, kind: str, name: str) -> None:
         """Delete a job."""
         self.call("DELETE", f"{self._jobs(kind)}/{name}")
+
+    def delete_jobs(self) -> None:
+        """Delete all jobs of all kinds."""
+        for kind in KINDS:
+            self.call("DELETE", self._jobs(kind))
 
     def core(self, plural: str) -> list[dict]:
         """All objects of a core kind, such as `pods`."""

@@ -46,7 +46,7 @@ def policy(server: ControlPlane) -> Iterator[None]:
         admin.call("DELETE", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{role['metadata']['name']}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def people(server: ControlPlane) -> People:
     """People with and without the right, in a namespace of their own."""
     admin = Hand.somewhere(server.kubeconfig)
