@@ -140,6 +140,11 @@ test-apiserver: venv venv-sdk ## the whole operator against a real API server; t
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(AGAIN)
 	$(call took,API server ring)
 
+.PHONY: second-tries
+second-tries: venv venv-sdk ## the same ring, each test failing for nothing at its first try: an hour; TESTS="tests/faults -k leader" for some
+	@PYTHONPATH=tests $(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p rig.second_try --reruns 1 --rerun-show-tracebacks $(TESTS)
+	$(call took,second tries)
+
 .PHONY: faults
 faults: venv ## every fault at every write and watch event of the operator: an hour, and it goes on where it was stopped
 	@PYTHONPATH=tests $(PY) -m faults $(FAULTS)
