@@ -118,11 +118,13 @@ class World:
             self._store_job(job)
         return copy.deepcopy(self.jobs[framework.kind, name])
 
-    async def delete_job(self, framework: Framework, _namespace: str, name: str, uid: str) -> None:
+    async def delete_job(self, framework: Framework, _namespace: str, name: str, uid: str, version: str) -> None:
         with Write(self, f"delete job {name}"):
             job = self.jobs.get((framework.kind, name))
-            if job is None or job["metadata"]["uid"] != uid:
+            if job is None:
                 return
+            if (uid, version) != (job["metadata"]["uid"], job["metadata"]["resourceVersion"]):
+                raise Conflict(name)
             del self.jobs[framework.kind, name]
             job["metadata"]["resourceVersion"] = str(self._tick())
             self._news.append(("removed", framework.kind, job))
@@ -217,8 +219,6 @@ class World:
 
     async def create_event(self, _namespace: str, body: dict) -> None:
         self.writes.append(f"event {body['reason']}")
-
-    # ------------------------------------------------------------------------------------------------------------------
 
     def _put_dependent(self, found: Dependent) -> None:
         self.dependents[found.resource, found.name] = found

@@ -186,13 +186,19 @@ async def test_the_pods_of_a_job_are_read_uncached(gateway, hand):
     assert int(version) >= int(made.version)
 
 
-async def test_a_job_is_read_uncached_and_deleted_by_uid(gateway, hand):
+async def test_a_job_is_read_uncached_and_deleted_if_it_is_as_it_was(gateway, hand):
     job = a_job(hand)
-    assert (await gateway.read_job(TENSORFLOW, hand.namespace, job.name))["metadata"]["uid"] == job.uid
-    await gateway.delete_job(TENSORFLOW, hand.namespace, job.name, "another-uid")
-    assert await gateway.read_job(TENSORFLOW, hand.namespace, job.name)
-    await gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid)
-    assert await gateway.read_job(TENSORFLOW, hand.namespace, job.name) is None
+    where = (TENSORFLOW, hand.namespace, job.name)
+    assert (await gateway.read_job(*where))["metadata"]["uid"] == job.uid
+    hand.patch_job("TFJob", job.name, {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 3600}}})
+    version = (await gateway.read_job(*where))["metadata"]["resourceVersion"]
+    for uid, known in ((job.uid, job.version), ("another-uid", version)):
+        with pytest.raises(Conflict):
+            await gateway.delete_job(*where, uid, known)
+    assert await gateway.read_job(*where)
+    await gateway.delete_job(*where, job.uid, version)
+    assert await gateway.read_job(*where) is None
+    await gateway.delete_job(*where, job.uid, version)
 
 
 async def test_events_are_made_and_counted_up(gateway, hand):

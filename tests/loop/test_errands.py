@@ -143,10 +143,20 @@ async def test_who_has_changed_since_is_spared_where_it_matters_and_nobody_is_to
 
 async def test_a_job_that_was_deleted_is_forgotten_and_counted_once():
     scene = Scene()
-    await scene.run(DeleteJob(scene.snapshot().job.uid))
+    job = scene.snapshot().job
+    await scene.run(DeleteJob(job.uid, job.version))
     assert scene.view.snapshot(KEY, scene.world.now) is None
     assert scene.counted() == {"training_operator_jobs_deleted": 1}
     assert await scene.events() == ["event SuccessfulDeleteJob"]
+
+
+async def test_a_job_that_was_changed_since_is_not_deleted_and_nobody_is_told():
+    scene = Scene()
+    job = scene.snapshot().job
+    error = await scene.run(DeleteJob(job.uid, version="older"))
+    assert isinstance(error, Conflict)
+    assert scene.view.snapshot(KEY, scene.world.now).job == job
+    assert await scene.events() == []
 
 
 async def test_services_and_pods_are_made_side_by_side():
@@ -180,7 +190,7 @@ async def test_what_was_done_and_what_was_tried_in_vain_is_counted():
     scene.world.delete_job = denied
     services = [action for action in Scene().planned() if isinstance(action, CreateService)]
     await scene.run(services[0])
-    await scene.run(DeleteJob(scene.snapshot().job.uid))
+    await scene.run(DeleteJob(scene.snapshot().job.uid, scene.snapshot().job.version))
     await scene.run(DeletePod("mnist-worker-0", scene.snapshot().pods[0].uid))
     assert scene.counted() == {
         "created_pods": 1,

@@ -90,7 +90,7 @@ ACTIONS = [
     (DeletePod("a", "u"), "deleted_pods", None),
     (CreateService("a", {}), "succeeded_service_creation", "failed_service_creation"),
     (DeleteService("a", "u"), None, None),
-    (DeleteJob("u"), "training_operator_jobs_deleted", None),
+    (DeleteJob("u", "1"), "training_operator_jobs_deleted", None),
     (CreateDependent(VOLCANO_GROUPS, "a", {}), "created_pod_groups", None),
     (DeleteDependent(COSCHEDULING_GROUPS, "a", "u"), "deleted_pod_groups", None),
     (CreateDependent(CONFIG_MAPS, "a", {}), None, None),

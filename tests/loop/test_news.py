@@ -27,7 +27,7 @@ TOLD = [
     (DeletePod("x", "u"), "DeletePod", "Deleted pod: x", "Error deleting: no room"),
     (DeleteService("x", "u"), "DeleteService", "Deleted service: x", "Error deleting: no room"),
     (DeleteDependent(VOLCANO_GROUPS, "x", "u"), "DeletePodGroup", "Deleted PodGroup: x", "Error deleting: no room"),
-    (DeleteJob("u"), "DeleteJob", "Deleted job: mnist", "Error deleting: no room"),
+    (DeleteJob("u", "1"), "DeleteJob", "Deleted job: mnist", "Error deleting: no room"),
 ]
 
 
@@ -39,7 +39,7 @@ def test_actions_are_told_of_in_v1s_words(action, what, done, error):
 
 
 def test_the_end_of_a_pytorchjob_has_v1s_reason():
-    found = words(seen(a_job("PyTorchJob", master=1)), DeleteJob("u"))
+    found = words(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
     assert found.success == Note(Tone.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
     assert found.failure(ERROR).reason == "FailedDeletePod"
 

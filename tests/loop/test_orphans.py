@@ -21,7 +21,8 @@ async def a_bereaved_office() -> Office:
     office.hear()
     await office.run_all()
     job = office.job()
-    await office.world.delete_job(TENSORFLOW, "ml", "mnist", job["metadata"]["uid"])
+    known = job["metadata"]
+    await office.world.delete_job(TENSORFLOW, "ml", "mnist", known["uid"], known["resourceVersion"])
     for name in list(office.world.pods):
         office.world.confirm_deletion(name)
     office.hear()

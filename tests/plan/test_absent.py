@@ -35,6 +35,12 @@ def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_ha
     assert awaited(seen(alone, failed, status=early)) == ()
 
 
+def test_whoever_is_missing_is_asked_for_together_with_one_who_is_hidden():
+    failed = a_pod("worker-1", "Failed", code=1)
+    assert states(look(DDP, failed, trouble=HIDDEN).status)[-1] != "Restarting", "not before that one has gone"
+    assert awaited(seen(DDP, failed, trouble=HIDDEN)) == ("mnist-worker-0", "mnist-master-0")
+
+
 def test_who_loses_a_seat_does_not_make_another_missed_who_never_was_there():
     tallies = look(DDP, a_pod("master-0"), a_pod("worker-1")).status.tallies
     one_worker = a_job("PyTorchJob", master=1, worker=1, restart="OnFailure")

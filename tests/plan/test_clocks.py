@@ -12,7 +12,7 @@ def test_the_time_to_live_counts_from_the_end_of_the_job():
     assert (over.start, over.completion) == (at(0), at(100))
     early = look(job, status=over, now=at(129))
     assert (early.actions, early.look_again) == ((), at(130))
-    assert look(job, status=over, now=at(130)).actions == (DeleteJob("job-uid"),)
+    assert look(job, status=over, now=at(130)).actions == (DeleteJob("job-uid", job.version),)
 
 
 def test_a_deadline_counts_from_the_start_of_the_job_however_long_its_pods_took_to_run():

@@ -140,7 +140,7 @@ def test_the_job_itself_goes_when_its_time_is_up():
     over = look(job, a_pod("chief-0", "Succeeded", code=0)).status
     assert look(job, status=over, now=at(29)).look_again == at(30)
     decision = look(job, status=over, now=at(30))
-    assert decision.actions == (DeleteJob("job-uid"),)
+    assert decision.actions == (DeleteJob("job-uid", job.version),)
     assert told(decision) == [], "that it is gone is told when it is"
 
 

@@ -223,6 +223,23 @@ FOUND = {
             Step(after=0.0, what="impersonate"),
         ),
     ),
+    "a job that is changed while its deletion is on its way stays": Schedule(
+        seed=708902,
+        steps=(
+            create(
+                "TFJob",
+                "b",
+                (("Worker", 1),),
+                "OnFailure",
+                policy=(("ttlSecondsAfterFinished", 1),),
+                annotations=(TOGETHER, KEEP),
+            ),
+            Step(after=1.0, what="slow", how=2.0),
+            Step(after=0.0, what="succeed"),
+            Step(after=2.965, what="oom", how=137),
+            Step(after=0.0, what="forge", how="wipe"),
+        ),
+    ),
 }
 
 

@@ -96,9 +96,10 @@ class DeleteService:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete the job with this uid, its children after it."""
+    """Delete the job with this uid, its children after it, if it is still as it was at this version."""
 
     uid: str
+    version: str
 
 
 Action = (

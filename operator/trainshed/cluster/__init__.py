@@ -131,8 +131,8 @@ class Cluster(Protocol):
         """
         ...
 
-    async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str) -> None:
-        """Delete the job with this uid, its children in the background."""
+    async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
+        """Delete the job with this uid, its children in the background; a `Conflict` if it is at another version."""
         ...
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:

@@ -92,9 +92,9 @@ class Gateway:
                 raise Hidden(why, found)
             raise Unavailable(f"pod {name} is there, and the watch has yet to tell of it")
 
-    async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str) -> None:
-        """Delete the job with this uid, its children in the background."""
-        await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None)
+    async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
+        """Delete the job with this uid, its children in the background; a `Conflict` if it is at another version."""
+        await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None, version)
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; a stranger's of that name raises `NameTaken`."""

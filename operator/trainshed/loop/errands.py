@@ -93,8 +93,8 @@ class Errands:
                 self._view.pods.left(uid, await self._cluster.release_pod(namespace, name, write.release(action)))
             case DeleteService(name=name, uid=uid):
                 self._view.services.left(uid, await self._cluster.delete_service(namespace, name, uid))
-            case DeleteJob(uid=uid):
-                await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid)
+            case DeleteJob(uid=uid, version=version):
+                await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid, version)
                 self._view.jobs[snapshot.job.kind].forgotten(uid)
 
     async def _do_to_dependent(

@@ -5,10 +5,13 @@ from trainshed.api.snapshot import Snapshot
 
 from . import absent, restarts
 from .facts import Facts
-from .ladder import LADDER, Rule, restart
+from .ladder import LADDER, Rule, converge, restart, settle
 from .memory import restored
 
 __all__ = ["awaited", "plan"]
+
+#: The rules that may come to a restart by what the server says of those it is asked for.
+_RESTARTS = (settle, restart, converge)
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -24,7 +27,7 @@ def awaited(snapshot: Snapshot) -> tuple[str, ...]:
     facts = Facts(restored(snapshot))
     known, missing = absent.awaited(facts), absent.untold(facts)
     # Most who are missing have yet to be made: without a failure nobody has to think twice for them.
-    if not missing or restarts.incident(facts) is None or _decided(facts)[0] is not restart:
+    if not missing or restarts.incident(facts) is None or _decided(facts)[0] not in _RESTARTS:
         return known
     return tuple(dict.fromkeys((*known, *missing)))
 

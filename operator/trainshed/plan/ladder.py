@@ -58,7 +58,7 @@ def clean_up(facts: Facts) -> Plan | None:
     end = completion + timedelta(seconds=ttl)
     if facts.now < end:
         return _seeing_off(facts, Plan(facts.status, notes, actions, look_again=end))
-    return Plan(facts.status, actions=(DeleteJob(facts.job.uid),))
+    return Plan(facts.status, actions=(DeleteJob(facts.job.uid, facts.job.version),))
 
 
 def refuse(facts: Facts) -> Plan | None:
