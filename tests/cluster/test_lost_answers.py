@@ -10,7 +10,7 @@ from trainshed.api import read
 from trainshed.api.dependent import CONFIG_MAPS
 from trainshed.api.job import Member
 from trainshed.api.site import Site
-from trainshed.cluster import NotLeading, Unavailable
+from trainshed.cluster import NotLeading, Unavailable, lanes
 from trainshed.cluster.gateway import Gateway
 from trainshed.cluster.lanes import Pace
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -68,6 +68,27 @@ def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
     monkeypatch.setattr(wire, "write", calls)
 
 
+class Faltering:
+    """A wire on which the first of each kind of write is not answered; `sent` are the verbs."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    async def write(self, verb: str, *_request: object) -> bytes:
+        self.sent.append(verb)
+        if self.sent.count(verb) == 1:
+            raise Unavailable("nobody answers")
+        return b"{}"
+
+
+async def test_an_event_is_sent_again_when_nobody_answers(monkeypatch):
+    monkeypatch.setattr(lanes, "PAUSE", 0.0)
+    gateway = Gateway(wire := Faltering(), Pace())
+    await gateway.create_event("ml", {})
+    await gateway.update_event("ml", "e", {"count": 2})
+    assert wire.sent == ["POST", "POST", "PATCH", "PATCH"]
+
+
 async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, hand):
     gateway = Gateway(wire, Pace(), lambda: False)
     job = a_job(hand)
@@ -76,7 +97,7 @@ async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire
     for write in (
         gateway.create_pod(hand.namespace, build.pods(TENSORFLOW, job, Site())(Member("Worker", 0), 0).body),
         gateway.create_secret(hand.namespace, {"metadata": {"name": "s"}}),
-        gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid),
+        gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid, job.version),
         gateway.store_status(TENSORFLOW, hand.namespace, job.name, status),
         gateway.create_event(hand.namespace, about),
         gateway.update_event(hand.namespace, "e", {"count": 2}),

@@ -8,23 +8,19 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-import msgspec
-import orjson
-
 from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from . import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable
+from . import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable, answers
 from .holds import let_go
 from .lanes import PAUSE, Lane, Lanes, Pace, persistently
 from .lists import PODS, pages, understood
 from .merges import carried_out
-from .objects import JOB_NAME, PodObject, ServiceObject, Stub, dependent, foreign, pod, service, unlabelled
+from .objects import JOB_NAME, dependent, foreign, unlabelled
 from .wire import FIELD_MANAGER, AlreadyExists, Path, Wire
 
-T = TypeVar("T")
 Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
 WRONG_CRD = (
@@ -42,9 +38,6 @@ class Gateway:
         self._wire = wire
         self._may_write = may_write
         self.lanes = Lanes(pace)
-        self._pod = msgspec.json.Decoder(PodObject)
-        self._service = msgspec.json.Decoder(ServiceObject)
-        self._stub = msgspec.json.Decoder(Stub)
         self._told: set[str] = set()
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
@@ -55,7 +48,7 @@ class Gateway:
         """Merge `patch` into the status; raises `Conflict`, and `Missing` when the job is gone."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
         try:
-            stored = _document(await self._write(self.lanes.statuses, "PATCH", path, patch))
+            stored = answers.document(await self._write(self.lanes.statuses, "PATCH", path, patch))
         except Unavailable:
             await asyncio.sleep(PAUSE)
             found = await self.read_job(framework, namespace, name)
@@ -84,9 +77,9 @@ class Gateway:
             there = await self._wire.call("GET", Path(CORE, "pods", namespace, name))
         except Missing:
             return
-        meta = self._decoded(self._stub, there).metadata
+        meta = answers.meta(there)
         if meta.controller == owner:
-            found = pod(self._decoded(self._pod, there))
+            found = answers.pod(there)
             await self._hold_no_more(found)
             if why := unlabelled("pod", meta):
                 raise Hidden(why, found)
@@ -98,11 +91,11 @@ class Gateway:
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; a stranger's of that name raises `NameTaken`."""
-        return pod(self._decoded(self._pod, await self._create(Path(CORE, "pods", namespace), body)))
+        return answers.pod(await self._create(Path(CORE, "pods", namespace), body))
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; a stranger's of that name raises `NameTaken`."""
-        return service(self._decoded(self._service, await self._create(Path(CORE, "services", namespace), body)))
+        return answers.service(await self._create(Path(CORE, "services", namespace), body))
 
     async def create_secret(self, namespace: str, body: Document) -> None:
         """Create a Secret; that its name is there already is success. It is not looked at: that would take a right."""
@@ -128,7 +121,7 @@ class Gateway:
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
         """Delete the pod with this uid, and version; returns what remains while it terminates. Raises `Conflict`."""
         left = await self._delete(Path(CORE, "pods", namespace, name), uid, grace, version)
-        return _remaining(pod(self._decoded(self._pod, left)), uid) if left else None
+        return _remaining(answers.pod(left), uid) if left else None
 
     async def release_pod(self, namespace: str, name: str, patch: Document) -> Pod | None:
         """Merge `patch` into a pod; raises `Conflict`. None when it is gone, or goes with this write."""
@@ -136,13 +129,13 @@ class Gateway:
             left = await self._write(self.lanes.deletes, "PATCH", Path(CORE, "pods", namespace, name), patch)
         except Missing:
             return None
-        found = pod(self._decoded(self._pod, left))
+        found = answers.pod(left)
         return None if found.deleting and not (found.grace or found.finalizers) else found
 
     async def delete_service(self, namespace: str, name: str, uid: str) -> Service | None:
         """Delete the Service with this uid; returns what remains while it terminates."""
         left = await self._delete(Path(CORE, "services", namespace, name), uid, None)
-        return _remaining(service(self._decoded(self._service, left)), uid) if left else None
+        return _remaining(answers.service(left), uid) if left else None
 
     async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
         """Delete the dependent with this uid; returns what remains while it terminates."""
@@ -150,12 +143,13 @@ class Gateway:
         return _remaining(self._dependent(resource, left), uid) if left else None
 
     async def create_event(self, namespace: str, body: Document) -> None:
-        """Create a core/v1 Event."""
-        await self._write(self.lanes.events, "POST", Path(CORE, "events", namespace), body)
+        """Create a core/v1 Event: its name makes it the same one when it is sent again."""
+        await persistently(lambda: self._write(self.lanes.events, "POST", Path(CORE, "events", namespace), body))
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
         """Merge `patch` into an Event; raises `Missing` once it is forgotten."""
-        await self._write(self.lanes.events, "PATCH", Path(CORE, "events", namespace, name), patch)
+        path = Path(CORE, "events", namespace, name)
+        await persistently(lambda: self._write(self.lanes.events, "PATCH", path, patch))
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:
         """The Lease, or None."""
@@ -165,7 +159,7 @@ class Gateway:
         """Create the Lease, or replace it at its version; raises `Conflict` if another was first."""
         known = "resourceVersion" in body.get("metadata", {})
         path = Path(LEASES, "leases", namespace, name if known else "")
-        return _document(await self._wire.call("PUT" if known else "POST", path, body, FIELD_MANAGER))
+        return answers.document(await self._wire.call("PUT" if known else "POST", path, body, FIELD_MANAGER))
 
     async def serves(self, resource: Resource) -> bool:
         """Whether the server knows this kind of object: its CRD is there."""
@@ -174,7 +168,7 @@ class Gateway:
 
     async def _read(self, path: Path) -> Document | None:
         try:
-            return _document(await self._wire.call("GET", path))
+            return answers.document(await self._wire.call("GET", path))
         except Missing:
             return None
 
@@ -191,9 +185,9 @@ class Gateway:
             there = await self._wire.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except Missing:
             raise Unavailable(f"{path.plural} {name} was there and has gone while we looked") from None
-        kind, meta = path.plural[:-1], self._decoded(self._stub, there).metadata
+        kind, meta = path.plural[:-1], answers.meta(there)
         taken, hidden = foreign(kind, meta, body), unlabelled(kind, meta)
-        found = pod(self._decoded(self._pod, there)) if (taken or hidden) and kind == "pod" else None
+        found = answers.pod(there) if (taken or hidden) and kind == "pod" else None
         if found:
             await self._hold_no_more(found)
         if taken:
@@ -216,35 +210,21 @@ class Gateway:
             return await persistently(lambda: self._write(self.lanes.deletes, "DELETE", path, options))
         except Missing:
             return None
-        except Conflict as error:  # another has the name by now; or the server has stumbled, and nothing is done
-            if version or ((await self._read(path)) or {}).get("metadata", {}).get("uid") == uid:
-                raise (error if version else Unavailable(str(error))) from None
-            return None
+        except Conflict as error:
+            if version:
+                raise
+            if ((await self._read(path)) or {}).get("metadata", {}).get("uid") == uid:
+                raise Unavailable(str(error)) from None  # the server has stumbled, and nothing is done
+            return None  # another has the name by now
 
     async def _write(self, lane: Lane, verb: str, path: Path, body: object) -> bytes:
         """One write, once there is room for it and if we still may then."""
         return await lane.run(path.namespace, lambda: self._wire.write(verb, path, body, self._may_write))
 
     def _dependent(self, resource: Resource, content: bytes) -> Dependent:
-        meta = self._decoded(self._stub, content).metadata
-        return dependent(resource, meta, _document(content))
-
-    @staticmethod
-    def _decoded(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
-        try:
-            return decoder.decode(content)
-        except msgspec.DecodeError as error:
-            raise Unavailable(f"an answer that makes no sense: {error}") from error
+        return dependent(resource, answers.meta(content), answers.document(content))
 
 
 def _remaining(found: Child, uid: str) -> Child | None:
     """What is left of this one."""
     return found if found.uid == uid and found.deleting else None
-
-
-def _document(content: bytes) -> Document:
-    try:
-        found: Document = orjson.loads(content)
-    except ValueError as error:
-        raise Unavailable(f"an answer that makes no sense: {error}") from error
-    return found
