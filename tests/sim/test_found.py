@@ -32,15 +32,6 @@ FOUND = {
             Step(after=3.0, what="no quota"),
         ),
     ),
-    "a pod that has lost its label is not waited for once it is deleted": Schedule(
-        seed=111,
-        steps=(
-            create("JAXJob", "a", roles=(("Worker", 1),), restart="ExitCode"),
-            Step(after=5.0, what="oom", how=137),
-            Step(after=0.0, what="strip", how="labels"),
-            Step(after=1.0, what="no quota"),
-        ),
-    ),
     "a job made anew under its name, while its predecessor is looked at, gets its pods": Schedule(
         seed=766,
         steps=(
@@ -94,14 +85,6 @@ FOUND = {
             Step(after=60.0, what="leave"),
         ),
     ),
-    "a failure whose pod has lost its labels and got them back counts once": Schedule(
-        seed=3796,
-        steps=(
-            create("XGBoostJob", "a", (("Master", 1),), "ExitCode", annotations=(KEEP,)),
-            Step(after=1.0, what="strip", how="labels"),
-            Step(after=0.0, what="oom", how=137),
-        ),
-    ),
     "who serves is never done, whatever somebody has written into the status": Schedule(
         seed=11271,
         steps=(
@@ -115,22 +98,6 @@ FOUND = {
             create("JAXJob", "a", (("Worker", 2),), "ExitCode", annotations=(ALONE, KEEP)),
             Step(after=5.0, what="succeed", which=5),
             Step(after=0.0, what="delete pod", which=5),
-        ),
-    ),
-    "members that restart together are not restarted for one that has only lost its labels": Schedule(
-        seed=9721,
-        steps=(
-            create("TFJob", "a", (("Worker", 3),), "OnFailure", annotations=(TOGETHER,)),
-            Step(after=3.0, what="strip", how="labels"),
-            Step(after=1.0, what="leave"),
-        ),
-    ),
-    "once a pod has got its label back nobody looks for it any more": Schedule(
-        seed=40201,
-        steps=(
-            create("MPIJob", "a", (("Launcher", 1),), "Always", annotations=(KEEP,)),
-            Step(after=1.0, what="strip", how="labels"),
-            Step(after=1.0, what="expire"),
         ),
     ),
     "who was evicted and then failed was evicted, though the kubelet's last word alone is heard": Schedule(
@@ -152,16 +119,6 @@ FOUND = {
             Step(after=0.0, what="delete", how="Background"),
         ),
     ),
-    "who lost its label in the moment in which another failed is waited for by those who restart": Schedule(
-        seed=228205,
-        steps=(
-            create("JAXJob", "a", (("Worker", 2),), "Always", annotations=(FATAL,)),
-            Step(after=1.0, what="old list", how=13),
-            Step(after=0.0, what="strip", how="labels"),
-            Step(after=0.0, what="oom", which=1, how=137),
-            Step(after=5.0, what="outage", how=120.0),
-        ),
-    ),
     "a failure that the server no longer shows is not counted again when a late watch tells of it": Schedule(
         seed=306471,
         operators=2,
@@ -171,24 +128,6 @@ FOUND = {
             Step(after=0.0, what="oom", how=137),
             Step(after=0.0, what="usurp"),
             Step(after=0.0, what="restart in place", how=137),
-        ),
-    ),
-    "a job that waits for a pod without its label, and whose other names are taken, says so once": Schedule(
-        seed=489277,
-        steps=(
-            Step(after=0.0, what="stall", how="ImagePullBackOff"),
-            create(
-                "PaddleJob",
-                "b",
-                (("Master", 1),),
-                "OnFailure",
-                policy=(("backoffLimit", 30),),
-                annotations=(FATAL,),
-            ),
-            Step(after=1.0, what="begin anew", how="Orphan"),
-            Step(after=0.0, what="disrupt", how="PreemptionByScheduler"),
-            Step(after=5.0, what="strip", how="labels"),
-            Step(after=5.0, what="hold"),
         ),
     ),
     "nobody is lost who was never made, when a job shrinks that had counted another": Schedule(
@@ -206,23 +145,6 @@ FOUND = {
             Step(after=5.0, what="set", how=("pytorchReplicaSpecs.Worker.replicas", 1)),
         ),
     ),
-    "a pod without its label is not waited for once another has its name": Schedule(
-        seed=617121,
-        steps=(
-            create(
-                "PyTorchJob",
-                "a",
-                (("Master", 1),),
-                "ExitCode",
-                policy=(("ttlSecondsAfterFinished", 2), ("backoffLimit", 0)),
-                annotations=(FATAL,),
-            ),
-            Step(after=1.0, what="strip", how="labels"),
-            Step(after=1.0, what="unready"),
-            Step(after=0.0, what="leave"),
-            Step(after=0.0, what="impersonate"),
-        ),
-    ),
     "a job that is changed while its deletion is on its way stays": Schedule(
         seed=708902,
         steps=(
@@ -238,6 +160,24 @@ FOUND = {
             Step(after=0.0, what="succeed"),
             Step(after=2.965, what="oom", how=137),
             Step(after=0.0, what="forge", how="wipe"),
+        ),
+    ),
+    "why a pod failed is told though one answer is lost": Schedule(
+        seed=879996,
+        steps=(
+            create(
+                "TFJob",
+                "a",
+                (("Worker", 2),),
+                "ExitCode",
+                policy=(("cleanPodPolicy", "Running"),),
+                spec=(("enableDynamicWorker", True),),
+                annotations=(KEEP,),
+            ),
+            Step(after=1.0, what="fail", how=137),
+            Step(after=0.025, what="answer", how=(4, 504, "before")),
+            Step(after=0.0, what="fail", how=1),
+            Step(after=1.0, what="delay", how=8.0),
         ),
     ),
 }
