@@ -70,7 +70,7 @@ class Hand:
     def make_namespace(self) -> None:
         """Create the hand's own namespace."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        eventually(lambda: self._or_none(f"{self._core('serviceaccounts')}/default"))
+        eventually(lambda: self._or_none(f"{self._core('serviceaccounts')}/default"), 30)
 
     def create(self, job: dict) -> dict:
         """Create a job of any kind."""
