@@ -10,27 +10,27 @@ import orjson
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from . import Unavailable, objects
-from .objects import Meta, PodObject, ServiceObject, Stub
+from . import Unavailable
+from .lists import PODS, SERVICES, Kind
+from .objects import Meta, Stub
 
 T = TypeVar("T")
-PODS, SERVICES = msgspec.json.Decoder(PodObject), msgspec.json.Decoder(ServiceObject)
-STUBS = msgspec.json.Decoder(Stub)
+METAS: Kind[Meta] = Kind(msgspec.json.Decoder(Stub), lambda found: found.metadata)
 
 
 def pod(content: bytes) -> Pod:
     """A pod; raises `Unavailable` for bytes that are none."""
-    return objects.pod(_decoded(PODS, content))
+    return _read(PODS, content)
 
 
 def service(content: bytes) -> Service:
     """A Service; raises `Unavailable` for bytes that are none."""
-    return objects.service(_decoded(SERVICES, content))
+    return _read(SERVICES, content)
 
 
 def meta(content: bytes) -> Meta:
     """The metadata of an object of any kind; raises `Unavailable` for bytes that are none."""
-    return _decoded(STUBS, content).metadata
+    return _read(METAS, content)
 
 
 def document(content: bytes) -> Document:
@@ -42,8 +42,8 @@ def document(content: bytes) -> Document:
     return found
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
+def _read(kind: Kind[T], content: bytes) -> T:
     try:
-        return decoder.decode(content)
+        return kind.item(content)
     except msgspec.DecodeError as error:
         raise Unavailable(f"an answer that makes no sense: {error}") from error
