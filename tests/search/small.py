@@ -7,51 +7,38 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from audit.auditor import Auditor
-from audit.change import KUBELET, OPERATOR, Change, Request, Violation
+from audit.change import OPERATOR, Request, Violation
 from audit.ending import Ending
-from sim import lives
-from sim.faults import Fate, Passage
-from sim.kubelets import path
+from sim.feed import Feed
 from sim.moments import Handle
 from sim.stage import Stage
 from sim.transport import Flight
-from trainshed.cluster.transport import Request as Sent
 from trainshed.frameworks import served
+from trainshed.loop.queue import PAUSE
 
+from .attention import Attention
 from .deck import Deck
+from .kubelets import FAILS, GONE, Course, Kubelets, Step
+from .mind import mind
+from .past import Past
 from .scenarios import Scenario
-from .words import Names, digest, title
+from .wires import Wires
+from .words import Names, digest, sender, tail, title
 
 Document = dict[str, Any]
 #: Seconds that a small world waits for somebody's timer before it says that there is nothing more to wait for, and
 #: those that it is given at its end.
 PATIENCE, FAREWELL = 25.0, 30.0
-#: What does not wait on the table, as nothing is decided by it.
-ASIDE = ("events", "services", "configmaps", "horizontalpodautoscalers")
-
-
-class Wires:
-    """Sends everything that matters as a message of its own; speaks `sim.faults.Weather`."""
-
-    def __init__(self, eager: bool) -> None:
-        self._fate = Fate(before=0.001, after=0.0 if eager else 0.001)
-
-    def exchange(self, process: str, request: Sent) -> Fate:
-        """A message, or at once."""
-        del process
-        return Fate(before=0.0, after=0.0) if _aside(request.path) or "watch" in request.query else self._fate
-
-    def line(self, process: str, path: str, line: bytes) -> Passage:
-        """A message."""
-        del process, line
-        return Passage(0.0 if _aside(path) else 0.001)
+DIES = "the operator dies"
 
 
 class SmallWorld:
     """Where it stands; `moves` may be made next, by their names, and `path` has been made so far."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, *, every_order: bool = False) -> None:
         logging.disable(logging.CRITICAL)
         self.path: list[str] = []
         self._scenario = scenario
@@ -60,10 +47,17 @@ class SmallWorld:
         self._loop = self._on_the_table()
         self._names = Names(self._stage.now)
         self._auditor = Auditor()
-        self._stage.server.changes += [self._names.hear, self._hear]
+        # The garbage collector hears of nothing: nobody deletes the job, and to look in vain is a move, too.
+        self._stage.server.changes[:] = [self._names.hear, self._auditor.hear]
         self._stage.server.requests.append(self._ask)
         self._machine = self._stage.machines[0]
         self._machine.settings["leader_elect"] = False
+        self._kubelets = Kubelets(self._stage.server, self._stage.now, scenario.decides, scenario.code)
+        self._attention = Attention(self._machine, self._stage.server, scenario.kind)
+        self._plurals = ("pods", f"{scenario.kind.lower()}s", "services")
+        self._past = Past(self._stage.server, self._plurals[:2])
+        self._lists = [f"server hears GET {plural}" for plural in self._plurals[:2]]
+        self._every_order = every_order
         self._failed = 0
         self._stage.submit(scenario.job())
         self._machine.start()
@@ -90,12 +84,13 @@ class SmallWorld:
 
     def moves(self) -> dict[str, Callable[[], None]]:
         """All that may happen next."""
-        found = dict(self._arrivals())
-        if not found and not self.over:
+        found = dict(self._steps()) if self._every_order else {}
+        found |= dict(self._arrivals())
+        if not self._loop.messages and not self.over:
+            assert list(self._feeds()), "nobody would see what kubelets did before"
             found["time passes"] = self._wait
-        found |= dict(self._happenings())
-        if self._left.crashes:
-            found["the operator dies"] = self._crash
+        if self._left.crashes and (self._every_order or not self._attention.starts()):
+            found[DIES] = self._crash
         return found
 
     def take(self, name: str, move: Callable[[], None]) -> None:
@@ -103,17 +98,26 @@ class SmallWorld:
         self.path.append(name)
         move()
         self._loop.settle()
+        while not self._every_order and self._go_on():
+            pass
 
     def fingerprint(self) -> int:
         """The same for two states from which the same can happen."""
-        server, operator = self._stage.server, self._machine.operator
-        plurals = (f"{self._scenario.kind.lower()}s", "pods", "services")
-        words = [self._names.document(found) for plural in plurals for found in server.objects(plural)]
-        words += sorted(self._names.message(message) for message in self._loop.messages)
-        words.append(repr((self._left.failures, self._left.crashes, self._left.old_lists)))
-        if operator is not None:
-            words += self._mind(operator)
+        words = [str(self.grave()), *sorted(self._names.message(message) for message in self._loop.messages)]
+        if self._machine.operator is not None:
+            words += self._mind(self._machine.operator)
         return digest(words)
+
+    def grave(self) -> int:
+        """The same for two states from which the same can happen once the operator is dead."""
+        left = (self._left.failures, self._left.crashes, self._old_lists)
+        past = self._past.words(self._names) if self._old_lists else ()
+        return digest([str(self.outcome()), repr(left), *past])
+
+    def outcome(self) -> int:
+        """The same for two states in which the server has the same."""
+        server = self._stage.server
+        return digest([self._names.document(one) for plural in self._plurals for one in server.objects(plural)])
 
     def finish(self) -> list[Violation]:
         """Let all go on as it will, and ask for the auditor's last word."""
@@ -123,7 +127,7 @@ class SmallWorld:
             if channels:
                 self._loop.deliver(channels[0])
             elif going := [pod for pod in self._pods() if "deletionTimestamp" in pod["metadata"]]:
-                self._gone(going[0])
+                self._kubelets.run((Step(going[0]["metadata"]["name"], GONE),))
                 self._loop.settle()
             elif not self._loop.wait(end):
                 break
@@ -154,51 +158,72 @@ class SmallWorld:
     def _pods(self) -> list[Document]:
         return self._stage.server.objects("pods")
 
+    def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        for course in self._kubelets.courses("", self._left.failures):
+            if len(course) == 1:
+                yield str(course[0]), lambda course=course: self._run(course)
+
     def _arrivals(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        for messages in self._loop.channels():
-            name = title(messages[0])
-            yield name, lambda messages=messages: self._loop.deliver(messages)
-            if self._left.old_lists and name in (
-                "server hears GET pods",
-                f"server hears GET {self._scenario.kind.lower()}s",
-            ):
-                for back in (1, 4, 16):
-                    yield f"{name}, {back} versions ago", lambda one=messages[0], back=back: self._old(one, back)
+        """What may arrive, after whatever kubelets may have done to the pods that it tells or asks of."""
+        arriving = [(title(messages[0]), sender(messages[0])) for messages in self._loop.channels()]
+        quiet = [feed for feed in self._feeds() if all(by is not feed for _, by in arriving)]
+        starts = self._attention.starts()
+        if not self._every_order and (starts or self._attention.looks(self._loop.messages)):
+            arriving, quiet = [(name, by) for name, by in arriving if isinstance(by, Flight)], []
+            arriving = arriving[:1] if starts or not self._left.crashes else arriving
+        for name, by in [*arriving, *((f"watch tells of {tail(feed.path)}", feed) for feed in quiet)]:
+            for course in self._courses(by):
+                if course or by not in quiet:
+                    told = "; ".join((", ".join(map(str, course)), name)) if course else name
+                    yield told, lambda by=by, course=course: self._arrive(by, course)
+            if self._old_lists and name in self._lists and self._machine.lives > 1:
+                for back, version in self._past.versions(tail(by.request.path)):
+                    yield f"{name}, {back} changes ago", lambda by=by, version=version: self._old(by, version)
 
-    def _happenings(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        for pod in self._pods():
-            name, phase = pod["metadata"]["name"], pod["status"].get("phase", "Pending")
-            if "deletionTimestamp" in pod["metadata"]:
-                yield f"{name} is gone", lambda pod=pod: self._gone(pod)
-            elif phase == "Pending":
-                yield f"{name} runs", lambda pod=pod: self._tell(pod, lives.running(pod, self._stage.now()))
-            elif phase == "Running":
-                yield from self._ends(pod, name)
+    def _go_on(self) -> bool:
+        """Let happen what makes no other state; whether there was something."""
+        if self._machine.operator is None:
+            return False
+        known = [told for told in self._loop.channels() if self._attention.knows(told)]
+        if known:
+            self._loop.deliver(known[0])
+            return True
+        return self._attention.rests() and self._loop.wait(self._loop.time() + PAUSE)
 
-    def _ends(self, pod: Document, name: str) -> Iterator[tuple[str, Callable[[], None]]]:
-        if name.endswith(self._scenario.decides):
-            yield f"{name} succeeds", lambda: self._tell(pod, lives.ended(pod, 0, self._stage.now()))
-        if self._left.failures:
-            yield f"{name} fails", lambda: self._fail(pod)
+    def _feeds(self) -> Iterator[Feed]:
+        """The watches of pods."""
+        line = self._machine.line
+        yield from (feed for feed in (line.feeds if line else ()) if tail(feed.path) == "pods")
 
-    def _fail(self, pod: Document) -> None:
-        self._left = replace(self._left, failures=self._left.failures - 1)
-        self._failed += 1
-        self._tell(pod, lives.ended(pod, self._scenario.code, self._stage.now()))
+    def _courses(self, by: Flight | Feed) -> Iterator[Course]:
+        place = by.path if isinstance(by, Feed) else by.request.path
+        _, about, rest = place.partition("/pods")
+        if not about or self._every_order:
+            return iter(((),))
+        posted = isinstance(by, Flight) and by.request.verb == "POST"
+        name = orjson.loads(by.request.body)["metadata"]["name"] if posted else rest.strip("/").partition("/")[0]
+        return self._kubelets.courses(name, self._left.failures)
 
-    def _tell(self, pod: Document, status: Document) -> None:
-        if not pod["spec"].get("nodeName"):
-            self._stage.server.request(KUBELET, "POST", f"{path(pod)}/binding", body={"target": {"name": "node-a"}})
-        self._stage.server.request(KUBELET, "PATCH", f"{path(pod)}/status", body={"status": status})
+    def _run(self, course: Course) -> None:
+        failed = sum(step.what == FAILS for step in course)
+        self._left = replace(self._left, failures=self._left.failures - failed)
+        self._failed += failed
+        self._kubelets.run(course)
 
-    def _gone(self, pod: Document) -> None:
-        self._stage.server.request(KUBELET, "DELETE", path(pod), body={"gracePeriodSeconds": 0})
+    def _arrive(self, by: Flight | Feed, course: Course) -> None:
+        self._run(course)
+        self._loop.deliver([message for message in self._loop.messages if sender(message) is by])
 
-    def _old(self, message: Handle, back: int) -> None:
+    @property
+    def _old_lists(self) -> int:
+        """How many of the lists that may yet be asked for may be old."""
+        asked = any(title(message) in self._lists for message in self._loop.messages)
+        return self._left.old_lists if asked or self._left.crashes or self._attention.doubts() else 0
+
+    def _old(self, flight: Flight, version: int) -> None:
         self._left = replace(self._left, old_lists=self._left.old_lists - 1)
-        flight: Flight = message.callback.__self__  # type: ignore[attr-defined]
-        flight.fate = replace(flight.fate, behind=max(100, self._stage.server.storage.version - back))
-        self._loop.deliver([message])
+        flight.fate = replace(flight.fate, behind=version)
+        self._arrive(flight, ())
 
     def _crash(self) -> None:
         self._left = replace(self._left, crashes=self._left.crashes - 1)
@@ -214,32 +239,14 @@ class SmallWorld:
                 return
 
     def _mind(self, operator: Any) -> Iterator[str]:
-        district = operator._districts.all[""]
-        view, queue, now = district.view, operator._queue, self._loop.time()
-        current = {
-            found["metadata"]["uid"]: found["metadata"]["resourceVersion"]
-            for plural in (f"{self._scenario.kind.lower()}s", "pods", "services")
-            for found in self._stage.server.objects(plural)
-        }
-        for store in (*view.jobs.values(), view.pods.store, view.services.store):
-            yield from sorted(self._names.item(item, current.get(item.uid, "")) for item in store.items.values())
-            yield "-"
-        yield repr([informer.synced.is_set() for informer in operator._informers])
-        yield repr((sorted(queue._since), sorted(queue._held), sorted(queue._again), sorted(queue._failures.items())))
-        yield repr(sorted((key, round(timer.when() - now, 1)) for key, timer in queue._later.items()))
-        yield self._names.plain(repr((view._troubles, district.reconciler._patience._unstored)))
-
-    def _hear(self, change: Change) -> None:
-        self._auditor.hear(change)
+        found = [one["metadata"] for plural in self._plurals for one in self._stage.server.objects(plural)]
+        current = {meta["uid"]: meta["resourceVersion"] for meta in found}
+        return mind(operator, self._names, current, self._loop.time())
 
     def _ask(self, actor: str, request: Request) -> None:
         if actor == OPERATOR:
             self._auditor.asked(request)
 
 
-def _aside(path: str) -> bool:
-    return any(f"/{plural}" in path for plural in ASIDE)
-
-
 def _of_the_dead(message: Handle) -> bool:
-    return hasattr(getattr(message.callback, "__self__", None), "_line") or "Feed" in str(message.callback)
+    return isinstance(sender(message), Flight | Feed)

@@ -15,14 +15,14 @@ import orjson
 
 from .scenarios import Scenario
 from .seen import Seen
-from .small import SmallWorld
+from .small import DIES, SmallWorld
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a search has found: how many states, moves and ends there are, and the paths to what is wrong.
 
-    It is `whole` if nothing was left out for want of time.
+    It is `whole` if nothing was left out for want of time. `outcomes` are what was left in the end, each as a number.
     """
 
     scenario: str
@@ -33,6 +33,7 @@ class Found:
     whole: bool
     seconds: float
     wrong: tuple[str, ...]
+    outcomes: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -44,14 +45,21 @@ class Notes:
     longest: int = 0
     late: bool = False
     wrong: list[str] = field(default_factory=list)
+    outcomes: list[int] = field(default_factory=list)
 
 
 class Search:
-    """One search, by `processes` at a time and for so many seconds at the most."""
+    """One search, by `processes` at a time and for so many seconds at the most.
 
-    def __init__(self, scenario: Scenario, processes: int = 1, seconds: float = 3600.0) -> None:
+    With `every_order` also those orders are tried that nobody can tell apart.
+    """
+
+    def __init__(
+        self, scenario: Scenario, processes: int = 1, seconds: float = 3600.0, *, every_order: bool = False
+    ) -> None:
         self._scenario = scenario
-        self._seen = Seen()
+        self._every_order = every_order
+        self._seen, self._graves = Seen(), Seen()
         self._end = time.monotonic() + seconds
         self._spare, self._back = os.pipe()
         os.set_blocking(self._spare, False)
@@ -64,7 +72,7 @@ class Search:
         gc.freeze()  # what children share they had better not touch
         with TemporaryDirectory() as folder:
             self._diary = Path(folder, "diary")
-            self._wait(self._fork(lambda notes: self._explore(SmallWorld(self._scenario), notes)))
+            self._wait(self._fork(lambda notes: self._explore(self._world(), notes)))
             told = [Notes(**orjson.loads(line)) for line in self._diary.read_bytes().splitlines()]
         gc.unfreeze()
         return Found(
@@ -76,13 +84,17 @@ class Search:
             whole=not any(notes.late for notes in told),
             seconds=round(time.monotonic() - began, 1),
             wrong=tuple(words for notes in told for words in notes.wrong),
+            outcomes=frozenset(outcome for notes in told for outcome in notes.outcomes),
         )
+
+    def _world(self) -> SmallWorld:
+        return SmallWorld(self._scenario, every_order=self._every_order)
 
     def _explore(self, world: SmallWorld, notes: Notes) -> None:
         """Go on from here in every direction: children take all but the first, and this process that."""
         children: list[int] = []
         while self._is_new(world, notes):
-            moves = list(world.moves().items())
+            moves = [move for move in world.moves().items() if move[0] != DIES or self._graves.add(world.grave())]
             if world.over or not moves:
                 children += self._branch(lambda notes: _finish(world, notes))
             if not moves:
@@ -141,5 +153,6 @@ def _take(world: SmallWorld, move: tuple[str, Callable[[], None]], notes: Notes)
 def _finish(world: SmallWorld, notes: Notes) -> None:
     notes.ends += 1
     wrong = world.finish()
+    notes.outcomes.append(world.outcome())
     if wrong:
         notes.wrong.append(f"{wrong[0]}: {' / '.join(world.path)}")

@@ -66,14 +66,17 @@ class Names:
 
     def message(self, message: Handle) -> str:
         """Something on its way."""
-        sender = getattr(message.callback, "__self__", None)
         words = [title(message)]
-        if isinstance(sender, Flight):
-            words.append(self.plain((sender.request.body or b"").decode()))
+        if isinstance(flight := sender(message), Flight):
+            words.append(self.plain((flight.request.body or b"").decode()))
         for word in message.args:
             content = getattr(word, "content", word)
             words.append(self.plain(content.decode()) if isinstance(content, bytes) else type(word).__name__)
         return " ".join(words)
+
+    def age(self, moment: datetime) -> str:
+        """By how much a moment is past, or to come: to a tenth of a second."""
+        return f"{moment.timestamp() - self._now():.1f}"
 
     def _age(self, what: str, at: float) -> str:
         if what not in TELLING:
@@ -84,14 +87,19 @@ class Names:
         return f"{what} more than {max((age for age in AGES if left <= -age), default=0)} ago"
 
 
+def sender(message: Handle) -> Any:
+    """Who has put a message on its way: a `Flight`, or a `Feed`."""
+    return getattr(message.callback, "__self__", None)
+
+
 def title(message: Handle) -> str:
     """What a message is, for people."""
-    sender = getattr(message.callback, "__self__", None)
-    if isinstance(sender, Flight):
+    by = sender(message)
+    if isinstance(by, Flight):
         way = "server hears" if message.callback.__name__ == "arrive" else "answer to"
-        return f"{way} {sender.request.verb} {_tail(sender.request.path)}"
-    if isinstance(sender, Feed):
-        return f"watch tells of {_tail(sender.path)}"
+        return f"{way} {by.request.verb} {tail(by.request.path)}"
+    if isinstance(by, Feed):
+        return f"watch tells of {tail(by.path)}"
     return str(message.callback.__name__).strip("_")
 
 
@@ -101,7 +109,8 @@ def digest(words: list[str]) -> int:
     return found or 1
 
 
-def _tail(path: str) -> str:
+def tail(path: str) -> str:
+    """Where something is within its namespace."""
     return path.partition("/namespaces/")[2].partition("/")[2] or path.rpartition("/")[2]
 
 
