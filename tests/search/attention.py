@@ -1,14 +1,14 @@
 """What the operator takes notice of: of orders that it cannot tell apart one is tried.
 
-Three things are nobody's business, and are never the cause of another state:
+Nobody can tell:
 
-- That a watch tells what the operator knows from the answer to its own write.
-- What a watch tells while a look is under way: a look decides by what was known when it began. The exceptions are looks
-  that ask the server for pods, and those that were refused something: they look at what is known once more.
-- In which order the server carries out what one look has asked of it at the same time, unless the operator may die in
+- when a watch tells what the operator knows already from the answer to its own write;
+- whether a watch tells something while a look is under way or after it: a look decides by what was known when it began.
+  The exceptions are looks that list pods, and those that were refused something: they look at what is known once more;
+- in which order the server carries out what one look has asked of it at the same time, unless the operator may die in
   between.
 
-Test `test_orders.py` compares the ends of worlds in which all orders are tried.
+`docs/decisions/one-order-of-those-alike.md` has the reasons, `test_small.py` the proof for what is small enough.
 """
 
 from __future__ import annotations

@@ -44,13 +44,13 @@ class SmallWorld:
         self._scenario = scenario
         self._left = replace(scenario)
         self._stage = Stage(0, 1, Wires(scenario.eager), served("v1", (scenario.kind,)))
-        self._loop = self._on_the_table()
+        self._machine = self._stage.machines[0]
+        self._stage.loop = self._machine._loop = self._loop = Deck()
         self._names = Names(self._stage.now)
         self._auditor = Auditor()
         # The garbage collector hears of nothing: nobody deletes the job, and to look in vain is a move, too.
         self._stage.server.changes[:] = [self._names.hear, self._auditor.hear]
         self._stage.server.requests.append(self._ask)
-        self._machine = self._stage.machines[0]
         self._machine.settings["leader_elect"] = False
         self._kubelets = Kubelets(self._stage.server, self._stage.now, scenario.decides, scenario.code)
         self._attention = Attention(self._machine, self._stage.server, scenario.kind)
@@ -62,6 +62,10 @@ class SmallWorld:
         self._stage.submit(scenario.job())
         self._machine.start()
         self._loop.settle()
+
+    def close(self) -> None:
+        """End it; nothing of it goes on."""
+        self._stage.close()
 
     @property
     def violations(self) -> list[Violation]:
@@ -141,13 +145,6 @@ class SmallWorld:
         return self.violations
 
     # ------------------------------------------------------------------------------------------------------------------
-
-    def _on_the_table(self) -> Deck:
-        deck = Deck()
-        self._stage.loop = deck
-        for machine in self._stage.machines:
-            machine._loop = deck
-        return deck
 
     @property
     def _job(self) -> Document:
