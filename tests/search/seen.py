@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import mmap
 import struct
+from pathlib import Path
 
 WORD = struct.Struct("<Q")
 
 
 class Seen:
-    """A set of 64-bit numbers other than 0 in memory that children share; it holds `room` of them, a power of two."""
+    """A set of 64-bit numbers other than 0 in memory that children share; it holds `room` of them, a power of two.
 
-    def __init__(self, room: int = 1 << 22) -> None:
+    With a `file` it is kept there, and has what was kept before.
+    """
+
+    def __init__(self, room: int = 1 << 22, file: Path | None = None) -> None:
         self._room = room
-        self._memory = mmap.mmap(-1, room * WORD.size)
+        if file is None:
+            self._memory = mmap.mmap(-1, room * WORD.size)
+            return
+        with file.open("a+b") as kept:
+            kept.truncate(room * WORD.size)
+            self._memory = mmap.mmap(kept.fileno(), room * WORD.size)
+
+    def copy(self, other: Seen) -> None:
+        """Have what another set of the same size has, and nothing else."""
+        self._memory[:] = other._memory[:]
 
     def add(self, number: int) -> bool:
         """Whether it was new. Two processes at the same moment may both be told so, and do the same work twice."""

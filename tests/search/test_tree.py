@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +13,7 @@ from trainshed.api.actions import DeletePod
 from trainshed.loop.errands import Errands
 
 from .scenarios import SMALLEST
+from .small import SmallWorld
 from .tree import Search
 
 MINUTES = 5 * 60
@@ -25,6 +29,20 @@ def test_the_smallest_world_has_no_end_that_breaks_a_promise() -> None:
 
 def test_a_search_without_time_says_that_it_is_not_whole() -> None:
     assert not Search(SMALLEST, 1, 0.0).run().whole
+
+
+def test_a_search_that_loses_a_process_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = SmallWorld.take
+
+    def fatal(self: SmallWorld, name: str, move: Callable[[], None]) -> None:
+        if len(self.path) == 7 and name == "time passes":
+            os.kill(os.getpid(), signal.SIGKILL)
+        take(self, name, move)
+
+    monkeypatch.setattr(SmallWorld, "take", fatal)
+    found = Search(SMALLEST, 1, MINUTES).run()
+    assert not found.whole
+    assert found.wrong == ()
 
 
 def test_an_operator_that_deletes_what_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
