@@ -20,8 +20,10 @@ from trainshed.loop.view import REWORDED
 from trainshed.plan.settling import SETTLES_AFTER
 
 UID = re.compile(r"[0-9a-f]{8}-5eed-4000-8000-[0-9a-f]{12}")
-TIME = re.compile(r"\"(\w+)\":\"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)\"")
-MOMENT = re.compile(r"(\w+)=datetime\.datetime\(([\d, ]+), tzinfo=datetime\.timezone\.utc\)")
+WHEN = re.compile(
+    r"\"(\w+)\":\"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)\""
+    r"|(\w+)=datetime\.datetime\(([\d, ]+), tzinfo=datetime\.timezone\.utc\)"
+)
 VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
 #: The times by which something is decided in a world without deadlines; all others are for people.
 TELLING = frozenset(
@@ -39,6 +41,7 @@ class Names:
         self._now = now
         self._names: dict[str, str] = {}
         self._born: dict[str, int] = {}
+        self._pieces: dict[str, list[str | tuple[str, float]]] = {}
 
     def hear(self, change: Change) -> None:
         """Remember whoever is born."""
@@ -50,9 +53,10 @@ class Names:
 
     def plain(self, text: str) -> str:
         """The text without versions, with names for uids and ages for times."""
-        text = UID.sub(lambda found: self._names.get(found[0], found[0]), VERSION.sub("", text))
-        text = TIME.sub(lambda found: self._age(found[1], datetime.fromisoformat(found[2]).timestamp()), text)
-        return MOMENT.sub(lambda found: self._age(found[1], _moment(found[2])), text)
+        pieces = self._pieces.get(text)
+        if pieces is None:
+            pieces = self._pieces[text] = self._taken_apart(text)
+        return "".join(piece if isinstance(piece, str) else self._age(*piece) for piece in pieces)
 
     def document(self, document: dict[str, Any]) -> str:
         """An object of the API."""
@@ -78,9 +82,21 @@ class Names:
         """By how much a moment is past, or to come: to a tenth of a second."""
         return f"{moment.timestamp() - self._now():.1f}"
 
+    def _taken_apart(self, text: str) -> list[str | tuple[str, float]]:
+        """What stays as it is, and between it the times that tell something: what of, and when."""
+        text = UID.sub(lambda found: self._names.get(found[0], found[0]), VERSION.sub("", text))
+        pieces: list[str | tuple[str, float]] = []
+        end = 0
+        for found in WHEN.finditer(text):
+            pieces.append(text[end : found.start()])
+            end = found.end()
+            what = found[1] or found[3]
+            if what in TELLING:
+                at = datetime.fromisoformat(found[2]).timestamp() if found[2] else _moment(found[4])
+                pieces.append((what, at))
+        return [*pieces, text[end:]]
+
     def _age(self, what: str, at: float) -> str:
-        if what not in TELLING:
-            return ""
         left = at - self._now()
         if left > 0:
             return f"{what} in {left:.1f}"
