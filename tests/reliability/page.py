@@ -14,7 +14,7 @@ WORDS = Path(__file__).with_name("words.txt")
 RUNS = {
     "faults": "Fault plans on a real API server: each write of each workload, struck in every way",
     "simulate": "Random schedules in the simulation: users, kubelets, faults, crashes and two replicas by a seed",
-    "exhaustive": "Small worlds in the simulation, in every order of events",
+    "exhaustive": "Small worlds in the simulation, in every order of events that can be told apart",
     "sim-conformance": "The simulated API server beside the real one: the same calls, the same answers",
     "mutants": "Bugs put in on purpose, and who found them",
     "leaders": "Leaders that die, freeze, and are cut off",

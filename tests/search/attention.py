@@ -67,11 +67,6 @@ class Attention:
         """Whether the operator has yet to list what there is, before which it looks at nothing."""
         return self._machine.operator is None or not all(one.synced.is_set() for one in self._operator._informers)
 
-    def rests(self) -> bool:
-        """Whether the job waits only because it was looked at just now, and nobody has called meanwhile."""
-        queue = self._operator._queue
-        return bool(queue._held) and not self.busy and not queue._again
-
     @property
     def busy(self) -> bool:
         """Whether a look is under way."""

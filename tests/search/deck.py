@@ -9,9 +9,12 @@ from sim.feed import Feed
 from sim.loop import PROCESS, VirtualLoop
 from sim.moments import MICRO, Handle
 from sim.transport import Flight
+from trainshed.loop.queue import PAUSE
 
 #: What the world does within so many seconds is a message, or the like; what takes longer is a timer as any.
 SOON = 0.6
+#: Seconds that count as none: the pause after a look, which would put all times a little apart.
+BRIEF = PAUSE
 
 
 class Deck(VirtualLoop):
@@ -51,9 +54,12 @@ class Deck(VirtualLoop):
 
     def _at(self, due: int, callback: Callable[..., Any], args: tuple[Any, ...], context: Any) -> Handle:
         process = PROCESS.get() if context is None else context.get(PROCESS)
+        handle = Handle(callback, args, context, due)
+        if process is not None and due - self._now == BRIEF * MICRO:
+            self._ready.append(handle)
+            return handle
         if process is not None or due - self._now > SOON * MICRO:
             return super()._at(due, callback, args, context)
-        handle = Handle(callback, args, context, due)
         at_once = isinstance(getattr(callback, "__self__", None), Flight | Feed) and due <= self._now
         (self._ready if at_once else self.messages).append(handle)
         return handle

@@ -21,7 +21,7 @@ def mind(operator: Any, names: Names, current: Mapping[str, str], now: float) ->
     yield repr([older(latest, last or before) for before, last in horizon._written.values()])
     yield repr((len(horizon._doubtful), [informer.synced.is_set() for informer in operator._informers]))
     yield repr((sorted(queue._since), sorted(queue._held), sorted(queue._again), sorted(queue._failures.items())))
-    yield repr(sorted((key, round(timer.when() - now, 1)) for key, timer in queue._later.items()))
+    yield repr(sorted((key, names.span(timer.when() - now)) for key, timer in queue._later.items()))
     yield names.plain(repr(view._troubles))
     for unstored in district.reconciler._patience._unstored.values():
         yield f"{names.age(unstored.since)} {unstored.says}"

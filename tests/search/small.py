@@ -17,7 +17,6 @@ from sim.moments import Handle
 from sim.stage import Stage
 from sim.transport import Flight
 from trainshed.frameworks import served
-from trainshed.loop.queue import PAUSE
 
 from .attention import Attention
 from .deck import Deck
@@ -102,7 +101,7 @@ class SmallWorld:
         self.path.append(name)
         move()
         self._loop.settle()
-        while not self._every_order and self._go_on():
+        while not self._every_order and self._hear_what_is_known():
             pass
 
     def fingerprint(self) -> int:
@@ -177,15 +176,12 @@ class SmallWorld:
                 for back, version in self._past.versions(tail(by.request.path)):
                     yield f"{name}, {back} changes ago", lambda by=by, version=version: self._old(by, version)
 
-    def _go_on(self) -> bool:
-        """Let happen what makes no other state; whether there was something."""
-        if self._machine.operator is None:
-            return False
+    def _hear_what_is_known(self) -> bool:
+        """Let a watch tell what is no news; whether there was one."""
         known = [told for told in self._loop.channels() if self._attention.knows(told)]
         if known:
             self._loop.deliver(known[0])
-            return True
-        return self._attention.rests() and self._loop.wait(self._loop.time() + PAUSE)
+        return bool(known)
 
     def _feeds(self) -> Iterator[Feed]:
         """The watches of pods."""
@@ -230,10 +226,18 @@ class SmallWorld:
 
     def _wait(self) -> None:
         """Let timers pass until one has made a difference."""
-        before, end = self.fingerprint(), self._loop.time() + PATIENCE
+        before, end = self._standing(), self._loop.time() + PATIENCE
         while self._loop.wait(end):
-            if self._loop.messages or self.fingerprint() != before:
+            if self._loop.messages or self._standing() != before:
                 return
+
+    def _standing(self) -> int:
+        """The same until something is different, and not only later."""
+        self._names.timeless = True
+        try:
+            return self.fingerprint()
+        finally:
+            self._names.timeless = False
 
     def _mind(self, operator: Any) -> Iterator[str]:
         found = [one["metadata"] for plural in self._plurals for one in self._stage.server.objects(plural)]

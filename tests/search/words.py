@@ -25,6 +25,8 @@ WHEN = re.compile(
     r"|(\w+)=datetime\.datetime\(([\d, ]+), tzinfo=datetime\.timezone\.utc\)"
 )
 VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
+#: How long something took, for people.
+TOOK = re.compile(r"(?<=lostSeconds\":)\d+|(?<=ranSeconds\":)\d+|(?<=lost=)\d+|(?<=ran=)\d+|\d+(?= s after start)")
 #: The times by which something is decided in a world without deadlines; all others are for people.
 TELLING = frozenset(
     ("finishedAt", "finished", "notBefore", "not_before", "time", "deletionTimestamp", "leaves", "worded")
@@ -35,9 +37,13 @@ AGES = (SETTLES_AFTER.total_seconds(), TENSORFLOW.follows_within, 2 * TENSORFLOW
 
 
 class Names:
-    """Uids by the order in which namesakes were born, and times by how long ago they were."""
+    """Uids by the order in which namesakes were born, and times by how long ago they were.
+
+    As long as they are `timeless` they say nothing of what changes with every moment that passes.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
+        self.timeless = False
         self._now = now
         self._names: dict[str, str] = {}
         self._born: dict[str, int] = {}
@@ -79,12 +85,16 @@ class Names:
         return " ".join(words)
 
     def age(self, moment: datetime) -> str:
-        """By how much a moment is past, or to come: to a tenth of a second."""
-        return f"{moment.timestamp() - self._now():.1f}"
+        """By how much a moment is past, or to come."""
+        return self.span(moment.timestamp() - self._now())
+
+    def span(self, seconds: float) -> str:
+        """A time, to a tenth of a second."""
+        return "some time" if self.timeless else f"{round(seconds, 1) + 0.0}"
 
     def _taken_apart(self, text: str) -> list[str | tuple[str, float]]:
         """What stays as it is, and between it the times that tell something: what of, and when."""
-        text = UID.sub(lambda found: self._names.get(found[0], found[0]), VERSION.sub("", text))
+        text = UID.sub(lambda found: self._names.get(found[0], found[0]), TOOK.sub("", VERSION.sub("", text)))
         pieces: list[str | tuple[str, float]] = []
         end = 0
         for found in WHEN.finditer(text):
@@ -99,7 +109,7 @@ class Names:
     def _age(self, what: str, at: float) -> str:
         left = at - self._now()
         if left > 0:
-            return f"{what} in {left:.1f}"
+            return f"{what} in {self.span(left)}"
         return f"{what} more than {max((age for age in AGES if left <= -age), default=0)} ago"
 
 
