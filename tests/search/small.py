@@ -13,7 +13,6 @@ from audit.auditor import Auditor
 from audit.change import OPERATOR, Request, Violation
 from audit.ending import Ending
 from sim.feed import Feed
-from sim.moments import Handle
 from sim.stage import Stage
 from sim.transport import Flight
 from trainshed.frameworks import served
@@ -221,7 +220,7 @@ class SmallWorld:
     def _crash(self) -> None:
         self._left = replace(self._left, crashes=self._left.crashes - 1)
         self._machine.crash(lambda _: False)
-        self._loop.messages = [one for one in self._loop.messages if not _of_the_dead(one)]
+        self._loop.messages = [one for one in self._loop.messages if not isinstance(sender(one), Flight | Feed)]
         self._machine.start()
 
     def _wait(self) -> None:
@@ -247,7 +246,3 @@ class SmallWorld:
     def _ask(self, actor: str, request: Request) -> None:
         if actor == OPERATOR:
             self._auditor.asked(request)
-
-
-def _of_the_dead(message: Handle) -> bool:
-    return isinstance(sender(message), Flight | Feed)
