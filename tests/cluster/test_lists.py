@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainshed.api.dependent import CONFIG_MAPS
-from trainshed.cluster import lists
-from trainshed.cluster.lists import DOCUMENTS, PODS, SERVICES, dependents, pages
+from trainshed.cluster import Unavailable, lists
+from trainshed.cluster.lists import DOCUMENTS, METAS, PAGES, PODS, SERVICES, Kind, dependents, pages
 from trainshed.cluster.wire import Path
 
 OBJECT = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}, "data": {"k": "v"}}'
@@ -24,6 +24,28 @@ async def test_a_list_is_read_in_pages_or_as_a_whole(wire, hand, monkeypatch, wh
 
 
 def test_each_kind_is_taken_out_of_its_bytes():
-    assert (PODS.item(OBJECT).name, SERVICES.item(OBJECT).uid) == ("a", "u")
+    assert (PODS.item(OBJECT).name, SERVICES.item(OBJECT).uid, METAS.item(OBJECT).name) == ("a", "u", "a")
     assert dependents(CONFIG_MAPS).item(OBJECT).document["data"] == {"k": "v"}
     assert DOCUMENTS.item(OBJECT)["metadata"]["resourceVersion"] == "7"
+
+
+@pytest.mark.parametrize("kind", [PODS, SERVICES, METAS, DOCUMENTS, PAGES, dependents(CONFIG_MAPS)])
+@pytest.mark.parametrize("content", [b"", b"<html>", OBJECT[:-1], b"[]"], ids=["nothing", "a page", "half", "a list"])
+def test_what_makes_no_sense_is_no_answer(kind: Kind[object], content: bytes):
+    with pytest.raises(Unavailable, match="makes no sense"):
+        kind.answer(content)
+
+
+async def test_a_page_that_makes_no_sense_is_no_answer(wire, hand, monkeypatch):
+    async def garbled(*_, **__) -> bytes:
+        return b'{"items": [{"metadata": {'
+
+    monkeypatch.setattr(wire, "call", garbled)
+    with pytest.raises(Unavailable, match="makes no sense"):
+        await anext(pages(wire, Path("/api/v1", "pods", hand.namespace), {}))
+
+
+@pytest.mark.parametrize("kind", [PODS, METAS, dependents(CONFIG_MAPS)])
+def test_an_object_without_metadata_is_no_answer(kind: Kind[object]):
+    with pytest.raises(Unavailable, match="metadata"):
+        kind.answer(b"{}")

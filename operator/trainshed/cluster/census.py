@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import msgspec
-
 from trainshed.api.job import Document
 
-from . import Missing, Unavailable
+from . import Missing
 from .lists import DOCUMENTS, Kind, pages
 from .wire import Path, Wire
 
@@ -28,11 +26,9 @@ class Census:
         """All objects at `path`, with this label if one is named; none if the server does not know the kind."""
         selector = {"labelSelector": label} if label else {}
         try:
-            return [kind.item(item) async for page in pages(self._wire, path, selector) for item in page.items]
+            return [kind.answer(item) async for page in pages(self._wire, path, selector) for item in page.items]
         except Missing:
             return []
-        except msgspec.DecodeError as error:
-            raise Unavailable(f"an answer that makes no sense: {error}") from error
 
     async def definitions(self) -> list[Document]:
         """All CustomResourceDefinitions."""

@@ -13,12 +13,12 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from . import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable, answers
+from . import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable
 from .holds import let_go
 from .lanes import PAUSE, Lane, Lanes, Pace, persistently
-from .lists import PODS, pages, understood
+from .lists import DOCUMENTS, METAS, PODS, SERVICES, dependents, pages, understood
 from .merges import carried_out
-from .objects import JOB_NAME, dependent, foreign, unlabelled
+from .objects import JOB_NAME, foreign, unlabelled
 from .wire import FIELD_MANAGER, AlreadyExists, Path, Wire
 
 Child = TypeVar("Child", Pod, Service, Dependent)
@@ -48,7 +48,7 @@ class Gateway:
         """Merge `patch` into the status; raises `Conflict`, and `Missing` when the job is gone."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
         try:
-            stored = answers.document(await self._write(self.lanes.statuses, "PATCH", path, patch))
+            stored = DOCUMENTS.answer(await self._write(self.lanes.statuses, "PATCH", path, patch))
         except Unavailable:
             await asyncio.sleep(PAUSE)
             found = await self.read_job(framework, namespace, name)
@@ -77,9 +77,9 @@ class Gateway:
             there = await self._wire.call("GET", Path(CORE, "pods", namespace, name))
         except Missing:
             return
-        meta = answers.meta(there)
+        meta = METAS.answer(there)
         if meta.controller == owner:
-            found = answers.pod(there)
+            found = PODS.answer(there)
             await self._hold_no_more(found)
             if why := unlabelled("pod", meta):
                 raise Hidden(why, found)
@@ -91,11 +91,11 @@ class Gateway:
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; a stranger's of that name raises `NameTaken`."""
-        return answers.pod(await self._create(Path(CORE, "pods", namespace), body))
+        return PODS.answer(await self._create(Path(CORE, "pods", namespace), body))
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; a stranger's of that name raises `NameTaken`."""
-        return answers.service(await self._create(Path(CORE, "services", namespace), body))
+        return SERVICES.answer(await self._create(Path(CORE, "services", namespace), body))
 
     async def create_secret(self, namespace: str, body: Document) -> None:
         """Create a Secret; that its name is there already is success. It is not looked at: that would take a right."""
@@ -106,7 +106,7 @@ class Gateway:
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent; a stranger's of that name raises `NameTaken`."""
         content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
-        made = self._dependent(resource, content)
+        made = dependents(resource).answer(content)
         if made.job:
             return made
         # v1 made it, who puts no label on such: without one no watch would ever tell us of it.
@@ -116,12 +116,12 @@ class Gateway:
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `Missing` when it is gone."""
         path = Path(resource.prefix, resource.plural, namespace, name)
-        return self._dependent(resource, await self._write(self.lanes.creates, "PATCH", path, patch))
+        return dependents(resource).answer(await self._write(self.lanes.creates, "PATCH", path, patch))
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
         """Delete the pod with this uid, and version; returns what remains while it terminates. Raises `Conflict`."""
         left = await self._delete(Path(CORE, "pods", namespace, name), uid, grace, version)
-        return _remaining(answers.pod(left), uid) if left else None
+        return _remaining(PODS.answer(left), uid) if left else None
 
     async def release_pod(self, namespace: str, name: str, patch: Document) -> Pod | None:
         """Merge `patch` into a pod; raises `Conflict`. None when it is gone, or goes with this write."""
@@ -129,18 +129,18 @@ class Gateway:
             left = await self._write(self.lanes.deletes, "PATCH", Path(CORE, "pods", namespace, name), patch)
         except Missing:
             return None
-        found = answers.pod(left)
+        found = PODS.answer(left)
         return None if found.deleting and not (found.grace or found.finalizers) else found
 
     async def delete_service(self, namespace: str, name: str, uid: str) -> Service | None:
         """Delete the Service with this uid; returns what remains while it terminates."""
         left = await self._delete(Path(CORE, "services", namespace, name), uid, None)
-        return _remaining(answers.service(left), uid) if left else None
+        return _remaining(SERVICES.answer(left), uid) if left else None
 
     async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
         """Delete the dependent with this uid; returns what remains while it terminates."""
         left = await self._delete(Path(resource.prefix, resource.plural, namespace, name), uid, None)
-        return _remaining(self._dependent(resource, left), uid) if left else None
+        return _remaining(dependents(resource).answer(left), uid) if left else None
 
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event: its name makes it the same one when it is sent again."""
@@ -159,7 +159,7 @@ class Gateway:
         """Create the Lease, or replace it at its version; raises `Conflict` if another was first."""
         known = "resourceVersion" in body.get("metadata", {})
         path = Path(LEASES, "leases", namespace, name if known else "")
-        return answers.document(await self._wire.call("PUT" if known else "POST", path, body, FIELD_MANAGER))
+        return DOCUMENTS.answer(await self._wire.call("PUT" if known else "POST", path, body, FIELD_MANAGER))
 
     async def serves(self, resource: Resource) -> bool:
         """Whether the server knows this kind of object: its CRD is there."""
@@ -168,7 +168,7 @@ class Gateway:
 
     async def _read(self, path: Path) -> Document | None:
         try:
-            return answers.document(await self._wire.call("GET", path))
+            return DOCUMENTS.answer(await self._wire.call("GET", path))
         except Missing:
             return None
 
@@ -185,9 +185,9 @@ class Gateway:
             there = await self._wire.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except Missing:
             raise Unavailable(f"{path.plural} {name} was there and has gone while we looked") from None
-        kind, meta = path.plural[:-1], answers.meta(there)
+        kind, meta = path.plural[:-1], METAS.answer(there)
         taken, hidden = foreign(kind, meta, body), unlabelled(kind, meta)
-        found = answers.pod(there) if (taken or hidden) and kind == "pod" else None
+        found = PODS.answer(there) if (taken or hidden) and kind == "pod" else None
         if found:
             await self._hold_no_more(found)
         if taken:
@@ -220,9 +220,6 @@ class Gateway:
     async def _write(self, lane: Lane, verb: str, path: Path, body: object) -> bytes:
         """One write, once there is room for it and if we still may then."""
         return await lane.run(path.namespace, lambda: self._wire.write(verb, path, body, self._may_write))
-
-    def _dependent(self, resource: Resource, content: bytes) -> Dependent:
-        return dependent(resource, answers.meta(content), answers.document(content))
 
 
 def _remaining(found: Child, uid: str) -> Child | None:

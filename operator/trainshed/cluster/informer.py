@@ -116,7 +116,7 @@ class Informer(Generic[T]):
                 await self._round()
                 pause = self._began + BRIEF - _clock()
                 self._failures = 0
-            except (ClusterError, msgspec.DecodeError) as error:
+            except ClusterError as error:
                 pause = self._after(error)
             await asyncio.sleep(max(0.0, pause))
 
@@ -151,7 +151,7 @@ class Informer(Generic[T]):
 
     async def _look_back(self) -> None:
         """After an outage: where the server's store was set back, a watch from what we know would be deaf for long."""
-        page = PAGES.decode(await self._wire.call("GET", self._path, query={"limit": "1", **self._selector}))
+        page = PAGES.answer(await self._wire.call("GET", self._path, query={"limit": "1", **self._selector}))
         self._failures = min(self._failures, ANSWERED)  # it answers again: what still goes wrong will not for long
         if older(page.metadata.version, self._version):
             self._version = ""

@@ -1,9 +1,10 @@
-"""Lists of objects, in pages or as a whole, and how objects of each kind are taken out of their bytes."""
+"""How objects of each kind are taken out of their bytes, and lists of them, in pages or as a whole."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -12,13 +13,47 @@ from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from .objects import Meta, PodObject, ServiceObject, dependent, pod, service
+from . import Unavailable
+from .objects import Meta, PodObject, ServiceObject, Stub, dependent, pod, service
 from .wire import Path, Wire
 
 T = TypeVar("T")
 PAGE = 500
 
 log = logging.getLogger(__name__)
+
+
+class Kind(Generic[T]):
+    """How to take an object of one kind out of its bytes."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
+        self._decode = decoder.decode
+        self._convert = convert
+
+    def item(self, content: msgspec.Raw | bytes) -> T:
+        """An object of this kind; raises `msgspec.DecodeError` for bytes that are none."""
+        return self._convert(self._decode(content))
+
+    def answer(self, content: msgspec.Raw | bytes) -> T:
+        """An object of this kind that was asked for; what makes no sense is as good as no answer: `Unavailable`."""
+        try:
+            return self.item(content)
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"an answer that makes no sense: {error}") from error
+
+
+PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
+SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
+#: The whole of an object of any kind, and only its metadata.
+DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
+METAS: Kind[Meta] = Kind(msgspec.json.Decoder(Stub), lambda found: found.metadata)
+
+
+@cache
+def dependents(resource: Resource) -> Kind[Dependent]:
+    """How to take out dependents of a kind."""
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    return Kind(decoder, lambda found: dependent(resource, msgspec.convert(found, Stub).metadata, found))
 
 
 class ListMeta(msgspec.Struct):
@@ -35,32 +70,7 @@ class Page(msgspec.Struct):
     items: list[msgspec.Raw]
 
 
-PAGES = msgspec.json.Decoder(Page)
-
-
-class Kind(Generic[T]):
-    """How to take an object of one kind out of its bytes."""
-
-    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
-        self._decode = decoder.decode
-        self._convert = convert
-
-    def item(self, content: msgspec.Raw | bytes) -> T:
-        """An object of this kind."""
-        return self._convert(self._decode(content))
-
-
-PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
-SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
-
-
-def dependents(resource: Resource) -> Kind[Dependent]:
-    """How to take out dependents of a kind."""
-    decoder = msgspec.json.Decoder(dict[str, Any])
-    return Kind(decoder, lambda found: dependent(resource, msgspec.convert(found["metadata"], Meta), found))
-
-
-DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
+PAGES: Kind[Page] = Kind(msgspec.json.Decoder(Page), lambda page: page)
 
 
 def understood(kind: Kind[T], page: Page, plural: str) -> Iterator[T]:
@@ -77,7 +87,7 @@ async def pages(wire: Wire, path: Path, selector: Mapping[str, str], *, whole: b
     query = {**selector} if whole else {"limit": str(PAGE), **selector}
     go_on: dict[str, str] = {}
     while True:
-        page = PAGES.decode(await wire.call("GET", path, query={**query, **go_on}))
+        page = PAGES.answer(await wire.call("GET", path, query={**query, **go_on}))
         yield page
         if not page.metadata.go_on:
             return
