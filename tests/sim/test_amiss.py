@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sim.once import ALONE, KEEP, WITH_ROLE, create
 from sim.play import play
 from sim.schedule import Schedule, Step
-
-from .test_found import ALONE, KEEP, WITH_ROLE, create
 
 AMISS = {
     "what was to go for a restart may go when another leader has ended the job since": Schedule(

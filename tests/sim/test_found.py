@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from sim.once import ALONE, FATAL, KEEP, TOGETHER, create
 from sim.orders import Order
 from sim.play import play
 from sim.schedule import Schedule, Step
-
-KEEP, FATAL = ("trainshed.dev/keep-results", "true"), ("trainshed.dev/on-disruption", "Fail")
-ALONE, WITH_ROLE, TOGETHER = (("trainshed.dev/restart-scope", scope) for scope in ("Replica", "Role", "Job"))
-
-
-def create(*order: Any, **fields: Any) -> Step:
-    """The first step: somebody makes a job."""
-    return Step(after=0.0, what="create", how=Order(*order, **fields))
-
 
 FOUND = {
     "a pod that has ended since an old list was read is not cleaned up as one that runs": Schedule(

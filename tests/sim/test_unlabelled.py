@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sim.once import FATAL, KEEP, TOGETHER, create
 from sim.play import play
 from sim.schedule import Schedule, Step
-
-from .test_found import FATAL, KEEP, TOGETHER, create
 
 UNLABELLED = {
     "a pod that has lost its label is not waited for once it is deleted": Schedule(
