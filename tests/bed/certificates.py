@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from .places import written
+from .kubeconfig import kubeconfig
 from .steps import run
 
 DAYS = "365"
@@ -50,17 +48,8 @@ class Authority:
 
     def kubeconfig(self, name: str, server: str) -> Path:
         """A kubeconfig for a user that was signed."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "bed",
-            "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": name}}],
-            "clusters": [
-                {"name": "bed", "cluster": {"server": server, "certificate-authority": str(self.certificate)}}
-            ],
-            "users": [{"name": name, "user": self._user(name)}],
-        }
-        return written(self.folder / f"{name}.kubeconfig", yaml.safe_dump(config))
+        file = self.folder / f"{name}.kubeconfig"
+        return kubeconfig(file, name, server, self._user(name), authority=self.certificate)
 
     def _user(self, name: str) -> dict[str, str]:
         return {

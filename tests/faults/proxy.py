@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Self
 
 import aiohttp
-import yaml
 from aiohttp import web
+
+from bed.kubeconfig import kubeconfig
 
 from .api import Api, split
 from .request import Answer, Request, refusal
@@ -115,17 +116,7 @@ class Proxy:
 
     def kubeconfig(self, folder: Path, **user: str) -> Path:
         """A kubeconfig that leads through this door."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "door",
-            "contexts": [{"name": "door", "context": {"cluster": "door", "user": "door"}}],
-            "clusters": [{"name": "door", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
-            "users": [{"name": "door", "user": user}],
-        }
-        path = folder / "door.kubeconfig"
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return kubeconfig(folder / "door.kubeconfig", "door", f"http://127.0.0.1:{self.port}", user)
 
     def hang_up(self) -> None:
         """Cut all connections there are, whatever goes over them."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import tomli_w
 
+from bed.places import written
+
 from .matrix import TESTS
 
 FOLDER = TESTS / "faults" / "results"
@@ -29,6 +31,4 @@ def keep(file: Path, command: str, found: Mapping[str, Any]) -> None:
     """Put the figures that a command has found today in the place of those of before, all of them or none."""
     day = datetime.now(UTC).date().isoformat()
     file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(".new")
-    fresh.write_text(tomli_w.dumps({"command": command, "date": day} | dict(found)))
-    fresh.replace(file)
+    written(file, tomli_w.dumps({"command": command, "date": day} | dict(found)))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Self
 
 import urllib3
-import yaml
+
+from bed.kubeconfig import kubeconfig
 
 from .hand import Hand
 
@@ -46,18 +47,8 @@ class Proxy:
 
     def kubeconfig(self, folder: Path) -> Path:
         """A kubeconfig that leads through this door."""
-        path = folder / "proxied.kubeconfig"
         server = f"http://127.0.0.1:{self._server.server_port}"
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "proxy",
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
-            "clusters": [{"name": "proxy", "cluster": {"server": server}}],
-            "users": [{"name": "proxy", "user": {}}],
-        }
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return kubeconfig(folder / "proxied.kubeconfig", "proxy", server, {})
 
     def counts(self, verb: str, path: str) -> bool:
         """Note a request; whether it is the one to strike at."""
