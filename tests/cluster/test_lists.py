@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from trainshed.api.dependent import CONFIG_MAPS
@@ -36,13 +38,12 @@ def test_what_makes_no_sense_is_no_answer(kind: Kind[object], content: bytes):
         kind.answer(content)
 
 
-async def test_a_page_that_makes_no_sense_is_no_answer(wire, hand, monkeypatch):
+async def test_a_page_that_makes_no_sense_is_no_answer():
     async def garbled(*_, **__) -> bytes:
         return b'{"items": [{"metadata": {'
 
-    monkeypatch.setattr(wire, "call", garbled)
     with pytest.raises(Unavailable, match="makes no sense"):
-        await anext(pages(wire, Path("/api/v1", "pods", hand.namespace), {}))
+        await anext(pages(SimpleNamespace(call=garbled), Path("/api/v1", "pods", "ml"), {}))
 
 
 @pytest.mark.parametrize("kind", [PODS, METAS, dependents(CONFIG_MAPS)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -44,16 +43,15 @@ class Kind(Generic[T]):
 
 PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
 SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
+WHOLE = msgspec.json.Decoder(dict[str, Any])
 #: The whole of an object of any kind, and only its metadata.
-DOCUMENTS: Kind[Document] = Kind(msgspec.json.Decoder(dict[str, Any]), lambda found: found)
+DOCUMENTS: Kind[Document] = Kind(WHOLE, lambda found: found)
 METAS: Kind[Meta] = Kind(msgspec.json.Decoder(Stub), lambda found: found.metadata)
 
 
-@cache
 def dependents(resource: Resource) -> Kind[Dependent]:
     """How to take out dependents of a kind."""
-    decoder = msgspec.json.Decoder(dict[str, Any])
-    return Kind(decoder, lambda found: dependent(resource, msgspec.convert(found, Stub).metadata, found))
+    return Kind(WHOLE, lambda found: dependent(resource, msgspec.convert(found, Stub).metadata, found))
 
 
 class ListMeta(msgspec.Struct):
