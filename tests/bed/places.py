@@ -22,11 +22,11 @@ def state() -> Path:
     return _folder("TRAINSHED_STATE", ".local/state/trainshed")
 
 
-def written(path: Path, text: str) -> Path:
+def written(path: Path, text: str, mode: int = 0o600) -> Path:
     """The file with this text, replaced in one go and only if it says something else: others read and watch it."""
     if not path.exists() or path.read_text() != text:
         fresh = path.with_name(f"{path.name}.new")
-        fresh.touch(mode=0o600)
+        fresh.touch(mode=mode)
         fresh.write_text(text)
         fresh.rename(path)
     return path

@@ -31,4 +31,4 @@ def keep(file: Path, command: str, found: Mapping[str, Any]) -> None:
     """Put the figures that a command has found today in the place of those of before, all of them or none."""
     day = datetime.now(UTC).date().isoformat()
     file.parent.mkdir(parents=True, exist_ok=True)
-    written(file, tomli_w.dumps({"command": command, "date": day} | dict(found)))
+    written(file, tomli_w.dumps({"command": command, "date": day} | dict(found)), mode=0o644)

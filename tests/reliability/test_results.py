@@ -17,6 +17,7 @@ def test_figures_are_kept_with_the_command_and_the_day(tmp_path: Path) -> None:
     assert len(found.pop("date")) == len("2026-01-01")
     assert found == {"command": "make soak MINUTES=5", "jobs": 3, "rss": 1.5, "faults": {"a cut": 2}}
     assert [path.name for path in file.parent.iterdir()] == ["soak.toml"]
+    assert file.stat().st_mode & 0o777 != 0o600, "it is for everybody, and no key"
 
 
 def test_what_is_kept_can_be_read_by_anybody() -> None:
