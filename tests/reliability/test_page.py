@@ -22,7 +22,7 @@ def test_a_row_names_its_tests_or_says_why_not() -> None:
     page = text(found, {})
     assert "| A1 | it\\|dies | lives | [it lives](../tests/a/test_b.py)<br>`make faults` |" in page
     assert "| not here: x |" in page
-    assert "has 2 rows. 1 are shown here, 1 are not" in page
+    assert "has 2 rows. Shown here: 1. Not here, and each says why: 1." in page
 
 
 def test_a_run_that_nobody_explains_has_no_place() -> None:
