@@ -15,6 +15,9 @@ from bed.binaries import binary
 from bed.cluster import Cluster
 from rig import Hand
 
+#: Seconds for what takes a few on an idle machine.
+PATIENCE = 300
+
 
 class Kubectl:
     """The command that users type, on the test bed's cluster and in one namespace."""

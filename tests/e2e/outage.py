@@ -7,8 +7,8 @@ from bed.node import NAME
 from rig import Hand
 from rig.hand import MERGE, eventually
 
-#: Seconds for what takes one on an idle machine.
-PATIENCE = 300
+from .conftest import PATIENCE
+
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 

@@ -13,13 +13,12 @@ from rig import Hand
 from rig.hand import eventually
 from rig.jobs import pod_spec, pytorchjob
 
+from .conftest import PATIENCE
 from .outage import OUT_OF_SERVICE, Node
 
 KIND = "PyTorchJob"
 WHERE = r"worker-0 on \S+"
 IDLE = ["sleep", "3600"]
-#: Seconds for what takes one on an idle machine.
-PATIENCE = 300
 
 
 def python(program: str) -> list[str]:

@@ -17,13 +17,11 @@ from rig import Hand
 from rig.hand import eventually
 from rig.jobs import pod_spec, tfjob
 
-from .conftest import Kubectl, complaints
+from .conftest import PATIENCE, Kubectl, complaints
 from .release import HOME, NAME, Helm
 
 FIRST_JOB = Path(__file__).parents[2] / "examples" / "pytorch" / "distributed-pytorch-job.yaml"
 FIRST, LONG = "distributed-pytorch-job", "long"
-#: Seconds for what takes some on an idle machine.
-PATIENCE = 300
 KINDS = "tfjobs,pytorchjobs,xgboostjobs,paddlejobs,jaxjobs,mpijobs"
 
 
