@@ -33,7 +33,7 @@ BED_NEEDED := image
 endif
 
 # What a recipe was about and how long it took.
-took = printf '\n%s: %d s\n\n' "$(1)" "$$SECONDS"
+took = printf '\n%s: %d s\n\n' "$(1)" "$$SECONDS" >&2
 
 .PHONY: help
 help: ## say what can be made
@@ -54,7 +54,7 @@ test: test-fast test-apiserver bench test-e2e ## every ring, the fast ones first
 venv: .venv/.ready ## the virtual environment with everything pinned (.venv)
 
 .venv/.ready: constraints/dev.txt pyproject.toml
-	@echo "Making .venv: about a minute the first time."
+	@echo "Making .venv: about a minute the first time." >&2
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
@@ -66,7 +66,7 @@ venv: .venv/.ready ## the virtual environment with everything pinned (.venv)
 venv-sdk: .venv-sdk/.ready ## the environment of the v1 SDK, which asks for older packages (.venv-sdk)
 
 .venv-%/.ready: constraints/%.txt
-	@echo "Making .venv-$*: half a minute the first time."
+	@echo "Making .venv-$*: half a minute the first time." >&2
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@

@@ -18,13 +18,13 @@ class StepFailed(Exception):
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Print what is being done, and the seconds that it took."""
-    print(f"{what} ...", flush=True)
+    """Print what is being done, and the seconds that it took, to standard error: standard output is for answers."""
+    print(f"{what} ...", file=sys.stderr, flush=True)
     began = time.monotonic()
     yield
     took = time.monotonic() - began
     if took > 1:
-        print(f"{what}: {took:.0f} s", flush=True)
+        print(f"{what}: {took:.0f} s", file=sys.stderr, flush=True)
 
 
 def run(command: Sequence[str | Path], log: Path, hint: str = "", **options: object) -> None:
