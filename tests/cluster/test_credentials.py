@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import ssl
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 
+from bed.certificates import Authority
 from trainshed.cluster import credentials
 from trainshed.cluster.credentials import Badge, NoCredentials, find
 
@@ -40,11 +43,38 @@ def test_a_token_file_is_read_anew_each_time(tmp_path):
     assert found.headers() == {"Authorization": "Bearer two"}
 
 
-def test_data_in_the_file_becomes_files_and_paths_are_relative_to_it(tmp_path):
+def test_paths_are_relative_to_the_kubeconfig_and_data_wins_over_a_path(tmp_path):
     data = base64.b64encode(b"PEM").decode()
-    found = find(kubeconfig(tmp_path, {"client-certificate": "a.crt", "client-key-data": data}))
+    user = {"client-certificate": "a.crt", "client-key": "a.key", "client-key-data": data}
+    found = find(kubeconfig(tmp_path, user))
     assert found.certificate == str(tmp_path / "a.crt")
-    assert Path(found.key).read_bytes() == b"PEM"
+    assert (found.key, found.key_data) == ("", b"PEM")
+    assert "PEM" not in repr(found)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """An empty folder for temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_key_that_the_kubeconfig_holds_is_used_and_left_in_no_file(tmp_path, temporary):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("user", "user")
+    files = {"client-certificate": "user.crt", "client-key": "user.key", "certificate-authority": "ca.crt"}
+    held = {f"{name}-data": base64.b64encode((tmp_path / file).read_bytes()).decode() for name, file in files.items()}
+    found = find(kubeconfig(tmp_path, held, {"certificate-authority-data": held.pop("certificate-authority-data")}))
+    context = found.tls()
+    assert context.cert_store_stats()["x509_ca"] == 1
+    assert list(temporary.iterdir()) == []
+    wrong = find(kubeconfig(tmp_path, {**held, "client-key-data": base64.b64encode(b"no key").decode()}))
+    with pytest.raises(ssl.SSLError):
+        wrong.tls()
+    assert list(temporary.iterdir()) == [], "also if the key cannot be loaded"
 
 
 def test_a_plain_server_needs_no_tls_and_an_unchecked_one_checks_nothing(tmp_path):

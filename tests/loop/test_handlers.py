@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import logging
 
@@ -69,6 +70,14 @@ async def test_kopf_logs_in_as_we_do(found):
     (login,) = [handler for handler in found._activities.get_all_handlers() if "login" in str(handler.id)]
     known = await login.fn()
     assert (known.server, known.scheme, known.token) == ("https://example.test", "Bearer", "secret")
+
+
+async def test_kopf_gets_a_certificate_and_its_key_by_their_data_where_there_is_no_file():
+    credentials = Credentials(server="https://example.test", ca_data=b"a", certificate_data=b"c", key_data=b"k")
+    known = handlers._connection(credentials)
+    assert (known.ca_path, known.certificate_path, known.private_key_path) == (None, None, None)
+    data = (known.ca_data, known.certificate_data, known.private_key_data)
+    assert [base64.b64decode(text) for text in data] == [b"a", b"c", b"k"]
 
 
 def test_the_storages_keep_nothing():

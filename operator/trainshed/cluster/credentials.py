@@ -10,8 +10,9 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,21 @@ class NoCredentials(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where the API server is and how to be let in; a token in a file is read anew, as kubelets rotate it."""
+    """Where the API server is and how to be let in; a token in a file is read anew, as kubelets rotate it.
+
+    `ca`, `certificate` and `key` are paths of PEM files; the fields with `_data` hold PEM itself, and win as they do
+    in client-go.
+    """
 
     server: str
     ca: str = ""
+    ca_data: bytes = field(default=b"", repr=False)
     insecure: bool = False
     certificate: str = ""
+    certificate_data: bytes = field(default=b"", repr=False)
     key: str = ""
-    token: str = ""
+    key_data: bytes = field(default=b"", repr=False)
+    token: str = field(default="", repr=False)
     token_file: str = ""
 
     def headers(self) -> dict[str, str]:
@@ -45,12 +53,13 @@ class Credentials:
         """The TLS settings, or None for a plain connection."""
         if not self.server.startswith("https"):
             return None
-        context = ssl.create_default_context(cafile=self.ca or None)
+        context = ssl.create_default_context(cafile=self.ca or None, cadata=self.ca_data.decode() or None)
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self.certificate:
-            context.load_cert_chain(self.certificate, self.key)
+        with _pem(self.certificate, self.certificate_data) as certificate, _pem(self.key, self.key_data) as key:
+            if certificate:
+                context.load_cert_chain(certificate, key or None)
         return context
 
 
@@ -117,14 +126,20 @@ def from_kubeconfig(path: Path, context: str = "") -> Credentials:
         raise NoCredentials(f"{path} cannot be used as a kubeconfig: {error}") from error
     if "exec" in user or "auth-provider" in user:
         raise NoCredentials(f"{path}: its user needs a plugin; use a token, a certificate, or run in the cluster")
+    ca, ca_data = _file(path, cluster, "certificate-authority")
+    certificate, certificate_data = _file(path, user, "client-certificate")
+    key, key_data = _file(path, user, "client-key")
     return Credentials(
         server=str(cluster["server"]).rstrip("/"),
-        ca=_file(path, cluster, "certificate-authority"),
+        ca=ca,
+        ca_data=ca_data,
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        certificate=_file(path, user, "client-certificate"),
-        key=_file(path, user, "client-key"),
+        certificate=certificate,
+        certificate_data=certificate_data,
+        key=key,
+        key_data=key_data,
         token=str(user.get("token", "")),
-        token_file=_file(path, user, "tokenFile"),
+        token_file=_file(path, user, "tokenFile")[0],
     )
 
 
@@ -135,14 +150,21 @@ def _named(config: Mapping[str, Any], part: str, name: str) -> Mapping[str, Any]
     return dict(found)
 
 
-def _file(kubeconfig: Path, holder: Mapping[str, Any], key: str) -> str:
-    """The path of a file that is named, relative to the kubeconfig, or held in it. Python's TLS reads files only."""
-    if holder.get(key):
-        return str(kubeconfig.parent / str(holder[key]))
+def _file(kubeconfig: Path, holder: Mapping[str, Any], key: str) -> tuple[str, bytes]:
+    """The path of a file that is named, relative to the kubeconfig, or the data that the kubeconfig itself holds."""
     data = holder.get(f"{key}-data")
+    if data:
+        return "", base64.b64decode(str(data))
+    return (str(kubeconfig.parent / str(holder[key])), b"") if holder.get(key) else ("", b"")
+
+
+@contextmanager
+def _pem(path: str, data: bytes) -> Iterator[str]:
+    """The path of a PEM file for as long as the block lasts: Python loads a client's key from a file only."""
     if not data:
-        return ""
-    handle, name = tempfile.mkstemp(prefix="trainshed-", suffix=".pem")
-    with os.fdopen(handle, "wb") as file:
-        file.write(base64.b64decode(str(data)))
-    return name
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="trainshed-", suffix=".pem") as file:
+        file.write(data)
+        file.flush()
+        yield file.name

@@ -7,6 +7,7 @@ about jobs comes from our own informer, and an event of kopf's only wakes a job 
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 
 import kopf
@@ -112,9 +113,12 @@ def _connection(credentials: Credentials) -> kopf.ConnectionInfo:
     return kopf.ConnectionInfo(
         server=credentials.server,
         ca_path=credentials.ca or None,
+        ca_data=b64encode(credentials.ca_data) or None,
         insecure=credentials.insecure or None,
         certificate_path=credentials.certificate or None,
+        certificate_data=b64encode(credentials.certificate_data) or None,
         private_key_path=credentials.key or None,
+        private_key_data=b64encode(credentials.key_data) or None,
         scheme="Bearer" if token else None,
         token=token or None,
     )
