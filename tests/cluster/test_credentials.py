@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ssl
 import tempfile
 from pathlib import Path
 
@@ -43,15 +42,6 @@ def test_a_token_file_is_read_anew_each_time(tmp_path):
     assert found.headers() == {"Authorization": "Bearer two"}
 
 
-def test_paths_are_relative_to_the_kubeconfig_and_data_wins_over_a_path(tmp_path):
-    data = base64.b64encode(b"PEM").decode()
-    user = {"client-certificate": "a.crt", "client-key": "a.key", "client-key-data": data}
-    found = find(kubeconfig(tmp_path, user))
-    assert found.certificate == str(tmp_path / "a.crt")
-    assert (found.key, found.key_data) == ("", b"PEM")
-    assert "PEM" not in repr(found)
-
-
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
     """An empty folder for temporary files."""
@@ -68,12 +58,14 @@ def test_a_key_that_the_kubeconfig_holds_is_used_and_left_in_no_file(tmp_path, t
     files = {"client-certificate": "user.crt", "client-key": "user.key", "certificate-authority": "ca.crt"}
     held = {f"{name}-data": base64.b64encode((tmp_path / file).read_bytes()).decode() for name, file in files.items()}
     found = find(kubeconfig(tmp_path, held, {"certificate-authority-data": held.pop("certificate-authority-data")}))
+    assert base64.b64decode(held["client-key-data"]) == found.key_data
+    assert "PRIVATE KEY" not in repr(found)
     context = found.tls()
     assert context.cert_store_stats()["x509_ca"] == 1
     assert list(temporary.iterdir()) == []
-    wrong = find(kubeconfig(tmp_path, {**held, "client-key-data": base64.b64encode(b"no key").decode()}))
-    with pytest.raises(ssl.SSLError):
-        wrong.tls()
+    wrong = kubeconfig(tmp_path, {**held, "client-key-data": base64.b64encode(b"no key").decode()})
+    with pytest.raises(NoCredentials, match="client-certificate-data with client-key-data cannot be used"):
+        find(wrong)
     assert list(temporary.iterdir()) == [], "also if the key cannot be loaded"
 
 
@@ -87,9 +79,21 @@ def test_a_plain_server_needs_no_tls_and_an_unchecked_one_checks_nothing(tmp_pat
     ("user", "top", "words"),
     [
         ({"exec": {}}, {}, "needs a plugin"),
-        ({}, {"current-context": "other"}, "no context named 'other'"),
-        ({}, {"clusters": []}, "no cluster named 'k'"),
-        ({}, {"users": None}, "no user named 'u'"),
+        ({}, {"current-context": "other"}, "config: contexts has no item named 'other'"),
+        ({}, {"clusters": []}, "config: clusters has no item named 'k'"),
+        ({}, {"clusters": [{"name": "k", "cluster": None}]}, r"config: clusters\[k\]\.cluster\.server is missing"),
+        ({"client-key-data": "%"}, {}, r"config: users\[u\]\.user\.client-key-data is not base64"),
+        (
+            {"client-certificate": "away"},
+            {},
+            r"user\.client-certificate names .*/away, which cannot be read: No such",
+        ),
+        (
+            {"client-certificate-data": "UEVN"},
+            {},
+            "config: client-certificate-data with client-key-data cannot be used",
+        ),
+        ({}, {"users": None}, "config: users has no item named 'u'"),
     ],
 )
 def test_what_cannot_be_used_is_said(tmp_path, user, top, words):
@@ -97,11 +101,17 @@ def test_what_cannot_be_used_is_said(tmp_path, user, top, words):
         find(kubeconfig(tmp_path, user, **top))
 
 
+def test_an_authority_that_is_none_is_said(tmp_path):
+    (tmp_path / "ca.crt").write_text("no certificate")
+    with pytest.raises(NoCredentials, match=r"config: .*/ca\.crt cannot be used: .*certificate"):
+        find(kubeconfig(tmp_path, {}, {"certificate-authority": "ca.crt"}))
+
+
 def test_a_file_that_is_none_is_said(tmp_path):
-    with pytest.raises(NoCredentials, match="cannot be used as a kubeconfig"):
+    with pytest.raises(NoCredentials, match="missing cannot be read: No such file or directory"):
         find(str(tmp_path / "missing"))
     (tmp_path / "text").write_text("just text")
-    with pytest.raises(NoCredentials):
+    with pytest.raises(NoCredentials, match="text is not a kubeconfig"):
         find(str(tmp_path / "text"))
 
 
@@ -125,11 +135,34 @@ def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
 
 def test_without_anything_it_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(NoCredentials, match="--kubeconfig"):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(NoCredentials, match=rf"there is no {tmp_path}/.kube/config; name .* with --kubeconfig"):
         find()
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path / ".kube", {"token": "usual"})
+    assert find().token == "usual"
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "t"}))
     assert find().token == "t"
+
+
+def test_a_kubeconfig_that_the_environment_names_has_to_be_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nope")
+    with pytest.raises(NoCredentials, match="KUBECONFIG: /nope cannot be read: No such file or directory"):
+        find()
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+    with pytest.raises(NoCredentials, match="KUBECONFIG names 2 files"):
+        find()
+
+
+def test_without_a_home_it_says_what_to_do_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(NoCredentials, match="--kubeconfig"):
+        find()
 
 
 def test_a_badge_reads_a_token_again_when_its_file_is_another_or_was_refused(tmp_path, monkeypatch):

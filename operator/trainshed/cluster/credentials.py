@@ -6,17 +6,15 @@ token files (exec and auth-provider plugins) is refused with a word on it.
 
 from __future__ import annotations
 
-import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
+from . import kubeconfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -50,14 +48,21 @@ class Credentials:
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS settings, or None for a plain connection."""
+        """The TLS settings, or None for a plain connection; raises `NoCredentials` if a certificate cannot be used."""
         if not self.server.startswith("https"):
             return None
-        context = ssl.create_default_context(cafile=self.ca or None, cadata=self.ca_data.decode() or None)
+        data = self.ca_data.decode("ascii", "ignore")
+        with _named(self.ca or "certificate-authority-data"):
+            context = ssl.create_default_context(cafile=self.ca or None, cadata=data or None)
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        with _pem(self.certificate, self.certificate_data) as certificate, _pem(self.key, self.key_data) as key:
+        pair = f"{self.certificate or 'client-certificate-data'} with {self.key or 'client-key-data'}"
+        with (
+            _named(pair),
+            _pem(self.certificate, self.certificate_data) as certificate,
+            _pem(self.key, self.key_data) as key,
+        ):
             if certificate:
                 context.load_cert_chain(certificate, key or None)
         return context
@@ -86,20 +91,28 @@ class Badge:
         return self._path is not None
 
 
-def find(kubeconfig: str = "", context: str = "") -> Credentials:
+def find(path: str = "", context: str = "") -> Credentials:
     """The named kubeconfig's; without one those of the pod; without either the usual kubeconfig's.
 
     Raises:
         NoCredentials: there are none, or of a sort that is not understood.
     """
-    if kubeconfig:
-        return from_kubeconfig(Path(kubeconfig), context)
+    if path:
+        return from_kubeconfig(Path(path), context)
     if (SERVICE_ACCOUNT / "token").exists():
         return from_pod()
-    usual = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    paths = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    if len(paths) > 1:
+        raise NoCredentials(f"KUBECONFIG names {len(paths)} files, which are not merged: name one with --kubeconfig")
+    if paths:
+        with _named("KUBECONFIG"):
+            return from_kubeconfig(Path(paths[0]), context)
+    usual = Path("~/.kube/config")
+    with suppress(RuntimeError):  # there is no home
+        usual = usual.expanduser()
     if usual.exists():
         return from_kubeconfig(usual, context)
-    raise NoCredentials("no credentials: not in a pod, and no kubeconfig; name one with --kubeconfig")
+    raise NoCredentials(f"no credentials: not in a pod, and there is no {usual}; name a kubeconfig with --kubeconfig")
 
 
 def from_pod() -> Credentials:
@@ -115,47 +128,52 @@ def from_kubeconfig(path: Path, context: str = "") -> Credentials:
     """The user of a kubeconfig's current context, or of the one that is named.
 
     Raises:
-        NoCredentials: the file is not there, not a kubeconfig, or its user needs a plugin.
+        NoCredentials: the file is not a kubeconfig, a field of it cannot be used, or its user needs a plugin.
     """
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-        chosen = _named(config, "contexts", context or config.get("current-context", ""))["context"]
-        cluster = _named(config, "clusters", chosen["cluster"])["cluster"]
-        user = _named(config, "users", chosen["user"])["user"] or {}
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        raise NoCredentials(f"{path} cannot be used as a kubeconfig: {error}") from error
-    if "exec" in user or "auth-provider" in user:
-        raise NoCredentials(f"{path}: its user needs a plugin; use a token, a certificate, or run in the cluster")
-    ca, ca_data = _file(path, cluster, "certificate-authority")
-    certificate, certificate_data = _file(path, user, "client-certificate")
-    key, key_data = _file(path, user, "client-key")
+        config = kubeconfig.read(path)
+        chosen = config.named("contexts", context or config.text("current-context"))
+        found = _credentials(
+            config.named("clusters", chosen.text("cluster")), config.named("users", chosen.text("user"))
+        )
+    except kubeconfig.BadKubeconfig as error:
+        raise NoCredentials(str(error)) from error
+    with _named(str(path)):
+        found.tls()
+    return found
+
+
+def _credentials(cluster: kubeconfig.Section, user: kubeconfig.Section) -> Credentials:
+    if "exec" in user.fields or "auth-provider" in user.fields:
+        raise NoCredentials(f"{user.path}: its user needs a plugin; use a token, a certificate, or run in the cluster")
+    if not cluster.text("server"):
+        raise cluster.problem("server", "is missing")
+    ca, ca_data = cluster.file("certificate-authority")
+    certificate, certificate_data = user.file("client-certificate")
+    key, key_data = user.file("client-key")
     return Credentials(
-        server=str(cluster["server"]).rstrip("/"),
+        server=cluster.text("server").rstrip("/"),
         ca=ca,
         ca_data=ca_data,
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        insecure=bool(cluster.fields.get("insecure-skip-tls-verify")),
         certificate=certificate,
         certificate_data=certificate_data,
         key=key,
         key_data=key_data,
-        token=str(user.get("token", "")),
-        token_file=_file(path, user, "tokenFile")[0],
+        token=user.text("token"),
+        token_file=user.file("tokenFile")[0],
     )
 
 
-def _named(config: Mapping[str, Any], part: str, name: str) -> Mapping[str, Any]:
-    found = next((item for item in config.get(part) or () if item.get("name") == name), None)
-    if found is None:
-        raise KeyError(f"no {part[:-1]} named {name!r}")
-    return dict(found)
-
-
-def _file(kubeconfig: Path, holder: Mapping[str, Any], key: str) -> tuple[str, bytes]:
-    """The path of a file that is named, relative to the kubeconfig, or the data that the kubeconfig itself holds."""
-    data = holder.get(f"{key}-data")
-    if data:
-        return "", base64.b64decode(str(data))
-    return (str(kubeconfig.parent / str(holder[key])), b"") if holder.get(key) else ("", b"")
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Says of a problem within the block what it is a problem of."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise NoCredentials(f"{what} cannot be used: {error}") from error
+    except NoCredentials as error:
+        raise NoCredentials(f"{what}: {error}") from error
 
 
 @contextmanager
