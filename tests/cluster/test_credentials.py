@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 import tempfile
 from pathlib import Path
 
@@ -73,6 +74,32 @@ def test_a_plain_server_needs_no_tls_and_an_unchecked_one_checks_nothing(tmp_pat
     assert find(kubeconfig(tmp_path, {}, {"server": "http://127.0.0.1:1"})).tls() is None
     context = find(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": True})).tls()
     assert not context.check_hostname
+
+
+@pytest.mark.parametrize(
+    "server", ["https://example.com", "HTTPS://example.com", "httpS://example.com:6443/clusters/c"]
+)
+def test_a_server_with_tls_is_always_verified_unless_the_kubeconfig_says_otherwise(tmp_path, server):
+    context = find(kubeconfig(tmp_path, {}, {"server": server, "insecure-skip-tls-verify": False})).tls()
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+def test_only_a_true_in_the_kubeconfig_switches_verification_off(tmp_path):
+    with pytest.raises(
+        NoCredentials, match=r"clusters\[k\]\.cluster\.insecure-skip-tls-verify is neither true nor false"
+    ):
+        find(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": "false"}))
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["example.com:6443", "ftp://example.com", "https://", "https://[::1", "https://example.com:port", "file:///x"],
+)
+def test_a_server_that_is_no_address_of_http_is_said(tmp_path, server):
+    with pytest.raises(
+        NoCredentials, match=r"clusters\[k\]\.cluster\.server is '.*', which is not https:// or http://"
+    ):
+        find(kubeconfig(tmp_path, {}, {"server": server}))
 
 
 @pytest.mark.parametrize(

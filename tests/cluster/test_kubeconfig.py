@@ -46,6 +46,15 @@ def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value, words):
         section(tmp_path, **{field: value}).file("client-key")
 
 
+def test_a_flag_is_true_only_if_the_file_says_so(tmp_path):
+    assert section(tmp_path, insecure=True).flag("insecure")
+    assert not section(tmp_path, insecure=False).flag("insecure")
+    assert not section(tmp_path).flag("insecure")
+    for text in ("false", "true", 1):
+        with pytest.raises(BadKubeconfig, match="config: insecure is neither true nor false"):
+            section(tmp_path, insecure=text).flag("insecure")
+
+
 @pytest.mark.parametrize(
     ("users", "words"),
     [

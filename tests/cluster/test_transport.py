@@ -56,6 +56,60 @@ async def test_an_answer_and_a_stream_are_what_the_server_sent_also_when_it_refu
     await runner.cleanup()
 
 
+async def serving(handler, context=None):
+    """A server that answers with `handler`: what ends it, and its port."""
+    runner = web.AppRunner(web.Application())
+    runner.app.router.add_route("*", "/{path:.*}", handler)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    return runner.cleanup, site._server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(status):
+    asked = []
+
+    async def handler(request):
+        asked.append(request.path)
+        return web.Response(status=status, headers={"Location": "http://127.0.0.1:1/elsewhere?token=canary"})
+
+    end, port = await serving(handler)
+    sockets = Sockets(Credentials(f"http://127.0.0.1:{port}", token="secret"))
+    words = rf"redirect \({status}\) to http://127.0.0.1:1/elsewhere, which"
+    with pytest.raises(Broken, match=words):
+        await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
+    with pytest.raises(Broken, match=words):
+        async with sockets.stream(WATCH):
+            pass
+    assert asked == ["/api/v1/pods"] * 2
+    await sockets.close()
+    await end()
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+async def test_a_server_that_the_authority_has_not_signed_gets_nothing(scheme, tmp_path):
+    ours, other = Authority(tmp_path / "ours"), Authority(tmp_path / "other")
+    for authority in (ours, other):
+        authority.make()
+        authority.sign("server", "server", hosts=("127.0.0.1",))
+    asked = []
+
+    async def handler(request):
+        asked.append(request.headers.get("Authorization"))
+        return web.Response()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(other.folder / "server.crt", other.folder / "server.key")
+    end, port = await serving(handler, context)
+    sockets = Sockets(Credentials(f"{scheme}://127.0.0.1:{port}", ca=str(ours.certificate), token="secret"))
+    with pytest.raises(Broken, match="CERTIFICATE_VERIFY_FAILED"):
+        await sockets.exchange(READ)
+    assert asked == []
+    await sockets.close()
+    await end()
+
+
 async def test_a_watch_that_is_let_go_is_gone_at_once_though_the_server_says_no_goodbye(tmp_path):
     authority = Authority(tmp_path)
     authority.make()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from . import kubeconfig
 
@@ -49,7 +50,7 @@ class Credentials:
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS settings, or None for a plain connection; raises `NoCredentials` if a certificate cannot be used."""
-        if not self.server.startswith("https"):
+        if urlsplit(self.server).scheme == "http":
             return None
         data = self.ca_data.decode("ascii", "ignore")
         with _named(self.ca or "certificate-authority-data"):
@@ -146,16 +147,14 @@ def from_kubeconfig(path: Path, context: str = "") -> Credentials:
 def _credentials(cluster: kubeconfig.Section, user: kubeconfig.Section) -> Credentials:
     if "exec" in user.fields or "auth-provider" in user.fields:
         raise NoCredentials(f"{user.path}: its user needs a plugin; use a token, a certificate, or run in the cluster")
-    if not cluster.text("server"):
-        raise cluster.problem("server", "is missing")
     ca, ca_data = cluster.file("certificate-authority")
     certificate, certificate_data = user.file("client-certificate")
     key, key_data = user.file("client-key")
     return Credentials(
-        server=cluster.text("server").rstrip("/"),
+        server=_server(cluster),
         ca=ca,
         ca_data=ca_data,
-        insecure=bool(cluster.fields.get("insecure-skip-tls-verify")),
+        insecure=cluster.flag("insecure-skip-tls-verify"),
         certificate=certificate,
         certificate_data=certificate_data,
         key=key,
@@ -163,6 +162,21 @@ def _credentials(cluster: kubeconfig.Section, user: kubeconfig.Section) -> Crede
         token=user.text("token"),
         token_file=user.file("tokenFile")[0],
     )
+
+
+def _server(cluster: kubeconfig.Section) -> str:
+    """The address of the API server, checked: only a plain `http` may mean that there is no TLS."""
+    server = cluster.text("server").rstrip("/")
+    if not server:
+        raise cluster.problem("server", "is missing")
+    try:
+        address = urlsplit(server)
+        sound = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise cluster.problem("server", f"is {server!r}, which is not https:// or http:// with a host and a port")
+    return server
 
 
 @contextmanager

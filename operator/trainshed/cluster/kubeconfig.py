@@ -48,6 +48,13 @@ class Section:
             raise self.problem(field, "is not text")
         return "" if value is None else str(value)
 
+    def flag(self, field: str) -> bool:
+        """Whether a field is true; a text such as "false" is neither true nor false."""
+        value = self.fields.get(field)
+        if value is not None and not isinstance(value, bool):
+            raise self.problem(field, "is neither true nor false")
+        return bool(value)
+
     def file(self, field: str) -> tuple[str, bytes]:
         """The path of the file that a field names, relative to the kubeconfig, or the data that stands in its place."""
         data = self.text(f"{field}-data")

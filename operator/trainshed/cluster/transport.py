@@ -97,7 +97,7 @@ class Sockets:
     def __init__(self, credentials: Credentials) -> None:
         self._server = credentials.server
         self._badge = Badge(credentials)
-        connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or False)
+        connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or True)
         timeout = aiohttp.ClientTimeout(total=REQUEST, connect=CONNECT)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
 
@@ -126,7 +126,9 @@ class Sockets:
                 params=request.query,
                 data=None if request.body is None else Permitted(request),
                 headers=self._headers(request),
+                allow_redirects=False,
             ) as answer:
+                _refuse_redirect(answer)
                 return await _whole(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error.__cause__, Withheld):
@@ -140,7 +142,10 @@ class Sockets:
         url = self._server + request.path
         try:
             headers = self._headers(request)
-            async with self._session.get(url, params=request.query, headers=headers, timeout=timeout) as answer:
+            async with self._session.get(
+                url, params=request.query, headers=headers, timeout=timeout, allow_redirects=False
+            ) as answer:
+                _refuse_redirect(answer)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
                     yield await _whole(answer), answer.content.iter_any()
                     return
@@ -153,6 +158,13 @@ class Sockets:
 
     def _headers(self, request: Request) -> dict[str, str]:
         return {"Content-Type": request.kind, "Accept": "application/json", **self._badge.headers()}
+
+
+def _refuse_redirect(answer: aiohttp.ClientResponse) -> None:
+    """Raise `Broken` for a redirect: it may lead to plain http, or to a server that must not get the credentials."""
+    if HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
+        where = answer.headers.get("Location", "").partition("?")[0][:200]
+        raise Broken(f"the server answers with a redirect ({answer.status}) to {where}, which is not followed")
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> Answer:
