@@ -10,7 +10,7 @@ import pytest
 from trainshed import settings as module
 from trainshed.api.job import CleanPodPolicy
 from trainshed.api.site import Site
-from trainshed.settings import Settings
+from trainshed.settings import Settings, bind_address
 
 
 def test_the_site_is_what_shapes_jobs():
@@ -43,3 +43,44 @@ def test_the_lease_is_where_it_is_told_or_at_home(told, file, expected, tmp_path
         path.write_text(file)
     monkeypatch.setattr(module, "NAMESPACE_FILE", path)
     assert Settings(lease_namespace=told).lease_home == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("0", None),
+        (":8080", (None, 8080)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("localhost:8080", ("localhost", 8080)),
+        ("metrics.example.com:65535", ("metrics.example.com", 65535)),
+        ("[::1]:8080", ("::1", 8080)),
+        ("[::]:8080", ("::", 8080)),
+        ("[fe80::1%eth0]:8080", ("fe80::1%eth0", 8080)),
+    ],
+)
+def test_a_bind_address_is_a_host_and_a_port_or_disabled(text, expected):
+    assert bind_address(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "8080",
+        ":http",
+        ":",
+        "::1:8080",
+        "[::1]",
+        "[::1]8080",
+        "[x]:1",
+        "[]:1",
+        ":65536",
+        ":-1",
+        "a..b:1",
+        "a b:1",
+        ":8080 ",
+    ],
+)
+def test_any_other_text_is_no_bind_address(text):
+    with pytest.raises(ValueError, match=r"."):
+        bind_address(text)

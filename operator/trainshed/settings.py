@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from pathlib import Path
 
 from trainshed.api.job import CleanPodPolicy
@@ -14,6 +16,23 @@ from trainshed.api.site import Site
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 #: The image of v1's init container, for a template that leaves it open.
 INIT_IMAGE = "alpine:3.10"
+#: A bind address: an IPv6 address in brackets, or a name, an IPv4 address or nothing; and a port.
+BIND_ADDRESS = re.compile(r"(?:\[([^\]]*)\]|((?:[\w-]{1,63}(?:\.[\w-]{1,63})*)?)):(\d{1,5})", re.ASCII)
+HIGHEST_PORT = 65535
+
+
+def bind_address(text: str) -> tuple[str | None, int] | None:
+    """The host, None for all interfaces, and the port of `host:port`; None if `text` is empty or "0": do not listen.
+
+    Raises ValueError for any other text. Names of ports, as in `:http`, are not known.
+    """
+    if text in ("", "0"):
+        return None
+    found = BIND_ADDRESS.fullmatch(text)
+    if not found or int(found[3]) > HIGHEST_PORT:
+        raise ValueError(f"{text!r} is not host:port, :port or [IPv6 address]:port, nor 0, which disables it")
+    host = str(IPv6Address(found[1])) if found[1] is not None else found[2]
+    return host or None, int(found[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +52,7 @@ class Settings:
     lease_namespace: str = ""
     #: Who we are among our replicas; a pod's host name is as good as any.
     lease_identity: str = ""
-    #: Probes and meters; an empty address closes the door.
+    #: Bind addresses of probes and metrics; "0" or nothing disables them.
     health: str = ":8081"
     metrics: str = ":8080"
     #: Whether each job that is not over has series of its own; there may be many.

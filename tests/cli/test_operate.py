@@ -65,6 +65,8 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--lease-identity", "me"], "lease_identity", "me"),
         (["--health-probe-bind-address", ":1"], "health", ":1"),
         (["--metrics-bind-address", ":2"], "metrics", ":2"),
+        (["--metrics-bind-address=0"], "metrics", "0"),
+        (["--metrics-bind-address=[::1]:2"], "metrics", "[::1]:2"),
         (["--kube-api-qps", "20"], "qps", 20.0),
         (["--kube-api-burst", "60"], "burst", 60),
         (["--cluster-domain", "tf.test"], "cluster_domain", "tf.test"),
@@ -95,6 +97,15 @@ def test_a_flag_turns_its_knob_and_no_other(flags, field, expected):
     assert getattr(settings, field) == expected
     others = [knob.name for knob in fields(Settings) if knob.name != field]
     assert [getattr(settings, other) for other in others] == [getattr(Settings(), other) for other in others]
+
+
+@pytest.mark.parametrize("flag", ["--metrics-bind-address", "--health-probe-bind-address"])
+@pytest.mark.parametrize("value", [":http", "8080", "[::1", "[localhost]:1", ":70000"])
+def test_a_bind_address_that_is_none_is_refused_in_a_sentence_before_anything_starts(flag, value):
+    result, settings = start(f"{flag}={value}")
+    assert (result.exit_code, settings) == (2, None)
+    assert f"Invalid value for '{flag}': " in result.output
+    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(

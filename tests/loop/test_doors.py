@@ -45,9 +45,39 @@ async def test_the_doors_say_what_they_are_told():
         await ask(health, "/healthz")
 
 
-async def test_a_door_without_an_address_stays_shut():
+@pytest.mark.parametrize("address", ["", "0"])
+async def test_a_door_without_an_address_stays_shut(address):
     doors = Doors(Pulse(), lambda: "", lambda: b"")
-    await doors.open("", "")
+    await doors.open(address, address)
+    assert doors._runners == []
+    await doors.close()
+
+
+def has_ipv6() -> bool:
+    """Whether the machine has an IPv6 loopback address."""
+    try:
+        with socket.socket(socket.AF_INET6) as door:
+            door.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
+async def test_a_door_may_have_an_address_of_ipv6():
+    address = f"[::1]:{free_port()}"
+    doors = Doors(Pulse(), lambda: "", lambda: b"meters 1\n")
+    await doors.open("0", address)
+    try:
+        assert await ask(address, "/metrics") == (200, "meters 1\n")
+    finally:
+        await doors.close()
+
+
+async def test_a_host_that_is_not_this_machine_is_named():
+    doors = Doors(Pulse(), lambda: "", lambda: b"")
+    with pytest.raises(OSError, match=r"cannot listen at no-such-host\.invalid:8080: "):
+        await doors.open("no-such-host.invalid:8080", "0")
     await doors.close()
 
 

@@ -12,7 +12,7 @@ import click
 
 from trainshed.api.init_template import WORDS, BadTemplate, containers
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
-from trainshed.settings import Settings
+from trainshed.settings import Settings, bind_address
 
 from .gostyle import GoStyle
 
@@ -51,6 +51,14 @@ def _namespaces(_context: click.Context, _parameter: click.Parameter, values: tu
     if wrong:
         raise click.BadParameter(f"{', '.join(wrong)}: no namespace has such a name")
     return tuple(dict.fromkeys(names))
+
+
+def _bind_address(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    try:
+        bind_address(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
 
 
 def _pass_over(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -129,8 +137,22 @@ def _needless(command: click.Command) -> None:
     help="Its namespace; our own if not given.",
 )
 @click.option("--lease-identity", default="", help="Who we are among our replicas; host and process if not given.")
-@click.option("--health-probe-bind-address", "health", default=":8081", show_default=True, help="/healthz and /readyz.")
-@click.option("--metrics-bind-address", "metrics", default=":8080", show_default=True, help="/metrics.")
+@click.option(
+    "--health-probe-bind-address",
+    "health",
+    default=":8081",
+    show_default=True,
+    callback=_bind_address,
+    help="Bind address of /healthz and /readyz; 0 disables them.",
+)
+@click.option(
+    "--metrics-bind-address",
+    "metrics",
+    default=":8080",
+    show_default=True,
+    callback=_bind_address,
+    help="Bind address of /metrics; 0 disables it.",
+)
 @click.option("--job-metrics", is_flag=True, help="Show each job that is not over in series of its own.")
 @click.option("--kube-api-qps", "qps", default=0.0, show_default=True, help="Requests a second; 0 is no limit.")
 @click.option("--kube-api-burst", "burst", default=30, show_default=True, help="So many more at once.")

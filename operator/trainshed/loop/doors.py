@@ -11,6 +11,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as EXPOSITION
 
+from trainshed.settings import bind_address
+
 #: Seconds: so much of a while the event loop may be late, for how much of it one delay counts at the most, and so long
 #: a watch may be silent (bookmarks come every minute or so).
 LATE, WHILE, ONE, DEAF = 30.0, 60.0, 10.0, 150.0
@@ -67,27 +69,29 @@ class Doors:
         logging.getLogger("aiohttp.server").addFilter(_ours)
 
     async def open(self, health: str, metrics: str) -> None:
-        """Listen at these addresses, `host:port`; an empty host is all of them, and an empty text none."""
+        """Listen at these addresses, as `trainshed.settings.bind_address` reads them; raises OSError if that fails."""
         probes = web.Application()
         probes.router.add_get("/healthz", self._healthz)
         probes.router.add_get("/readyz", self._readyz)
         meters = web.Application()
         meters.router.add_get("/metrics", self._metrics)
         for address, app in ((health, probes), (metrics, meters)):
-            if address:
-                await self._listen(address, app)
+            if where := bind_address(address):
+                await self._listen(where, app)
 
     async def close(self) -> None:
         """Listen no more."""
         for runner in self._runners:
             await runner.cleanup()
 
-    async def _listen(self, address: str, app: web.Application) -> None:
-        host, _, port = address.rpartition(":")
+    async def _listen(self, where: tuple[str | None, int], app: web.Application) -> None:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, host or None, int(port)).start()
+        try:
+            await web.TCPSite(runner, *where).start()
+        except OSError as error:
+            raise OSError(f"cannot listen at {where[0] or ''}:{where[1]}: {error}") from error
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         problem = self._pulse.problem
