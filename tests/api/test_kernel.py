@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from make import a_job
-from trainshed.api.kernel import LONGEST_VARIABLE, too_long
+from trainshed.api.kernel import LONGEST_VARIABLE, list_length, too_long
 
 
 def test_the_limit_is_that_of_this_kernel():
@@ -21,3 +21,8 @@ def test_the_limit_is_that_of_this_kernel():
 def test_a_longer_variable_is_named_with_the_figures():
     (problem,) = too_long(a_job(worker=2), "tfReplicaSpecs", "NAME", LONGEST_VARIABLE - len("NAME="))
     assert problem.startswith("spec.tfReplicaSpecs: Invalid value: NAME for 2 replicas takes 131073 bytes")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 10, 11, 99, 100, 101, 12_345])
+def test_the_length_of_a_list_is_known_without_making_it(count):
+    assert list_length("worker-0", count) == len(",".join(f"worker-{index}" for index in range(count)))

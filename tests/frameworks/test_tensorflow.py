@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from make import a_job, replace
 from trainshed.api.job import Member, Options, Scope
@@ -98,6 +101,33 @@ def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
     assert str(LONGEST_VARIABLE) in problem
     assert TENSORFLOW.refuses(a_job(worker=1000), Site()) == ()
     assert TENSORFLOW.refuses(a_job(worker=5000, options=DYNAMIC), Site()) == ()
+
+
+@given(st.dictionaries(st.sampled_from(["chief", "ps", "worker", "evaluator"]), st.integers(0, 1200), min_size=1))
+def test_the_length_of_the_addresses_is_known_without_writing_them_down(roles):
+    job = a_job(**roles)
+    for site in (Site(), Site(cluster_domain="tf.test")):
+        assert tensorflow.cluster_length(job, site) == len(tensorflow.cluster(job, site))
+
+
+def test_the_limit_is_met_to_the_byte_by_the_longest_of_all_roles():
+    replicas = next(
+        count for count in range(2000, 5000) if TENSORFLOW.refuses(a_job(worker=count, evaluator=1), Site())
+    )
+    for count, fits in ((replicas - 1, True), (replicas, False)):
+        job = a_job(worker=count, evaluator=1)
+        texts = (tensorflow.config(tensorflow.cluster(job, Site()), member) for member in job.members)
+        assert (max(map(len, texts)) + len("TF_CONFIG=") + 1 <= LONGEST_VARIABLE) == fits
+
+
+def test_jobs_that_are_refused_for_their_size_take_no_memory():
+    tracemalloc.start()
+    try:
+        for number in range(8):
+            assert TENSORFLOW.refuses(a_job(name=f"huge-{number}", worker=100_000), Site())
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_longest_config_is_measured_with_its_name_and_end():

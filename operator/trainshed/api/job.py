@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -187,9 +187,9 @@ class Job:
         return group.port if group else otherwise
 
     @property
-    def members(self) -> tuple[Member, ...]:
-        """Every seat of the job, roles in the order they were declared."""
-        return tuple(Member(group.role, index) for group in self.replicas for index in range(group.count))
+    def members(self) -> Iterator[Member]:
+        """Every seat of the job, roles in the order they were declared; one by one, because there may be 100,000."""
+        return (Member(group.role, index) for group in self.replicas for index in range(group.count))
 
     @property
     def size(self) -> int:

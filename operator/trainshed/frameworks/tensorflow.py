@@ -10,7 +10,7 @@ from functools import lru_cache
 from trainshed.api.dependent import CONFIG_MAPS, Wish
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
 from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
-from trainshed.api.kernel import too_long
+from trainshed.api.kernel import list_length, too_long
 from trainshed.api.site import Site
 
 #: Up to so many pods TF_CONFIG is written out in each; above, one ConfigMap holds what they share, and the kubelet
@@ -75,8 +75,8 @@ def refuses(job: Job, site: Site) -> tuple[str, ...]:
     """A TF_CONFIG that no process could be started with."""
     if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
         return ()
-    longest = config(cluster(job, site), job.members[-1])
-    return too_long(job, TENSORFLOW.field, "TF_CONFIG", len(longest))
+    own = max(len(config("", Member(group.role, group.count - 1))) for group in job.replicas if group.count)
+    return too_long(job, TENSORFLOW.field, "TF_CONFIG", cluster_length(job, site) + own)
 
 
 def expendable(job: Job) -> tuple[str, ...]:
@@ -90,9 +90,23 @@ def cluster(job: Job, site: Site) -> str:
     return _cluster(job.name, _domain(job, site), tuple(sorted(groups, key=lambda group: group[0].lower())))
 
 
+def cluster_length(job: Job, site: Site) -> int:
+    """The length of what `cluster` returns."""
+    domain = _domain(job, site)
+    lists = sum(
+        len(compact({group.role.lower(): []}))
+        + list_length(compact(_address(job.name, domain, Member(group.role, 0), group.port)), group.count)
+        for group in job.replicas
+    )
+    return lists - len(job.replicas) + 1
+
+
 @lru_cache(maxsize=64)
 def _cluster(name: str, domain: str, groups: tuple[tuple[str, int, int], ...]) -> str:
-    """Remembered: every look at a big job asks for it, and it changes when the job is scaled."""
+    """Remembered: every look at a big job asks for it, and it changes when the job is scaled.
+
+    A job with a longer text than a process can be started with is refused before, so that this keeps 8 MiB at the most.
+    """
     return compact(
         {
             role.lower(): [_address(name, domain, Member(role, index), port) for index in range(count)]

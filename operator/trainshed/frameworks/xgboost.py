@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable, literals
 from trainshed.api.job import Job, Member, RestartPolicy, Scope
-from trainshed.api.kernel import too_long
+from trainshed.api.kernel import list_length, too_long
 from trainshed.api.site import Site
 
 
@@ -30,7 +30,7 @@ def hosts(job: Job) -> str:
 
 def refuses(job: Job, _site: Site) -> tuple[str, ...]:
     """A list of workers that no process could be started with."""
-    return too_long(job, XGBOOST.field, "WORKER_ADDRS", len(hosts(job)))
+    return too_long(job, XGBOOST.field, "WORKER_ADDRS", list_length(f"{job.name}-worker-0", max(job.size - 1, 0)))
 
 
 XGBOOST = Framework(
