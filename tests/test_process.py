@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
 from trainshed import __main__
-from trainshed.__main__ import complain, freeze, supervise
+from trainshed.__main__ import complain, end_when_stepped, freeze, supervise
+from trainshed.loop import clock
 from trainshed.settings import Settings
 
 #: What uvloop raises where a connection breaks while it is written to, and in its TLS handshake.
@@ -77,3 +80,18 @@ async def test_kopf_begins_once_all_is_known_and_not_at_all_before(monkeypatch, 
     stop.set()
     await asyncio.wait_for(shell, 5)
     assert begun.is_set() == order.startswith("known")
+
+
+async def test_when_the_machines_clock_was_set_the_process_ends_with_an_error_to_be_started_again(monkeypatch, caplog):
+    monkeypatch.setattr(clock, "LASTING", 0.05)
+    monkeypatch.setattr(clock, "COMPARED", 0.01)
+    ahead = [0.0]
+    ours = clock.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
+    operator = SimpleNamespace(over=asyncio.Event(), broken=False)
+    watching = asyncio.create_task(end_when_stepped(ours, operator))
+    await asyncio.sleep(0.2)
+    assert not watching.done()
+    ahead[0] = 3600.0
+    await asyncio.wait_for(operator.over.wait(), 5)
+    assert operator.broken, "the exit code asks for a new start"
+    assert "the machine's clock was set by +3600 s" in caplog.text

@@ -56,9 +56,10 @@ async def operate(settings: Settings) -> int:
     frameworks = served(settings.mpi_version, settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
-        operator = Operator(settings, frameworks, Sockets(credentials), Clock())
+        operator = Operator(settings, frameworks, Sockets(credentials), clock := Clock())
         # Before kopf, which takes whatever task begins after it for one of its own that hangs.
-        frozen, watched = asyncio.create_task(freeze(operator.ready)), asyncio.create_task(keep_watch())
+        beside = (freeze(operator.ready), keep_watch(), end_when_stepped(clock, operator))
+        tasks = [asyncio.create_task(coroutine) for coroutine in beside]
         await operator.start()
     except (NoCredentials, ClusterError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the words say it all
@@ -71,7 +72,7 @@ async def operate(settings: Settings) -> int:
     listen(operator.over)
     await operator.over.wait()
     await operator.stop()
-    for task in (frozen, watched):
+    for task in tasks:
         task.cancel()
     stop.set()
     await asyncio.wait((shell,), timeout=GRACE)
@@ -107,6 +108,14 @@ async def keep_watch() -> None:
     while True:
         faulthandler.dump_traceback_later(STUCK)
         await asyncio.sleep(STUCK / 4)
+
+
+async def end_when_stepped(clock: Clock, operator: Operator) -> None:
+    """End the operator with an error when the machine's clock was set: the next start goes by the new time."""
+    seconds = await clock.stepped()
+    log.error("the machine's clock was set by %+.0f s: ending, to start again by the new time", seconds)
+    operator.broken = True
+    operator.over.set()
 
 
 async def supervise(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
+from hasty import clock as virtual
+from hasty import hastily
 from trainshed.loop import clock as module
-from trainshed.loop.clock import Clock, uptime
+from trainshed.loop.clock import COMPARED, LASTING, Clock, uptime
 
 
 class Machine:
@@ -59,3 +63,46 @@ def test_the_time_that_a_machine_slept_counts_where_it_can_be_known(monkeypatch)
     assert uptime() == 500
     monkeypatch.delattr(module.time, "CLOCK_BOOTTIME")
     assert abs(uptime() - time.monotonic()) < 1
+
+
+def found_after(*steps: tuple[float, float], within: float = 3600.0) -> tuple[float, float] | None:
+    """When a lasting step is found, and its size; `steps` are moments, and how far the wall is ahead from then on."""
+
+    async def story() -> tuple[float, float] | None:
+        began = virtual()
+
+        def wall() -> float:
+            return 1e9 + virtual() + next((by for at, by in reversed(steps) if virtual() - began >= at), 0.0)
+
+        machine = Clock(wall, virtual)
+        times = []
+        stepped = asyncio.create_task(machine.stepped())
+        while not stepped.done() and virtual() - began < within:
+            times.append(machine.now())
+            await asyncio.sleep(1)
+        assert {later - earlier for earlier, later in pairwise(times)} == {timedelta(seconds=1)}, "no time leaps"
+        stepped.cancel()
+        return (virtual() - began, stepped.result()) if stepped.done() else None
+
+    return hastily(story())
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0, 6.0, 56 * 365 * 86_400.0])
+def test_a_lasting_step_of_the_wall_clock_is_found_within_minutes(by):
+    when, how = found_after((100, by))
+    assert how == pytest.approx(by)
+    assert 100 + LASTING <= when <= 100 + LASTING + 2 * COMPARED + 1
+
+
+def test_a_step_that_is_taken_back_is_none():
+    assert found_after((100, 3600), (150, 0), (300, -3600), (340, 0)) is None
+
+
+def test_a_leap_second_is_no_step():
+    assert found_after((100, 1)) is None
+
+
+def test_of_several_steps_the_last_has_to_last():
+    when, how = found_after((100, 3600), (140, 7200))
+    assert how == pytest.approx(7200)
+    assert when >= 140 + LASTING
