@@ -100,7 +100,7 @@ async def test_failures_double_the_wait_up_to_the_longest_and_success_ends_it(qu
     for _ in range(2000):
         queue.failed(A, 1.0, 5.0)
     assert queue.failed(A, 1.0, 5.0) == 5
-    queue.close()
+    queue.clear()
 
 
 async def test_a_failed_key_comes_back(queue):
@@ -108,10 +108,33 @@ async def test_a_failed_key_comes_back(queue):
     assert await take(queue) == A
 
 
-async def test_nothing_comes_after_the_close(queue):
+async def test_what_is_cleared_does_not_come(queue):
     queue.add_later(A, 0.02)
-    queue.close()
+    queue.add(B)
+    queue.failed(C, 0.02, 1.0)
+    queue.clear()
+    assert len(queue) == 0
     assert await take(queue, 0.05) is None
+    assert queue.failed(C, 1.0, 5.0) == 1
+    queue.clear()
+
+
+async def test_a_look_that_names_no_next_time_leaves_no_timer(queue):
+    for number in range(100):
+        key = Key("ml", "TFJob", f"job-{number}")
+        queue.add_later(key, 1e10)
+        queue.add(key)
+        assert await queue.take() == key
+        queue.done(key)
+    assert queue._later == {}
+
+
+async def test_a_time_that_was_named_while_a_look_went_on_counts(queue):
+    queue.add(A)
+    await queue.take()
+    queue.add_later(A, 0.05)
+    queue.done(A)
+    assert await take(queue) == A
 
 
 async def test_a_taker_that_gives_up_takes_nothing_with_it(queue):

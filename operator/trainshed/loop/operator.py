@@ -56,7 +56,7 @@ class Operator:
         self._wire = Wire(transport, self._metrics.requested)
         self._gateway = gateway = Gateway(self._wire, Pace(settings.qps, settings.burst), self._may_act)
         self._recorder = Recorder(gateway, self._metrics.lost, clock.now)
-        means = Means(self._wire, gateway, self._recorder, self._metrics, self._queue.add)
+        means = Means(self._wire, gateway, self._recorder, self._metrics, self._add)
         self._districts = Districts(
             District(namespace, frameworks, settings.site, means) for namespace in settings.namespaces or ("",)
         )
@@ -71,6 +71,7 @@ class Operator:
         self._doors = Doors(self._pulse, self.problem, self._meters)
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
+        self._acts = False
         self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
     def wake(self, key: Key) -> None:
@@ -113,7 +114,7 @@ class Operator:
             self._gateway.lanes.close()
             await self._worker.finish(ANSWERS)
         await self._worker.give_up()
-        self._queue.close()
+        self._queue.clear()
         try:
             async with asyncio.timeout(FAREWELL):
                 await self._recorder.flush()
@@ -137,10 +138,18 @@ class Operator:
         while True:
             if self._settings.leader_elect:
                 await self._elector.held.wait()
+            self._acts = True
             for key in self._districts.known():
                 self._queue.add(key)
             await self._worker.run()
+            self._acts = False
             await asyncio.sleep(1)  # the Lease was lost just now
+            self._queue.clear()
+
+    def _add(self, key: Key) -> None:
+        """Queue a job that may have something new. A replica that waits for the Lease will queue all when it has it."""
+        if self._acts:
+            self._queue.add(key)
 
     async def _forget(self) -> None:
         while True:

@@ -53,7 +53,10 @@ class Queue:
         self._later[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
 
     async def take(self) -> Key:
-        """The next job whose turn it is; nobody else gets it before `done`."""
+        """The next job whose turn it is; nobody else gets it before `done`.
+
+        Its timer is cancelled: each look says when the next one is due, and that of a finished or deleted job does not.
+        """
         while not self._ready:
             self._some.clear()
             await self._some.wait()
@@ -63,6 +66,8 @@ class Queue:
             self._ready[namespace] = keys
         self._waited(_clock() - self._since.pop(key))
         self._held.add(key)
+        if timer := self._later.pop(key, None):
+            timer.cancel()
         return key
 
     def done(self, key: Key) -> None:
@@ -81,11 +86,12 @@ class Queue:
         """The next failure is the first again."""
         self._failures.pop(key, None)
 
-    def close(self) -> None:
-        """Forget all timers."""
+    def clear(self) -> None:
+        """Forget all jobs that no worker has, with their timers and failures."""
         for timer in self._later.values():
             timer.cancel()
-        self._later.clear()
+        for known in (self._later, self._ready, self._since, self._failures):
+            known.clear()
 
     def _release(self, key: Key) -> None:
         self._held.discard(key)

@@ -1,0 +1,53 @@
+"""A replica that waits for the Lease: it knows all jobs, and queues none."""
+
+from __future__ import annotations
+
+import asyncio
+
+from make import a_job
+from trainshed.api.status import Status
+from trainshed.cluster.credentials import Credentials
+from trainshed.cluster.transport import Sockets
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.loop.clock import Clock
+from trainshed.loop.operator import Operator
+from trainshed.loop.reconcile import Outcome
+from trainshed.loop.view import Key, Record
+from trainshed.settings import Settings
+
+
+def churn(operator: Operator) -> None:
+    """Tell of jobs that come and go."""
+    for number in range(1000):
+        operator.wake(Key("ml", "TFJob", f"gone-{number}"))
+
+
+async def test_it_queues_nothing_and_looks_at_all_once_it_has_the_lease():
+    looked, leads = [], asyncio.Event()
+
+    async def look(key: Key, _now: object) -> Outcome:
+        looked.append(key.name)
+        return Outcome()
+
+    operator = Operator(
+        Settings(health="", metrics=""), FRAMEWORKS, Sockets(Credentials("http://127.0.0.1:1")), Clock()
+    )
+    operator._districts.look, operator._elector.holds = look, leads.is_set
+    await operator.start()
+    for informer in operator._informers:
+        informer.synced.set()
+    await asyncio.wait_for(operator.ready.wait(), 5)
+    operator._districts.all[""].view.jobs["TFJob"].changed(Record(a_job(worker=1), Status()))
+    churn(operator)
+    assert len(operator._queue) == 0
+    leads.set()
+    operator._elector.held.set()
+    await asyncio.sleep(0.2)
+    assert looked == ["mnist"]
+    leads.clear()
+    operator._elector.held.clear()
+    churn(operator)
+    await asyncio.sleep(1.2)
+    churn(operator)
+    assert (len(operator._queue), looked) == (0, ["mnist"])
+    await operator.stop()
