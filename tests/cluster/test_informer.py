@@ -156,8 +156,10 @@ async def test_a_kind_that_the_server_does_not_know_keeps_nobody_waiting(wire, h
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
         await asyncio.sleep(1)
-    assert [record.levelname for record in caplog.records if "watch nojobs" in record.message] == ["WARNING"]
-    assert informer.heard > 0
+    told = [(record.levelname, record.message) for record in caplog.records if "watch nojobs" in record.message]
+    assert [level for level, _ in told] == ["WARNING"]
+    assert "the API server does not know this kind" in told[0][1]
+    assert (informer.missing, informer.heard) == (True, 0.0)
 
 
 async def test_jobs_come_as_they_are_written(wire, hand):

@@ -143,3 +143,11 @@ def test_a_watch_that_hangs_is_found_out_and_goes_on_from_where_it_was():
     assert SILENCE <= 90
     assert server.asked[-1][2]["resourceVersion"] == "11"
     assert listener.known == {"b": "11"}
+
+
+def test_a_kind_that_the_server_does_not_know_is_missing_and_nothing_is_heard_of_it_until_it_comes():
+    _, informer = after(Moody([refused(404)], [(None, [])]), 200)
+    assert (informer.missing, informer.synced.is_set(), informer.heard) == (True, True, 0.0)
+    listener, informer = after(Moody([refused(404)] * 3 + [a_list(10, "a")], [(None, [])]), 60)
+    assert (informer.missing, informer.heard > 0) == (False, True)
+    assert listener.known == {"a": "10"}

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from trainshed.api.site import Site
-from trainshed.cluster import Denied
+from trainshed.cluster import Denied, Missing
 from trainshed.cluster.wire import Wire
+from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.district import District, Districts, Means
 from trainshed.loop.doors import DEAF
@@ -98,6 +99,52 @@ async def test_what_must_be_mended_is_said_before_what_may_pass(woken):
     districts = some("", woken=woken)
     districts.all[""].informers[1]._after(Denied("pods is forbidden"))
     assert districts.problem() == "pods may not be listed and watched: pods is forbidden"
+
+
+def missing(*districts: District) -> None:
+    """The API server answers a list of TFJobs with 404."""
+    for district in districts:
+        district.informers[0]._after(Missing("the server could not find the requested resource"))
+
+
+async def test_without_any_of_its_kinds_a_district_is_not_ready_and_says_why(districts, caplog):
+    a, b = districts.all.values()
+    list_all(a)
+    list_all(b)
+    missing(b)
+    what = "the API server knows none of tfjobs in namespace b: install the CRDs"
+    assert districts.problem() == what
+    async with asyncio.timeout(1):
+        await b.open()
+    assert what in [record.getMessage() for record in caplog.records]
+    list_all(b)
+    assert districts.problem() == "", "they were installed"
+
+
+async def test_a_kind_that_is_not_installed_is_named_and_holds_up_no_other(caplog):
+    recorder = Recorder(None, lambda: None, lambda: NOW)
+    means = Means(Wire(None), None, recorder, Metrics(), lambda _key: None)
+    district = District("", (TENSORFLOW, JAX), Site(), means)
+    districts = Districts([district])
+    list_all(district)
+    assert districts.remark() == ""
+    district.informers[0].heard = 0.0
+    missing(district)
+    assert districts.problem() == ""
+    remark = "not installed: tfjobs: jobs of these kinds are run once their CRDs are there"
+    assert districts.remark() == remark
+    assert "tfjobs" not in districts.silences(), "there is no watch that could be silent"
+    assert "jaxjobs" in districts.silences()
+    async with asyncio.timeout(1):
+        await districts.open()
+    assert remark in [record.getMessage() for record in caplog.records]
+
+
+async def test_without_what_jobs_are_made_of_a_district_is_not_ready(districts):
+    for district in districts.all.values():
+        list_all(district)
+    districts.all["a"].informers[1]._after(Missing("404 page not found"))
+    assert districts.problem() == "the API server does not know pods in namespace a"
 
 
 async def test_jobs_are_led_to_their_district_and_others_to_none(districts, woken):

@@ -45,6 +45,16 @@ async def test_the_doors_say_what_they_are_told():
         await ask(health, "/healthz")
 
 
+async def test_what_is_to_be_said_though_all_is_well_follows_the_ok():
+    health = free_address()
+    doors = Doors(Pulse(), lambda: "", lambda: b"", lambda: "not installed: tfjobs")
+    await doors.open(health, "")
+    try:
+        assert await ask(health, "/readyz") == (200, "ok\nnot installed: tfjobs\n")
+    finally:
+        await doors.close()
+
+
 @pytest.mark.parametrize("address", ["", "0"])
 async def test_a_door_without_an_address_stays_shut(address):
     doors = Doors(Pulse(), lambda: "", lambda: b"")

@@ -75,8 +75,9 @@ class Bookmark(msgspec.Struct):
 class Informer(Generic[T]):
     """Keeps an audience informed about one kind of object; `run` never ends by itself, whatever the server does.
 
-    `synced` says that it was listed, `heard` when the server has spoken last by the loop's clock, and `refused` with
-    which words it has refused us, if it did so the last time.
+    `synced` says that it was listed, or that the server does not know the kind, `heard` when the server has spoken last
+    of objects of the kind by the loop's clock, and `refused` with which words it has refused us, if it did so the last
+    time. `missing` says that the server does not know the kind, as long as its CRD is not installed.
 
     What a server says is not believed at once if it is of an earlier time than what it has said before, or if nothing
     is left of all that was known: it is asked again.
@@ -86,6 +87,7 @@ class Informer(Generic[T]):
         self.synced = asyncio.Event()
         self.heard = 0.0
         self.refused = ""
+        self.missing = False
         self._wire = wire
         self._path = path
         self._kind = kind
@@ -123,7 +125,7 @@ class Informer(Generic[T]):
     def _after(self, error: Exception) -> float:
         """How many seconds to wait after an error: none before the first new list, longer and longer if they go on."""
         if isinstance(error, Missing):  # a kind that the server does not know has no objects; it may yet come
-            self._hear()
+            self.missing = True
             self.synced.set()
         elif self.heard - self._began >= BRIEF:
             self._failures = 0
@@ -131,7 +133,8 @@ class Informer(Generic[T]):
         self._failures += 1
         expired = isinstance(error, Expired)
         news = self._failures == (2 if expired else 1)  # that a version expires is everyday's business
-        log.log(logging.WARNING if news else logging.DEBUG, "watch %s: %s", self.what, error)
+        what = f"the API server does not know this kind: {error}" if isinstance(error, Missing) else error
+        log.log(logging.WARNING if news else logging.DEBUG, "watch %s: %s", self.what, what)
         if expired:
             self._version = ""
             if self._failures == 1:
@@ -222,7 +225,7 @@ class Informer(Generic[T]):
 
     def _hear(self) -> None:
         self.heard = _clock()
-        self.refused = ""
+        self.refused, self.missing = "", False
 
 
 def _clock() -> float:

@@ -51,6 +51,7 @@ class District:
         self.view = View(frameworks, site, self.wake)
         self.reconciler = Reconciler(means.cluster, self.view, means.recorder, means.metrics)
         self.informers: tuple[Informer[Any], ...] = tuple(informers(means.wire, self.view, frameworks, namespace))
+        self._kinds = frozenset(framework.plural for framework in frameworks)
         self._wake = means.wake
 
     def wake(self, key: Key) -> None:
@@ -62,6 +63,8 @@ class District:
         """Wait until all is listed, then tell of every job."""
         for informer in self.informers:
             await informer.synced.wait()
+        if missing := self._without_any_kind() or self.remark():
+            log.warning("%s", missing)
         where = f"namespace {self.namespace}: " if self.namespace else ""
         log.info("ready: %s%d jobs, %d pods", where, len(self.view.known()), self.view.pods.store.count())
         self.ready.set()
@@ -70,18 +73,35 @@ class District:
 
     def problem(self) -> str:
         """Why we do not know all of it, or nothing; what somebody must mend is said before what may pass."""
-        problems = [problem for informer in self.informers if (problem := _problem(informer))]
+        if missing := self._without_any_kind():
+            return missing
+        problems = [problem for informer in self.informers if (problem := self._problem(informer))]
         return next((problem for problem, mend in problems if mend), problems[0][0] if problems else "")
 
+    def remark(self) -> str:
+        """Which kinds of job are not installed, or nothing: it is no reason not to run the others."""
+        missing = ", ".join(informer.what for informer in self._missing())
+        return f"not installed: {missing}: jobs of these kinds are run once their CRDs are there" if missing else ""
 
-def _problem(informer: Informer[Any]) -> tuple[str, bool] | None:
-    """What is wrong with a watch, and whether it needs to be mended."""
-    if informer.refused:
-        return f"{informer.what} may not be listed and watched: {informer.refused}", True
-    if not informer.synced.is_set():
-        return f"{informer.what} have not been listed yet", False
-    silence = asyncio.get_running_loop().time() - informer.heard
-    return (f"the watch of {informer.what} has been silent for {silence:.0f} s", False) if silence > DEAF else None
+    def _without_any_kind(self) -> str:
+        missing = self._missing()
+        if len(missing) < len(self._kinds):
+            return ""
+        return f"the API server knows none of {', '.join(informer.what for informer in missing)}: install the CRDs"
+
+    def _missing(self) -> list[Informer[Any]]:
+        return [informer for informer in self.informers if informer.missing and informer.plural in self._kinds]
+
+    def _problem(self, informer: Informer[Any]) -> tuple[str, bool] | None:
+        """What is wrong with a watch, and whether it needs to be mended."""
+        if informer.refused:
+            return f"{informer.what} may not be listed and watched: {informer.refused}", True
+        if not informer.synced.is_set():
+            return f"{informer.what} have not been listed yet", False
+        if informer.missing:
+            return None if informer.plural in self._kinds else (f"the API server does not know {informer.what}", True)
+        silence = asyncio.get_running_loop().time() - informer.heard
+        return (f"the watch of {informer.what} has been silent for {silence:.0f} s", False) if silence > DEAF else None
 
 
 class Districts:
@@ -119,6 +139,10 @@ class Districts:
         """Why we are not ready, a line for each district that is not, or nothing."""
         return "\n".join(problem for district in self.all.values() if (problem := district.problem()))
 
+    def remark(self) -> str:
+        """Which kinds of job are not installed, a line for each district that lacks some."""
+        return "\n".join(remark for district in self.all.values() if (remark := district.remark()))
+
     def jobs(self) -> Iterator[Record]:
         """All jobs as they are known."""
         for district in self.all.values():
@@ -134,11 +158,14 @@ class Districts:
         return {(record.job.namespace, record.job.kind) for record in self.jobs()}
 
     def silences(self) -> dict[str, float]:
-        """For how many seconds the watch of each kind has said nothing; of several of a kind the most silent one."""
+        """For how many seconds the watch of each kind has said nothing; of several of a kind the most silent one.
+
+        A kind that the API server does not know has no watch.
+        """
         now = asyncio.get_running_loop().time()
         found: dict[str, float] = {}
         for district in self.all.values():
-            for informer in district.informers:
+            for informer in (one for one in district.informers if not one.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
 

@@ -59,12 +59,22 @@ class Pulse:
 
 
 class Doors:
-    """/healthz and /readyz on one address, /metrics on another; `problem` says why we are not ready, or nothing."""
+    """/healthz and /readyz on one address, /metrics on another.
 
-    def __init__(self, pulse: Pulse, problem: Callable[[], str], meters: Callable[[], bytes]) -> None:
+    `problem` says why we are not ready, or nothing; `remark` what else /readyz is to say if we are.
+    """
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        problem: Callable[[], str],
+        meters: Callable[[], bytes],
+        remark: Callable[[], str] = lambda: "",
+    ) -> None:
         self._pulse = pulse
         self._problem = problem
         self._meters = meters
+        self._remark = remark
         self._runners: list[web.AppRunner] = []
         logging.getLogger("aiohttp.server").addFilter(_ours)
 
@@ -98,8 +108,9 @@ class Doors:
         return web.Response(status=500, text=f"{problem}\n") if problem else web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        problem = self._problem()
-        return web.Response(status=503, text=f"{problem}\n") if problem else web.Response(text="ok\n")
+        if problem := self._problem():
+            return web.Response(status=503, text=f"{problem}\n")
+        return web.Response(text="\n".join(line for line in ("ok", self._remark()) if line) + "\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._meters(), headers={"Content-Type": EXPOSITION})

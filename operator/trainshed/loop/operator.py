@@ -68,7 +68,7 @@ class Operator:
         if settings.job_metrics:
             self._metrics.show(Series(self._districts.jobs, clock.now))
         self._pulse = Pulse()
-        self._doors = Doors(self._pulse, self.problem, self._meters)
+        self._doors = Doors(self._pulse, self.problem, self._meters, self._districts.remark)
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
         self._acts = False
@@ -189,6 +189,7 @@ class Operator:
         gauges.under_way.set(self._wire.under_way)
         for lane, waiting in self._gateway.lanes.waiting().items():
             gauges.lanes.labels(lane).set(waiting)
+        gauges.ages.clear()
         for plural, seconds in self._districts.silences().items():
             gauges.ages.labels(plural).set(seconds)
         self._metrics.states(self._districts.states(), self._labels)
