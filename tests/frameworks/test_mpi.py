@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
+
 from make import a_job
 from trainshed.api.dependent import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from trainshed.api.job import Member, Options, Scope
@@ -92,6 +96,19 @@ def test_kubexec_enters_a_pod_and_waits_for_it_only_where_all_start_together():
     assert not any("kubectl wait" in line for line in last)
     assert "--container main" in data(a_run(main="main"))["kubexec.sh"]
     assert "kubectl wait" in data(a_run(), site=Site(gang_scheduler="volcano"))["kubexec.sh"]
+
+
+@pytest.mark.parametrize("main", ["main", "a b", "x; touch owned", "$(touch owned)", "`touch owned`", "'\"", "a\nb"])
+def test_whatever_the_main_container_is_called_kubexec_runs_kubectl_and_nothing_else(main, tmp_path):
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
+    kubectl.chmod(0o755)
+    script = data(a_run(main=main))["kubexec.sh"].replace("/opt/kube/kubectl", str(kubectl))
+    command = ["sh", "-c", script, "kubexec.sh", "m-worker-0", "orted", "--id 1"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    words = ["exec", "m-worker-0", "--container", main, "--", "/bin/sh", "-c", "orted --id 1"]
+    assert found.stdout.split("\0") == [*words, ""]
+    assert [file.name for file in tmp_path.iterdir()] == ["kubectl"]
 
 
 def test_a_launcher_finds_kubectl_and_its_configuration():

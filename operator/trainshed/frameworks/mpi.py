@@ -5,6 +5,7 @@ Names and contents of the objects are v1's; PRTE_MCA_ and HYDRA_ are what Open M
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,7 +118,7 @@ def _workers(job: Job) -> list[str]:
 
 
 def _kubexec(job: Job, site: Site) -> str:
-    container = f" --container {job.options.main_container}" if job.options.main_container else ""
+    container = f" --container {shlex.quote(job.options.main_container)}" if job.options.main_container else ""
     wait = WAIT if site.gang_scheduler else ""
     enter = f'{KUBECTL}/kubectl exec "$pod"{container} -- /bin/sh -c "$*"'
     return f'#!/bin/sh\nset -x\npod="$1"\nshift\n{wait}{enter}\n'
