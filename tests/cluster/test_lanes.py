@@ -98,6 +98,21 @@ def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
     assert waited < 1
 
 
+def test_that_a_namespace_was_slow_is_kept_for_minutes_and_not_for_ever():
+    async def scenario() -> tuple[int, int, int]:
+        lane, most = Lane(16, Pace()), 0
+        await lane.run("slow", lambda: asyncio.sleep(10))
+        soon = lane.share("slow")
+        for number in range(500):
+            await lane.run(f"slow-{number}", lambda: asyncio.sleep(10))
+            most = max(most, len(lane._shares))
+        return soon, lane.share("slow"), most
+
+    soon, later, most = hastily(scenario())
+    assert (soon, later) == (8, 12)
+    assert most <= 300 / 10 + 2
+
+
 @pytest.mark.parametrize("turns", range(4))
 async def test_whoever_gives_up_takes_no_room_with_it(turns: int):
     lane, over = Lane(2, Pace()), asyncio.Event()

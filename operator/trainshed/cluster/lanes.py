@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 from . import ClusterError, Denied, Invalid, NameTaken, NotLeading, Throttled, Unavailable
@@ -15,8 +16,8 @@ T = TypeVar("T")
 CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
 #: Seconds: an answer that took so long says that the server has too much to do.
 SLOW = 2.0
-#: How much of a lane may be one namespace's.
-LARGEST_SHARE = 0.75
+#: How much of a lane may be one namespace's, and for how many seconds after its last answer a smaller share is kept.
+LARGEST_SHARE, KEPT = 0.75, 300.0
 #: So often a request is sent whose outcome is unknown, with so many seconds between, doubled each time.
 TRIES, PAUSE = 3, 0.2
 #: Errors that the next request of the same kind would meet as well.
@@ -53,7 +54,7 @@ class Lane:
     def __init__(self, width: int, pace: Pace) -> None:
         self._widest = width
         self._width = float(width)
-        self._shares: dict[str, float] = {}
+        self._shares: dict[str, tuple[float, float]] = {}
         self._under_way: Counter[str] = Counter()
         self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._pace = pace
@@ -71,7 +72,8 @@ class Lane:
 
     def share(self, whose: str) -> int:
         """How many of these may be one's."""
-        return max(1, int(min(self.width * LARGEST_SHARE, self._shares.get(whose, self._widest))))
+        share, _ = self._shares.get(whose, (self._widest, 0.0))
+        return max(1, int(min(self.width * LARGEST_SHARE, share)))
 
     async def run(self, whose: str, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, once there is room for it; its errors are passed on."""
@@ -87,7 +89,7 @@ class Lane:
             self._width = max(self._width / 2, 1.0)
             raise
         else:
-            self._learn(whose, slow=clock() - began > SLOW)
+            self._learn(whose, clock(), slow=clock() - began > SLOW)
             return result
         finally:
             self._leave(whose)
@@ -135,12 +137,14 @@ class Lane:
             return None
         return next((whose for whose in self._lines if self._under_way[whose] < self.share(whose)), None)
 
-    def _learn(self, whose: str, *, slow: bool) -> None:
+    def _learn(self, whose: str, now: float, *, slow: bool) -> None:
         self._width = min(self._width + 1 / self._width, float(self._widest))
-        share = self._shares.pop(whose, float(self._widest))
+        share, _ = self._shares.pop(whose, (float(self._widest), 0.0))
         share = max(share / 2, 1.0) if slow else share + 1 / share
         if share < self._widest:
-            self._shares[whose] = share
+            self._shares[whose] = share, now
+        for old in [*takewhile(lambda one: self._shares[one][1] < now - KEPT, self._shares)]:
+            del self._shares[old]
 
 
 class Lanes:
