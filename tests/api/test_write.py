@@ -27,7 +27,7 @@ FAILURES = st.builds(Failure, WORDS, WORDS, WORDS, CODES, WORDS, WORDS, TIMES, W
 RESTARTS = st.builds(Restart, TIMES, COUNTS, WORDS, WORDS, WORDS, WORDS, CODES, COUNTS, SPANS)
 STATUSES = st.builds(
     Status,
-    st.lists(CONDITIONS, max_size=4).map(tuple),
+    st.lists(CONDITIONS, max_size=4, unique_by=lambda condition: condition.type).map(tuple),
     st.dictionaries(st.sampled_from(["Worker", "PS", "Chief"]), TALLIES),
     st.none() | TIMES,
     st.none() | TIMES,
@@ -72,7 +72,7 @@ def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():
     }
 
 
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "2026-01-01T12:00:00Z", "9999-12-31T23:59:59Z"])
+@pytest.mark.parametrize("time", ["1970-01-01T00:00:00Z", "2026-01-01T12:00:00Z", "2999-12-31T23:59:59Z"])
 def test_every_time_is_written_as_the_api_server_wants_it(time):
     assert write.status(read.status({"status": {"startTime": time}})) == {"startTime": time}
 

@@ -138,3 +138,28 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
 def test_an_attempt_is_read_as_far_as_a_status_can_count(text, attempt):
     content = json.dumps({"metadata": {"name": "a", "uid": "u", "annotations": {objects.ATTEMPT: text}}}).encode()
     assert PODS.item(content).attempt == attempt
+
+
+@pytest.mark.parametrize(
+    ("text", "attempt"),
+    [("2147483647", 2147483647), ("2147483648", 0), ("9999999999", 0), ("\u0667", 0), ("-1", 0), ("", 0)],
+)
+def test_an_attempt_that_cannot_be_stored_is_none(text, attempt):
+    assert decoded({"metadata": {"annotations": {"trainshed.dev/attempt": text}}}).attempt == attempt
+
+
+def test_absurd_numbers_times_and_texts_are_bounded():
+    last = {"terminated": {"exitCode": -(2**40), "startedAt": "0001-01-01T00:00:00Z", "message": "y" * 10**6}}
+    end = {"exitCode": 2**40, "finishedAt": "9999-12-31T23:59:59Z", "reason": "x" * 10**6}
+    states = [{"restartCount": -5, "state": {"terminated": end}}, {"restartCount": 2**40, "lastState": last}]
+    meta = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 2**62}
+    first, second = decoded({"metadata": meta, "status": {"containerStatuses": states}}).containers
+    assert (first.restarts, first.exit_code, first.finished, len(first.reason)) == (0, 2**31 - 1, None, objects.REASON)
+    assert (second.restarts, second.before.exit_code) == (2**31 - 1, -(2**31))
+    assert second.before.started.timestamp() == 0, "it is not known"
+    assert len(second.before.message) == objects.MESSAGE
+
+
+def test_a_pod_with_an_absurd_grace_was_dismissed_at_some_time():
+    meta = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 2**62}
+    assert decoded({"metadata": meta}).dismissed is not None

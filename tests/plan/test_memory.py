@@ -10,7 +10,8 @@ from make import a_job, a_pod, at, look, pods_of, running, seen
 from trainshed.api.actions import CreatePod, DeletePod
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import Kind, Retries, Status
-from trainshed.plan.memory import restored
+from trainshed.api.status_schema import LARGEST
+from trainshed.plan.memory import AHEAD, restored
 
 JOB = a_job("JAXJob", worker=2, restart="ExitCode", policy=RunPolicy(backoff_limit=3))
 
@@ -78,3 +79,46 @@ def test_each_role_knows_its_own():
     status = look(job, *pods, status=before).status
     assert status.attempts == {"Chief": 1, "Worker": 4}
     assert status.retries.used == 1
+
+
+@pytest.mark.parametrize("attempt", [AHEAD + 1, LARGEST])
+def test_a_pod_that_is_absurdly_far_ahead_tells_nothing_and_is_made_again(attempt):
+    pods = (*worn(0)[:1], *worn(attempt)[1:])
+    plan = look(JOB, *pods, status=running(JOB))
+    assert (plan.status.attempts, plan.status.retries.used) == ({}, 0)
+    assert [action.name for action in plan.actions if isinstance(action, DeletePod)] == [pods[1].name]
+
+
+def test_as_far_ahead_as_a_status_may_have_forgotten_is_believed():
+    assert look(JOB, *worn(AHEAD), status=Status()).status.attempts == {"Worker": AHEAD}
+
+
+def test_attempts_of_roles_that_the_job_does_not_have_are_dropped():
+    before = replace(running(JOB), attempts={"Worker": 2, "Nobody": LARGEST})
+    plan = look(JOB, *worn(2), status=before)
+    assert plan.status.attempts == {"Worker": 2}
+    assert plan.actions == ()
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        replace(JOB, policy=RunPolicy(managed_elsewhere=True)),
+        replace(JOB, deleting=True),
+        replace(JOB, replicas=(), problems=("spec: no",)),
+    ],
+    ids=["managed elsewhere", "deleted", "invalid"],
+)
+def test_the_status_of_a_job_that_is_not_run_stays_as_it_is(job):
+    snapshot = seen(job, *worn(2), status=Status(attempts={"Nobody": 7}), services=())
+    assert restored(snapshot) is snapshot
+
+
+def test_after_the_largest_attempt_comes_the_first_and_its_pods_are_no_others():
+    job = a_job(worker=2, restart="ExitCode")
+    before = replace(running(job), attempts={"Worker": LARGEST})
+    pods = pods_of(job, a_pod("worker-0", "Failed", code=137, attempt=LARGEST), attempt=LARGEST)
+    decision = look(job, *pods, status=before)
+    assert decision.status.attempts == {"Worker": 0}
+    assert {action.name for action in decision.actions} == {pod.name for pod in pods}
+    assert look(job, *pods, status=decision.status).status.attempts == {"Worker": 0}

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from . import pods, services
+from .answers import invalid
 from .schema import Structure
 
 Document = dict[str, Any]
@@ -29,6 +30,14 @@ def _after(_before: Document, after: Document) -> Document:
 
 def _typed(secret: Document) -> Document:
     return {"type": "Opaque", **secret}
+
+
+def _unless_immutable(before: Document, after: Document) -> Document:
+    fields = ("data", "binaryData") if before.get("immutable") else ()
+    if changed := [field for field in fields if before.get(field) != after.get(field)]:
+        what = f"{changed[0]}: Forbidden: field is immutable when `immutable` is set"
+        raise invalid(before["kind"], before["metadata"]["name"], what)
+    return after
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +114,13 @@ BUILT_IN = (
     NAMESPACES,
     QUOTAS,
     LEASES,
-    Resource("/api/v1", "configmaps", "ConfigMap", fields=frozenset(("data", "binaryData", "immutable"))),
+    Resource(
+        "/api/v1",
+        "configmaps",
+        "ConfigMap",
+        fields=frozenset(("data", "binaryData", "immutable")),
+        changed=_unless_immutable,
+    ),
     Resource(
         "/api/v1",
         "secrets",

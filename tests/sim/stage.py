@@ -101,7 +101,8 @@ class Kubelet:
         if change.verb == CREATED:
             later(START, self._run, path)
         elif change.vanishing:
-            later(STOP, self._ask, "DELETE", path, {"gracePeriodSeconds": 0})
+            known = {"uid": change.object["metadata"]["uid"]}
+            later(STOP, self._ask, "DELETE", path, {"gracePeriodSeconds": 0, "preconditions": known})
 
     def _run(self, path: str) -> None:
         self._ask("POST", f"{path}/binding", {"target": {"name": "node-a"}})
@@ -132,7 +133,7 @@ class Kubelet:
         try:
             self._stage.server.request(KUBELET, verb, path, body=body)
         except Refusal as refusal:
-            if refusal.code != 404:
+            if refusal.code not in (404, 409):  # it is gone, or another has its name
                 raise
 
 

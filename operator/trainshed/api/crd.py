@@ -12,60 +12,8 @@ from .claim import Place, Rule
 from .framework import Framework
 from .rules import LONGEST_NAME, rules
 from .spec import SPECS
+from .status_schema import STATUS, TEXT
 
-TEXT = {"type": "string"}
-WHOLE = {"type": "integer", "format": "int32"}
-TIME = {"type": "string", "format": "date-time"}
-#: What is told of a failure wherever it is told.
-CAUSE = ("member", "node", "class", "reason")
-#: What a status holds: v1's fields, and ours.
-STATUS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "conditions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["type", "status"],
-                "properties": dict.fromkeys(("type", "status", "reason", "message"), TEXT)
-                | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME),
-            },
-        },
-        "replicaStatuses": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "properties": dict.fromkeys(("active", "succeeded", "failed", "ready"), WHOLE)
-                | dict.fromkeys(("selector", "succeededIndexes"), TEXT)
-                | {"labelSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            },
-        },
-        **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
-        **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "shrunk")},
-        "restarts": WHOLE,
-        "ready": TEXT,
-        "retry": {
-            "type": "object",
-            "properties": dict.fromkeys(("streak", "inPlace", "inPlaceGone"), WHOLE) | {"notBefore": TIME},
-        },
-        "replacing": {"type": "array", "items": TEXT},
-        "failure": {
-            "type": "object",
-            "properties": dict.fromkeys((*CAUSE, "pod", "container", "summary", "message"), TEXT)
-            | dict.fromkeys(("exitCode", "ranSeconds"), WHOLE)
-            | {"time": TIME},
-        },
-        "recentRestarts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": dict.fromkeys(CAUSE, TEXT)
-                | dict.fromkeys(("attempt", "members", "exitCode", "lostSeconds"), WHOLE)
-                | {"time": TIME},
-            },
-        },
-    },
-}
 COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),

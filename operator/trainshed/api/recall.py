@@ -8,8 +8,9 @@ from typing import Any
 
 from .indexes import Indexes
 from .job import Document
-from .pieces import integer, mapping, sequence, time
+from .pieces import count, mapping, sequence, text, time
 from .status import Condition, Failure, Kind, Restart, Retries, Status, Tally
+from .status_schema import LARGEST, SMALLEST
 
 
 def status(document: Document) -> Status:
@@ -18,23 +19,37 @@ def status(document: Document) -> Status:
     tallies = mapping(found.get("replicaStatuses"))
     retry = mapping(found.get("retry"))
     return Status(
-        conditions=tuple(condition for item in sequence(found.get("conditions")) if (condition := _condition(item))),
+        conditions=_conditions(sequence(found.get("conditions"))),
         tallies={str(role): _tally(mapping(item)) for role, item in tallies.items()},
         start=time(found.get("startTime")),
         completion=time(found.get("completionTime")),
-        attempts={str(role): integer(count) for role, count in mapping(found.get("attempts")).items()},
+        attempts=_counts(found.get("attempts")),
         retries=Retries(
-            used=integer(found.get("restarts")),
-            streak=integer(retry.get("streak")),
+            used=count(found.get("restarts")),
+            streak=count(retry.get("streak")),
             not_before=time(retry.get("notBefore")),
-            in_place=integer(retry.get("inPlace")),
-            in_place_gone=integer(retry.get("inPlaceGone")),
+            in_place=count(retry.get("inPlace")),
+            in_place_gone=count(retry.get("inPlaceGone")),
         ),
-        replacing=tuple(str(uid) for uid in sequence(found.get("replacing"))),
+        replacing=tuple(uid for uid in sequence(found.get("replacing")) if isinstance(uid, str)),
         failure=_failure(mapping(found.get("failure"))),
-        shrunk={str(role): integer(count) for role, count in mapping(found.get("shrunk")).items()},
+        shrunk=_counts(found.get("shrunk")),
         recent=tuple(restart for item in sequence(found.get("recentRestarts")) if (restart := _restart(mapping(item)))),
     )
+
+
+def _conditions(items: list[Any]) -> tuple[Condition, ...]:
+    """The conditions, of each type the first."""
+    found: dict[Kind, Condition] = {}
+    for item in items:
+        condition = _condition(item)
+        if condition:
+            found.setdefault(condition.type, condition)
+    return tuple(found.values())
+
+
+def _counts(found: object) -> dict[str, int]:
+    return {str(role): count(number) for role, number in mapping(found).items()}
 
 
 def _condition(item: object) -> Condition | None:
@@ -44,18 +59,18 @@ def _condition(item: object) -> Condition | None:
         return None
     updated = time(found.get("lastUpdateTime")) or datetime.fromtimestamp(0, UTC)
     changed = time(found.get("lastTransitionTime")) or updated
-    words = (str(found.get("reason", "")), str(found.get("message", "")))
+    words = (text(found.get("reason")), text(found.get("message")))
     return Condition(Kind(kind), found.get("status") == "True", *words, updated=updated, changed=changed)
 
 
 def _tally(found: Mapping[str, Any]) -> Tally:
     return Tally(
-        active=integer(found.get("active")),
-        succeeded=integer(found.get("succeeded")),
-        failed=integer(found.get("failed")),
-        ready=integer(found.get("ready")),
-        selector=str(found.get("selector", "")),
-        done=Indexes.parse(str(found.get("succeededIndexes", ""))),
+        active=count(found.get("active")),
+        succeeded=count(found.get("succeeded")),
+        failed=count(found.get("failed")),
+        ready=count(found.get("ready")),
+        selector=_text(found, "selector"),
+        done=Indexes.parse(_text(found, "succeededIndexes")),
     )
 
 
@@ -84,21 +99,23 @@ def _restart(found: Mapping[str, Any]) -> Restart | None:
         return None
     return Restart(
         time=failed,
-        attempt=integer(found.get("attempt")),
+        attempt=count(found.get("attempt")),
         member=_text(found, "member"),
         node=_text(found, "node"),
         kind=_text(found, "class"),
         reason=_text(found, "reason"),
         exit_code=_number(found, "exitCode"),
-        members=integer(found.get("members")),
+        members=count(found.get("members")),
         lost=_number(found, "lostSeconds"),
     )
 
 
 def _text(found: Mapping[str, Any], key: str) -> str:
-    return str(found.get(key, ""))
+    return text(found.get(key))
 
 
 def _number(found: Mapping[str, Any], key: str) -> int | None:
     value = found.get(key)
-    return value if isinstance(value, int) else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return max(SMALLEST, min(value, LARGEST))

@@ -110,6 +110,8 @@ class Retries:
 class Status:
     """A job's status. `attempts` says which try each role is on; `replacing` are the uids of pods given up on.
 
+    After the largest attempt that can be stored comes 0 again.
+
     `recent` are the last few restarts, the newest last. `shrunk` is the number of members that a role was scaled down
     to, while pods beyond it are still leaving.
     """

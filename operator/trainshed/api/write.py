@@ -11,6 +11,7 @@ from .brevity import head, tail, weight
 from .gang import WAITING
 from .job import Document, Job
 from .status import Condition, Failure, Kind, Restart, Status, Tally
+from .status_schema import encodable, fitted
 
 #: Bytes of JSON that a status may take, whatever its job, and what `patch` adds to it.
 MOST, COLUMNS = 16_000, 64
@@ -23,9 +24,10 @@ SHORT_NAME, RECENT = 64, 10
 def status(status: Status) -> dict[str, Any]:
     """The status as the API server stores it: v1's fields, and ours beside them; what is zero or empty is left out.
 
-    What words and names are too long is cut. Who has succeeded may take what room the rest leaves.
+    What words and names are too long is cut. Who has succeeded may take what room the rest leaves. Whatever the status
+    holds, the schema of the CRD accepts this.
     """
-    retries = status.retries
+    retries, tallies = status.retries, {encodable(role): tally for role, tally in status.tallies.items()}
     retry = {
         "streak": retries.streak,
         "notBefore": _time(retries.not_before),
@@ -34,7 +36,7 @@ def status(status: Status) -> dict[str, Any]:
     }
     whole = {
         "conditions": [_condition(condition) for condition in status.conditions],
-        "replicaStatuses": {role: _tally(tally) for role, tally in status.tallies.items()},
+        "replicaStatuses": {role: _tally(tally) for role, tally in tallies.items()},
         "startTime": _time(status.start),
         "completionTime": _time(status.completion),
         "lastReconcileTime": _time(_waiting_since(status)),
@@ -46,15 +48,20 @@ def status(status: Status) -> dict[str, Any]:
         "failure": _failure(status.failure),
         "recentRestarts": [_restart(restart) for restart in status.recent[-RECENT:]],
     }
-    return _with_memory(_lean(whole), status.tallies)
+    return _with_memory(_lean(fitted(whole)), tallies)
 
 
 def patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     """The merge patch (RFC 7386) for the status of this very job at the version that was read."""
     ready = sum(tally.ready for tally in after.tallies.values())
     columns = {"ready": f"{ready}/{job.size}", "restarts": after.retries.used}  # shown even if they are zero
-    difference = _difference(status(before), status(after)) | columns
+    difference = _difference(status(before), status(after)) | fitted(columns)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
+
+
+def same(before: Status, after: Status) -> bool:
+    """Whether both are stored as the same document."""
+    return before == after or status(before) == status(after)
 
 
 def release(action: ReleasePod) -> dict[str, Any]:
@@ -83,7 +90,7 @@ def _condition(condition: Condition) -> dict[str, Any]:
     return {
         "type": str(condition.type),
         "status": str(condition.true),
-        "reason": condition.reason,
+        "reason": head(condition.reason, NAME),
         "message": head(condition.message, MESSAGE),
         "lastUpdateTime": _time(condition.updated),
         "lastTransitionTime": _time(condition.changed),
@@ -121,7 +128,7 @@ def _failure(failure: Failure | None) -> dict[str, Any]:
         "pod": head(failure.pod, NAME),
         "member": head(failure.member, SHORT_NAME),
         "container": head(failure.container, NAME),
-        "class": failure.kind,
+        "class": head(failure.kind, SHORT_NAME),
         "reason": head(failure.reason, NAME),
         "node": head(failure.node, NAME),
         "summary": head(failure.summary, SUMMARY),
@@ -137,7 +144,7 @@ def _restart(restart: Restart) -> dict[str, Any]:
         "attempt": restart.attempt,
         "member": head(restart.member, SHORT_NAME),
         "node": head(restart.node, SHORT_NAME),
-        "class": restart.kind,
+        "class": head(restart.kind, SHORT_NAME),
         "reason": head(restart.reason, SHORT_NAME),
         "members": restart.members,
     }

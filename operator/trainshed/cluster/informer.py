@@ -12,9 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from . import ClusterError, Denied, Expired, Missing, Throttled, Unavailable
+from . import ClusterError, Denied, Expired, Missing, Throttled, Unavailable, nesting
 from .lists import PAGES, Kind, pages, understood
-from .objects import Meta
 from .versions import older
 from .wire import Path, Wire
 
@@ -64,12 +63,18 @@ class Event(msgspec.Struct):
 EVENTS = msgspec.json.Decoder(Event)
 
 
+class Version(msgspec.Struct, rename="camel"):
+    """Of an object's metadata the version."""
+
+    resource_version: str = ""
+
+
 class Bookmark(msgspec.Struct):
     """The object of a bookmark or of an error, of which little matters."""
 
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    code: int = 0
-    message: str | None = None
+    metadata: Version = msgspec.field(default_factory=Version)
+    code: object = 0
+    message: object = None
 
 
 class Informer(Generic[T]):
@@ -210,10 +215,10 @@ class Informer(Generic[T]):
         self._hear()
 
     def _take(self, line: bytes) -> None:
-        event = EVENTS.decode(line)
+        event = nesting.decode(EVENTS, line)
         told = self._bookmark.decode(event.object)
         if event.type == "ERROR":
-            raise (Expired if told.code == HTTPStatus.GONE else Unavailable)(told.message or f"error {told.code}")
+            raise (Expired if told.code == HTTPStatus.GONE else Unavailable)(str(told.message or f"error {told.code}"))
         if event.type in ("ADDED", "MODIFIED"):
             self._audience.changed(self._kind.item(event.object))
         elif event.type == "DELETED":

@@ -12,7 +12,7 @@ from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
 from trainshed.api.pod import Pod, Service
 
-from . import Unavailable
+from . import Unavailable, lenient, nesting
 from .objects import Meta, PodObject, ServiceObject, Stub, dependent, pod, service
 from .wire import Path, Wire
 
@@ -26,12 +26,16 @@ class Kind(Generic[T]):
     """How to take an object of one kind out of its bytes."""
 
     def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
-        self._decode = decoder.decode
+        self._decoder = decoder
         self._convert = convert
 
     def item(self, content: msgspec.Raw | bytes) -> T:
-        """An object of this kind; raises `msgspec.DecodeError` for bytes that are none."""
-        return self._convert(self._decode(content))
+        """An object of this kind, without what in it is not as it must be; `msgspec.DecodeError` for bytes of none."""
+        try:
+            found = nesting.decode(self._decoder, content)
+        except msgspec.ValidationError:
+            found = lenient.decode(content, self._decoder.type)
+        return self._convert(found)
 
     def answer(self, content: msgspec.Raw | bytes) -> T:
         """An object of this kind that was asked for; what makes no sense is as good as no answer: `Unavailable`."""

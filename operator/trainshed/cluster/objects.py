@@ -10,13 +10,17 @@ import msgspec
 
 from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
+from trainshed.api.pieces import EARLIEST, within
 from trainshed.api.pod import RESULT, Container, Phase, Pod, Run, Service
+from trainshed.api.status_schema import LARGEST, SMALLEST
 
 from .anatomy import ContainerSpec, ContainerStatus, Ended, PodSpec, PodStatus, State
 
 PHASES = {str(phase): phase for phase in Phase}
 #: A number in a label or annotation has so many digits at the most; Python refuses to read very long ones.
 DIGITS = 10
+#: Characters that are kept of a reason, its first, and of a message, its last: kubelets write no longer ones.
+REASON, MESSAGE = 128, 16_384
 ATTEMPT = "trainshed.dev/attempt"
 #: What is ours bears this label; the server sends us nothing else.
 JOB_NAME = "training.kubeflow.org/job-name"
@@ -84,19 +88,19 @@ def pod(found: PodObject) -> Pod:
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
         node=spec.node_name or "",
-        reason=status.reason or "",
-        message=status.message or "",
-        disruption=(disruption.reason or "Disrupted") if disruption else "",
-        disrupted=disruption.last_transition_time if disruption else None,
-        unplaced=(scheduled.reason or "") if scheduled and scheduled.status == "False" else "",
-        unschedulable=(scheduled.message or "") if scheduled and scheduled.status == "False" else "",
+        reason=_reason(status.reason),
+        message=_message(status.message),
+        disruption=(_reason(disruption.reason) or "Disrupted") if disruption else "",
+        disrupted=within(disruption.last_transition_time) if disruption else None,
+        unplaced=_reason(scheduled.reason) if scheduled and scheduled.status == "False" else "",
+        unschedulable=_message(scheduled.message) if scheduled and scheduled.status == "False" else "",
         containers=(
             *_containers(status.init_container_statuses, spec.init_containers, init=True),
             *_containers(status.container_statuses, spec.containers, init=False),
         ),
-        created=meta.creation_timestamp,
-        leaves=meta.deletion_timestamp,
-        grace=meta.deletion_grace_period_seconds or 0,
+        created=within(meta.creation_timestamp),
+        leaves=within(meta.deletion_timestamp),
+        grace=max(0, min(meta.deletion_grace_period_seconds or 0, LARGEST)),
         finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != RESULT),
         held=RESULT in (meta.finalizers or ()),
     )
@@ -189,20 +193,40 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
         init=init,
         sidecar=sidecar,
         image=found.image,
-        restarts=found.restart_count,
-        exit_code=ended.exit_code if ended else None,
-        reason=(told.reason or "") if told else "",
-        message=(told.message or "") if told else "",
-        started=lived.started_at if lived else None,
-        finished=ended.finished_at if ended else None,
+        restarts=max(0, min(found.restart_count, LARGEST)),
+        exit_code=_code(ended) if ended else None,
+        reason=_reason(told.reason) if told else "",
+        message=_message(told.message) if told else "",
+        started=_started(lived.started_at) if lived else None,
+        finished=within(ended.finished_at) if ended else None,
         waiting=waiting is not None,
         before=_run(last) if last else None,
     )
 
 
 def _run(ended: Ended) -> Run:
-    return Run(ended.exit_code, ended.started_at, ended.finished_at, ended.reason or "", ended.message or "")
+    times = (_started(ended.started_at), within(ended.finished_at))
+    return Run(_code(ended), *times, reason=_reason(ended.reason), message=_message(ended.message))
+
+
+def _started(found: datetime | None) -> datetime | None:
+    """When a container was started. Where that is not known, some runtimes say the first time that they have."""
+    return (within(found) or EARLIEST) if found else None
+
+
+def _code(ended: Ended) -> int:
+    return max(SMALLEST, min(ended.exit_code, LARGEST))
+
+
+def _reason(found: str | None) -> str:
+    return found[:REASON] if found else ""
+
+
+def _message(found: str | None) -> str:
+    return found[-MESSAGE:] if found else ""
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isdecimal() and len(text) <= DIGITS else otherwise
+    """The number, if it is one that the format int32 has."""
+    found = int(text) if text and text.isascii() and text.isdecimal() and len(text) <= DIGITS else otherwise
+    return found if found <= LARGEST else otherwise

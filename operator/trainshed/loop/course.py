@@ -29,7 +29,7 @@ def restarted(before: Status, after: Status) -> bool:
     """Whether pods were given up on to be made again. Those of a job that is suspended are not."""
     if after.true(Kind.SUSPENDED):
         return False
-    anew = any(count > before.attempts.get(role, 0) for role, count in after.attempts.items())
+    anew = any(count != before.attempts.get(role, 0) for role, count in after.attempts.items())
     return anew or not set(after.replacing) <= set(before.replacing)
 
 

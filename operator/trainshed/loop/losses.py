@@ -33,6 +33,6 @@ def _untold(snapshot: Snapshot) -> int:
     current = [
         pod
         for pod in snapshot.pods
-        if pod.phase is Phase.FAILED and pod.uid not in status.replacing and pod.attempt >= attempts.get(pod.role, 0)
+        if pod.phase is Phase.FAILED and pod.uid not in status.replacing and pod.attempt == attempts.get(pod.role, 0)
     ]
     return max(0, len(current) - sum(tally.failed for tally in status.tallies.values()))

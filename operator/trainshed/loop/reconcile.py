@@ -111,7 +111,7 @@ class Reconciler:
 
     async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: Hidden | None) -> Outcome:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
-        if later or decision.status == snapshot.status:
+        if later or write.same(snapshot.status, decision.status):
             await self._prove(snapshot, decision)
         else:
             await self._remember(key, snapshot, decision.status)
@@ -153,7 +153,7 @@ class Reconciler:
         if fresh is None:
             return
         status = plan(fresh).status
-        if status != fresh.status and not status.must_precede(fresh.status):
+        if not (write.same(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 
     async def _read_again(self, key: Key, snapshot: Snapshot) -> Outcome:

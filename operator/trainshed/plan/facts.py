@@ -90,7 +90,7 @@ class Facts:
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
-        """Pods that have been given up on: they belong to an earlier attempt, or are to be replaced."""
+        """Pods that have been given up on: they belong to another attempt, or are to be replaced."""
         return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self.given_up(pod))
 
     @cached_property
@@ -206,11 +206,11 @@ class Facts:
         return next(group for group in self.job.replicas if group.role == member.role)
 
     def given_up(self, pod: Pod) -> bool:
-        """Whether a pod that has a seat is to be replaced, or is of an earlier attempt."""
+        """Whether a pod that has a seat is to be replaced, or is of another attempt than the role."""
         seat, status = self.seats[pod.name], self.status
         # Its seat was taken away and given back before it was gone; nobody else has been disturbed by that.
         leftover = pod.deleting and seat.index >= status.shrunk.get(seat.role, seat.index + 1)
-        return leftover or pod.uid in status.replacing or pod.attempt < status.attempts.get(seat.role, 0)
+        return leftover or pod.uid in status.replacing or pod.attempt != status.attempts.get(seat.role, 0)
 
     def _judged(self, pod: Pod) -> Pod:
         policy = self.group(self.seats[pod.name]).restart_policy

@@ -11,6 +11,7 @@ from itertools import islice
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Member, RestartPolicy, Scope
 from trainshed.api.status import Failure, Kind, Retries, Status, Tally
+from trainshed.api.status_schema import LARGEST
 
 from . import absent
 from .facts import Facts
@@ -124,8 +125,12 @@ def _carried(facts: Facts, status: Status, gone: Iterable[Member]) -> Status:
 def renew(status: Status, roles: Iterable[str]) -> Status:
     """The status with these roles on their next attempt: nobody in them has succeeded yet."""
     wanted = sorted(roles)
-    attempts = status.attempts | {role: status.attempts.get(role, 0) + 1 for role in wanted}
+    attempts = status.attempts | {role: _following(status.attempts.get(role, 0)) for role in wanted}
     return start_over(replace(status, attempts=attempts), wanted)
+
+
+def _following(attempt: int) -> int:
+    return attempt + 1 if attempt < LARGEST else 0
 
 
 def start_over(status: Status, roles: Iterable[str]) -> Status:

@@ -1,0 +1,111 @@
+"""What a status holds, as the CRDs have it, and how a document is made to fit.
+
+The API server refuses the whole of a status of which one value is not as the schema has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+#: The smallest and the largest number of the format int32.
+SMALLEST, LARGEST = -(2**31), 2**31 - 1
+TEXT = {"type": "string"}
+WHOLE = {"type": "integer", "format": "int32"}
+TIME = {"type": "string", "format": "date-time"}
+#: What is told of a failure wherever it is told.
+CAUSE = ("member", "node", "class", "reason")
+#: What a status holds: v1's fields, and ours.
+STATUS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "conditions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type", "status"],
+                "properties": dict.fromkeys(("type", "status", "reason", "message"), TEXT)
+                | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME),
+            },
+        },
+        "replicaStatuses": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": dict.fromkeys(("active", "succeeded", "failed", "ready"), WHOLE)
+                | dict.fromkeys(("selector", "succeededIndexes"), TEXT)
+                | {"labelSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            },
+        },
+        **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
+        **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "shrunk")},
+        "restarts": WHOLE,
+        "ready": TEXT,
+        "retry": {
+            "type": "object",
+            "properties": dict.fromkeys(("streak", "inPlace", "inPlaceGone"), WHOLE) | {"notBefore": TIME},
+        },
+        "replacing": {"type": "array", "items": TEXT},
+        "failure": {
+            "type": "object",
+            "properties": dict.fromkeys((*CAUSE, "pod", "container", "summary", "message"), TEXT)
+            | dict.fromkeys(("exitCode", "ranSeconds"), WHOLE)
+            | {"time": TIME},
+        },
+        "recentRestarts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": dict.fromkeys(CAUSE, TEXT)
+                | dict.fromkeys(("attempt", "members", "exitCode", "lostSeconds"), WHOLE)
+                | {"time": TIME},
+            },
+        },
+    },
+}
+
+
+def fitted(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with all that the schema does not accept changed to what it does, or left out.
+
+    A number is moved to the nearest one of its format, and what cannot be encoded in a text is replaced.
+    """
+    return _object(document, STATUS) or {}
+
+
+def _value(found: object, schema: Mapping[str, Any]) -> object:
+    """The value as the schema accepts it, or None."""
+    kind = schema["type"]
+    if kind == "integer":
+        return max(SMALLEST, min(int(found), LARGEST)) if isinstance(found, int) else None
+    if kind == "string":
+        return _text(found, schema) if isinstance(found, str) else None
+    if kind == "array":
+        items = found if isinstance(found, (list, tuple)) else ()
+        return [item for value in items if (item := _value(value, schema["items"])) is not None]
+    return _object(found, schema) if isinstance(found, Mapping) else None
+
+
+def _object(found: Mapping[Any, Any], schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """An object; None without a field that it must have."""
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+    texts = {encodable(key): value for key, value in found.items() if isinstance(key, str)}
+    parts = {key: _value(value, part) for key, value in texts.items() if (part := properties.get(key, others))}
+    known = {key: value for key, value in parts.items() if value is not None}
+    return known if known.keys() >= set(schema.get("required", ())) else None
+
+
+def _text(found: str, schema: Mapping[str, Any]) -> str | None:
+    if schema.get("format") != "date-time":
+        return encodable(found)
+    try:
+        time = datetime.fromisoformat(found)
+    except ValueError:
+        return None
+    return found if time.tzinfo else None
+
+
+def encodable(text: str) -> str:
+    """The text, with a question mark for each half of a character, which UTF-8 has no bytes for."""
+    return text.encode(errors="replace").decode()

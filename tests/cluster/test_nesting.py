@@ -1,0 +1,47 @@
+"""What is nested too deeply is left out of a document, and hides neither the rest of it nor any other."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import msgspec
+import pytest
+
+from trainshed.cluster.lists import DOCUMENTS, PAGES, PODS, understood
+from trainshed.cluster.nesting import DEEPEST, decode, shallow
+
+DEEP = b"[" * 5000 + b'"}]"' + b"]" * 5000
+ANY = msgspec.json.Decoder()
+
+
+def test_a_document_that_is_not_deep_stays_as_it_is():
+    content = json.dumps({"a": [{"b": ['"}]\\"', "\\", 7]}, []], "{": "["}).encode()
+    assert shallow(content) == content
+
+
+def test_only_what_is_too_deep_is_left_out():
+    content = b'{"a": ' + DEEP + b', "b": [' + DEEP + b', {"c": "d"}]}'
+    found = decode(ANY, content)
+    assert found["b"][1] == {"c": "d"}
+    deepest, levels = found["a"], 1
+    while deepest:
+        deepest, levels = deepest[0], levels + 1
+    assert deepest is None
+    assert levels == DEEPEST
+
+
+@pytest.mark.parametrize("content", [b"[" * 5000, b"]" * 10 + b"[" * 5000, b'{"' + b"[" * 5000])
+def test_what_makes_no_sense_is_not_decoded(content: bytes):
+    with pytest.raises(msgspec.DecodeError):
+        decode(ANY, content)
+
+
+def test_one_deep_object_hides_no_other_of_a_page(caplog):
+    caplog.set_level(logging.DEBUG)
+    deep = b'{"metadata": {"name": "deep"}, "status": {"x": ' + DEEP + b"}}"
+    flat = b'{"metadata": {"name": "flat"}}'
+    page = PAGES.item(b'{"metadata": {"resourceVersion": "7"}, "items": [' + deep + b"," + flat + b"]}")
+    assert [pod.name for pod in understood(PODS, page, "pods")] == ["deep", "flat"]
+    assert [found["metadata"]["name"] for found in understood(DOCUMENTS, page, "tfjobs")] == ["deep", "flat"]
+    assert caplog.messages == []
