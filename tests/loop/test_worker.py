@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from hasty import clock, hastily, now
-from trainshed.cluster import Denied, Unavailable
+from trainshed.cluster import Denied, StatusRejected, Unavailable
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.queue import Queue
 from trainshed.loop.reconcile import Outcome
@@ -191,3 +191,26 @@ def test_looks_are_measured():
         assert b"trainshed_reconcile_seconds_count 1.0" in scene.metrics.text()
 
     hastily(story())
+
+
+def test_after_an_error_no_plan_makes_the_job_wait_less():
+    async def story():
+        scene = Scene(lambda _key: Outcome(now(), error=StatusRejected("no")))
+        scene.queue.add(A)
+        await asyncio.sleep(1000)
+        assert scene.gaps()[:3] == pytest.approx([1, 2, 4], abs=0.1)
+        assert len(scene.looks.at) < 20
+
+    hastily(story())
+
+
+def test_an_error_that_is_known_is_no_warning_again(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def story():
+        scene = Scene(lambda _key: Outcome(error=StatusRejected("no"), known=True))
+        scene.queue.add(A)
+        await asyncio.sleep(10)
+
+    hastily(story())
+    assert caplog.messages == []

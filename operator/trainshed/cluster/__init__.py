@@ -7,6 +7,7 @@ ClusterError
 │   └── Hidden     it is ours, but has lost the label by which a watch would tell of it
 ├── Denied         403: quota, admission or rights; carries a reason such as `QuotaExceeded`
 ├── Invalid        400, 413, 422: the object can never be accepted as it is
+│   └── StatusRejected  the status of a job, which the schema of its CRD does not accept
 ├── Expired        410: the version asked for is gone; list again
 ├── Throttled      429: too much at once; carries the seconds to wait
 ├── NotLeading     nothing was sent: it is not for us to write any more
@@ -71,6 +72,12 @@ class Invalid(ClusterError):
     """The object is not acceptable, however often it is sent."""
 
     reason = "Invalid"
+
+
+class StatusRejected(Invalid):
+    """The server does not accept the status of a job: another CRD than ours is installed, or a webhook objects."""
+
+    reason = "StatusRejected"
 
 
 class Expired(ClusterError):

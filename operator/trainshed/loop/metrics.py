@@ -23,6 +23,7 @@ from trainshed.api.status import Kind, Status
 
 from . import course
 from .counters import Counters, Home
+from .error_counters import ErrorCounters
 from .gauges import Gauges
 
 #: Every state that a job may be in, by the meters' word for it; New has no condition yet.
@@ -46,12 +47,11 @@ class Metrics:
         self._counters = Counters(own)
         self._looks = Histogram("trainshed_reconcile_seconds", "Seconds that a look took.", registry=own, buckets=LOOK)
         self._waits = Histogram("trainshed_queue_seconds", "Seconds that a job waited.", registry=own, buckets=WAIT)
-        self._errors = Counter("trainshed_reconcile_errors", "Looks that ended in an error.", ("error",), registry=own)
+        self._errors = ErrorCounters(own)
         self._requests = Counter(
             "trainshed_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=own
         )
         self._asked: dict[tuple[str, str, str], Counter] = {}
-        self._notes = Counter("trainshed_events_lost", "Events that could not be written.", registry=own)
         self._failures = Counter(
             "trainshed_jobs_failed", "Jobs that have failed, by why.", ("framework", "class"), registry=own
         )
@@ -74,7 +74,11 @@ class Metrics:
 
     def failed(self, error: Exception) -> None:
         """A look has ended in this error."""
-        self._errors.labels(type(error).__name__).inc()
+        self._errors.failed(error)
+
+    def rejected(self, snapshot: Snapshot) -> None:
+        """The server does not accept the status of this job."""
+        self._errors.rejected(snapshot.framework.label)
 
     def waited(self, seconds: float) -> None:
         """A job's turn has come."""
@@ -82,7 +86,7 @@ class Metrics:
 
     def lost(self) -> None:
         """An Event was not written."""
-        self._notes.inc()
+        self._errors.lost()
 
     def requested(self, verb: str, resource: str, code: int) -> None:
         """A request to the API server is over; code 0 says that there was no answer."""
@@ -144,6 +148,7 @@ class Metrics:
         """
         for kind, framework in labels.items():
             self._startups.labels(framework)
+            self._errors.rejected(framework, 0)
             for word in course.VERDICTS:
                 self._failures.labels(framework, word)
             for word in course.CLASSES:

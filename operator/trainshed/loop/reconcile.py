@@ -6,11 +6,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trainshed.api import write
-from trainshed.api.actions import Plan
+from trainshed.api.actions import Note, Plan, Tone
 from trainshed.api.job import Document, Job
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Status
-from trainshed.cluster import Cluster, ClusterError, Conflict, Denied, Hidden, Invalid, Missing, NameTaken, Unavailable
+from trainshed.cluster import (
+    Cluster,
+    ClusterError,
+    Conflict,
+    Denied,
+    Hidden,
+    Invalid,
+    Missing,
+    NameTaken,
+    StatusRejected,
+    Unavailable,
+)
 from trainshed.cluster.discretion import softened
 from trainshed.cluster.versions import older
 from trainshed.plan import awaited, plan
@@ -20,20 +31,27 @@ from .losses import Losses
 from .metrics import Metrics
 from .patience import Patience
 from .recorder import Recorder
+from .rejections import Rejections
 from .startups import Startups
 from .view import Key, View
 
 #: The server is asked for so many pods that have vanished: whoever takes labels off does it to one, or to all.
 SOUGHT = 32
+#: What users read about a status that the server does not accept, before its own words.
+REJECTED = "The API server does not accept the status of this job; nothing is done for the job until it does"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a look: when to look again, a line for the log, and the error that calls for patience."""
+    """What came of a look: when to look again, a line for the log, and the error that calls for patience.
+
+    An error that is `known` was logged before, in the same words.
+    """
 
     look_again: datetime | None = None
     told: str = ""
     error: ClusterError | None = None
+    known: bool = False
 
 
 class Reconciler:
@@ -52,6 +70,7 @@ class Reconciler:
         self._patience = Patience()
         self._losses = Losses()
         self._startups = Startups()
+        self._rejections = Rejections()
 
     async def look(self, key: Key, now: datetime) -> Outcome:
         """See the job as it is, decide, and carry the decision out."""
@@ -60,6 +79,7 @@ class Reconciler:
             self._patience.forget(key)
             self._losses.forget(key)
             self._startups.forget(key)
+            self._rejections.forget(key)
             return Outcome()
         try:
             if self._view.behind(snapshot):
@@ -76,6 +96,7 @@ class Reconciler:
     def step_down(self) -> None:
         """Somebody else leads now, and does and counts what there is to do and to count."""
         self._patience, self._losses, self._startups = Patience(), Losses(), Startups()
+        self._rejections = Rejections()
 
     async def _catch_up(self, snapshot: Snapshot) -> None:
         """The writer of this status may have seen more than our watch has told: see it too, ere anything is decided."""
@@ -107,7 +128,9 @@ class Reconciler:
         except Conflict:
             return await self._read_again(key, snapshot)
         except ClusterError as error:
-            return Outcome(decision.look_again, error=softened(error, _written(snapshot.job)))
+            softened(error, _written(snapshot.job))
+            rejected = isinstance(error, StatusRejected)
+            return self._rejected(key, snapshot, error) if rejected else Outcome(decision.look_again, error=error)
 
     async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: Hidden | None) -> Outcome:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
@@ -127,7 +150,11 @@ class Reconciler:
         """Store the status in the place of the one that was read; somebody else's change in between is a Conflict."""
         job = snapshot.job
         patch = write.patch(job, snapshot.status, status)
-        document = await self._cluster.store_status(snapshot.framework, job.namespace, job.name, patch)
+        try:
+            document = await self._cluster.store_status(snapshot.framework, job.namespace, job.name, patch)
+        except Invalid as error:
+            raise StatusRejected(str(error)) from error
+        self._rejections.forget(key)
         self._view.stored(key, document)
         self._metrics.stored(snapshot, status)
         self._startups.stored(key, snapshot, status)
@@ -142,6 +169,14 @@ class Reconciler:
             raise Missing(f"{job.kind} {job.namespace}/{job.name}")
         if document["metadata"]["resourceVersion"] != job.version:
             raise Conflict("the job is another than we knew")
+
+    def _rejected(self, key: Key, snapshot: Snapshot, error: ClusterError) -> Outcome:
+        """The server does not accept the status: nothing can be done for the job, and only an Event can say so."""
+        self._metrics.rejected(snapshot)
+        news = self._rejections.news(key, str(error))
+        if news:
+            self._recorder.tell(snapshot.job, Note(Tone.WARNING, error.reason, f"{REJECTED}: {error}"))
+        return Outcome(error=error, known=not news)
 
     async def _explain(self, key: Key, snapshot: Snapshot, error: ClusterError | None) -> None:
         """Let the status say why pods cannot be made, or that they can; an unknown outcome says neither."""

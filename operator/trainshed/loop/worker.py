@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken
+from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken, StatusRejected
 
 from .journal import about
 from .metrics import Metrics
@@ -21,6 +21,8 @@ MOST = 2000
 #: Seconds until the next try, the first and the longest: after a no of the API server, which is lifted by people, and
 #: after any other error, which passes as a rule: a few seconds after an outage all must go on.
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
+#: The same for a status that is rejected: a CRD must be replaced, or the job.
+AFTER_REJECTION = (1.0, 120.0)
 
 log = logging.getLogger(__name__)
 
@@ -107,10 +109,15 @@ class Worker:
             self._metrics.failed(outcome.error)
             seconds = self._queue.failed(key, *_patience(outcome.error))
             words = (outcome.error.reason, outcome.error, seconds)
-            log.warning("%s: %s: %s; again in %.1f s", key, *words, extra=about(key))
+            level = logging.DEBUG if outcome.known else logging.WARNING
+            log.log(level, "%s: %s: %s; again in %.1f s", key, *words, extra=about(key))
         if outcome.look_again:
-            self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
+            seconds = (outcome.look_again - self._now()).total_seconds()
+            if seconds > 0 or outcome.error is None:  # after an error no plan is carried out sooner than the back-off
+                self._queue.add_later(key, seconds)
 
 
 def _patience(error: ClusterError) -> tuple[float, float]:
+    if isinstance(error, StatusRejected):
+        return AFTER_REJECTION
     return AFTER_NO if isinstance(error, (Denied, Invalid, NameTaken)) else AFTER_ERROR

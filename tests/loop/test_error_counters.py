@@ -1,0 +1,32 @@
+"""Errors are counted, each where it belongs."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from trainshed.cluster import Conflict, Denied
+from trainshed.loop.error_counters import ErrorCounters
+
+
+def test_errors_of_looks_are_counted_by_their_class():
+    own = CollectorRegistry()
+    counters = ErrorCounters(own)
+    for error in (Conflict("x"), Conflict("y"), Denied("z")):
+        counters.failed(error)
+    assert own.get_sample_value("trainshed_reconcile_errors_total", {"error": "Conflict"}) == 2
+    assert own.get_sample_value("trainshed_reconcile_errors_total", {"error": "Denied"}) == 1
+
+
+def test_rejected_statuses_are_counted_from_zero():
+    own = CollectorRegistry()
+    counters = ErrorCounters(own)
+    counters.rejected("jax", 0)
+    assert own.get_sample_value("trainshed_status_updates_rejected_total", {"framework": "jax"}) == 0
+    counters.rejected("jax")
+    assert own.get_sample_value("trainshed_status_updates_rejected_total", {"framework": "jax"}) == 1
+
+
+def test_events_that_were_not_written_are_counted():
+    own = CollectorRegistry()
+    ErrorCounters(own).lost()
+    assert own.get_sample_value("trainshed_events_lost_total") == 1

@@ -1,0 +1,34 @@
+"""Each message of the server about a status that it does not accept is reported once."""
+
+from __future__ import annotations
+
+from trainshed.loop.rejections import KNOWN, Rejections
+from trainshed.loop.view import Key
+
+KEY, OTHER = Key("ml", "TFJob", "a"), Key("ml", "TFJob", "b")
+
+
+def test_a_message_is_news_once():
+    rejections = Rejections()
+    assert [rejections.news(KEY, message) for message in ("a", "a", "b", "b", "a")] == [True, False, True, False, True]
+
+
+def test_each_job_has_its_own_messages():
+    rejections = Rejections()
+    assert rejections.news(KEY, "a")
+    assert rejections.news(OTHER, "a")
+    assert not rejections.news(KEY, "a")
+
+
+def test_after_a_status_was_stored_a_message_is_news_again():
+    rejections = Rejections()
+    rejections.news(KEY, "a")
+    rejections.forget(KEY)
+    rejections.forget(OTHER)
+    assert rejections.news(KEY, "a")
+
+
+def test_little_of_a_long_message_is_remembered():
+    rejections = Rejections()
+    assert rejections.news(KEY, "x" * KNOWN + "a")
+    assert not rejections.news(KEY, "x" * KNOWN + "b")
