@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasty import hastily
-from trainshed.loop.queue import PAUSE, Queue
+from trainshed.loop.queue import MIN_WAIT, PAUSE, Queue
 from trainshed.loop.view import Key
 
 A, B, C = (Key("ml", "TFJob", name) for name in "abc")
@@ -181,3 +181,35 @@ async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key,
 def test_after_every_event_there_is_a_look_that_knows_of_it(random):
     told, seen = hastily(crowd(random, Queue(lambda _seconds: None)))
     assert seen == told
+
+
+def test_after_a_conflict_events_make_the_back_off_little_shorter(queue):
+    async def story():
+        queue.add(A)
+        await queue.take()
+        assert [queue.conflicted(A, 1.0, 3.0) for _ in range(4)] == [1.0, 2.0, 3.0, 3.0]
+        queue.done(A)
+        queue.add(A)
+        assert await take(queue, 0.9) is None
+        queue.add(A)
+        assert await take(queue, MIN_WAIT * 3.0 - 1.0) is None
+        queue.add(A)
+        assert await take(queue, 0.2) == A
+        queue.went_well(A)
+        queue.done(A)
+        queue.add(A)
+        assert await take(queue, 0.1) == A, "a success ends it"
+
+    hastily(story())
+
+
+def test_after_a_conflict_nothing_has_to_happen_for_the_next_look(queue):
+    async def story():
+        queue.add(A)
+        await queue.take()
+        queue.conflicted(A, 1.0, 3.0)
+        queue.done(A)
+        assert await take(queue, 0.95) is None
+        assert await take(queue, 0.1) == A
+
+    hastily(story())

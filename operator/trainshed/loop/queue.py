@@ -10,10 +10,17 @@ from .view import Key
 
 #: Seconds between two looks at the same job, so that a storm of events costs few looks.
 PAUSE = 0.02
+#: Seconds that a timer may be early.
+INSTANT = 0.001
+#: The part of a back-off after a conflict in which no event ends it. In the rest one does: just after an event of the
+#: job its latest version is known, and a write has the best chance to succeed.
+MIN_WAIT = 0.8
 
 
 class Queue:
     """`ready` wait for a worker, `held` are with one, `again` were asked for meanwhile, `later` have a timer.
+
+    A job that somebody else writes as well is `not_before` a time to be looked at.
 
     `waited` is told how many seconds each has been ready.
     """
@@ -26,6 +33,7 @@ class Queue:
         self._again: set[Key] = set()
         self._later: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
+        self._not_before: dict[Key, float] = {}
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
@@ -35,6 +43,8 @@ class Queue:
         """The job may have something new."""
         if key in self._held:
             self._again.add(key)
+        elif (seconds := self._not_before.get(key, 0.0) - _clock()) > INSTANT:
+            self.add_later(key, seconds)
         elif key not in self._since:
             self._since[key] = _clock()
             self._ready.setdefault(key.namespace, deque()).append(key)
@@ -82,9 +92,16 @@ class Queue:
         self.add_later(key, seconds)
         return seconds
 
+    def conflicted(self, key: Key, first: float, longest: float) -> float:
+        """The same, and events make it little sooner: the job's are what somebody else writes all the time."""
+        seconds = self.failed(key, first, longest)
+        self._not_before[key] = _clock() + seconds * MIN_WAIT
+        return seconds
+
     def went_well(self, key: Key) -> None:
         """The next failure is the first again."""
         self._failures.pop(key, None)
+        self._not_before.pop(key, None)
 
     def clear(self) -> None:
         """Forget all jobs that no worker has, with their timers and failures."""

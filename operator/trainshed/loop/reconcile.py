@@ -86,7 +86,7 @@ class Reconciler:
                 await self._catch_up(snapshot)
                 fresh = self._view.snapshot(key, now)
                 if fresh is None or fresh.job.version != snapshot.job.version:
-                    return Outcome(look_again=now)
+                    return Outcome(error=Conflict("the job has changed while its pods were read"))
                 snapshot = fresh
             snapshot, hidden = await self._seek(snapshot)
         except ClusterError as error:
@@ -125,8 +125,8 @@ class Reconciler:
         except Missing:
             self._view.forget(key, snapshot.job.uid)
             return Outcome(told="it is gone")
-        except Conflict:
-            return await self._read_again(key, snapshot)
+        except Conflict as conflict:
+            return Outcome(error=await self._read_again(key, snapshot) or conflict)
         except ClusterError as error:
             softened(error, _written(snapshot.job))
             rejected = isinstance(error, StatusRejected)
@@ -191,20 +191,20 @@ class Reconciler:
         if not (write.same(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 
-    async def _read_again(self, key: Key, snapshot: Snapshot) -> Outcome:
-        """Somebody was faster: take in what the server has now, then look again at once."""
+    async def _read_again(self, key: Key, snapshot: Snapshot) -> ClusterError | None:
+        """Somebody was faster: take in what the server has now; an error if it does not say."""
         job = snapshot.job
         try:
             document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
         except ClusterError as error:
-            return Outcome(error=error)
+            return error
         if document and older(document["metadata"]["resourceVersion"], job.version):
-            return Outcome(error=Unavailable("an answer about the job that is older than what we know"))
+            return Unavailable("an answer about the job that is older than what we know")
         if document is None or self._view.record(document, snapshot.framework).uid != job.uid:
             self._view.forget(key, job.uid)
         if document is not None:
             self._view.read(key, document)
-        return Outcome(look_again=snapshot.now)
+        return None
 
 
 def _trouble(error: ClusterError | None) -> Trouble | None:

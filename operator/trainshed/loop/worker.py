@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken, StatusRejected
+from trainshed.cluster import ClusterError, Conflict, Denied, Invalid, NameTaken, StatusRejected
 
 from .journal import about
 from .metrics import Metrics
@@ -21,6 +21,11 @@ MOST = 2000
 #: Seconds until the next try, the first and the longest: after a no of the API server, which is lifted by people, and
 #: after any other error, which passes as a rule: a few seconds after an outage all must go on.
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
+#: The same after a conflict: one is normal and costs no noticeable time. Where another client writes the job tens of
+#: times a second, only one try in several succeeds: a longer back-off would keep the status from ever being stored.
+AFTER_CONFLICT = (0.01, 0.5)
+#: Seconds of back-off at which conflicts are reported, once in a row of them: they are no normal ones any more.
+LASTING = 0.25
 #: The same for a status that is rejected: a CRD must be replaced, or the job.
 AFTER_REJECTION = (1.0, 120.0)
 
@@ -106,18 +111,25 @@ class Worker:
         if outcome.error is None:
             self._queue.went_well(key)
         else:
-            self._metrics.failed(outcome.error)
-            seconds = self._queue.failed(key, *_patience(outcome.error))
-            words = (outcome.error.reason, outcome.error, seconds)
-            level = logging.DEBUG if outcome.known else logging.WARNING
-            log.log(level, "%s: %s: %s; again in %.1f s", key, *words, extra=about(key))
+            self._fail(key, outcome.error, known=outcome.known)
         if outcome.look_again:
             seconds = (outcome.look_again - self._now()).total_seconds()
             if seconds > 0 or outcome.error is None:  # after an error no plan is carried out sooner than the back-off
                 self._queue.add_later(key, seconds)
 
+    def _fail(self, key: Key, error: ClusterError, *, known: bool) -> None:
+        self._metrics.failed(error)
+        conflict = isinstance(error, Conflict)
+        wait = self._queue.conflicted if conflict else self._queue.failed
+        seconds = wait(key, *_patience(error))
+        normal = conflict and not LASTING <= seconds < AFTER_CONFLICT[1]
+        level = logging.DEBUG if known or normal else logging.WARNING
+        log.log(level, "%s: %s: %s; again in %.1f s", key, error.reason, error, seconds, extra=about(key))
+
 
 def _patience(error: ClusterError) -> tuple[float, float]:
+    if isinstance(error, Conflict):
+        return AFTER_CONFLICT
     if isinstance(error, StatusRejected):
         return AFTER_REJECTION
     return AFTER_NO if isinstance(error, (Denied, Invalid, NameTaken)) else AFTER_ERROR
