@@ -17,6 +17,15 @@ def test_errors_of_looks_are_counted_by_their_class():
     assert own.get_sample_value("trainshed_reconcile_errors_total", {"error": "Denied"}) == 1
 
 
+def test_errors_of_the_operator_itself_are_counted_from_zero_and_apart():
+    own = CollectorRegistry()
+    counters = ErrorCounters(own)
+    counters.failed(Conflict("x"))
+    assert own.get_sample_value("trainshed_internal_errors_total") == 0
+    counters.crashed()
+    assert own.get_sample_value("trainshed_internal_errors_total") == 1
+
+
 def test_rejected_statuses_are_counted_from_zero():
     own = CollectorRegistry()
     counters = ErrorCounters(own)

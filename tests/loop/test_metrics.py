@@ -19,6 +19,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.dependent import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, Kind, Retries, Status
+from trainshed.cluster import Conflict
 from trainshed.loop.counters import COUNTERS
 from trainshed.loop.course import CLASSES, VERDICTS
 from trainshed.loop.metrics import STATES, Metrics
@@ -129,14 +130,16 @@ def test_how_the_operator_does_is_measured():
     metrics.looked(0.5)
     metrics.waited(0.25)
     metrics.lost()
-    metrics.failed(ZeroDivisionError())
+    metrics.failed(Conflict("x"))
+    metrics.crashed()
     metrics.requested("POST", "pods", 201)
     metrics.requested("GET", "pods", 0)
     value = metrics.registry.get_sample_value
     assert value("trainshed_reconcile_seconds_sum") == 0.5
     assert value("trainshed_queue_seconds_sum") == 0.25
     assert value("trainshed_events_lost_total") == 1
-    assert value("trainshed_reconcile_errors_total", {"error": "ZeroDivisionError"}) == 1
+    assert value("trainshed_reconcile_errors_total", {"error": "Conflict"}) == 1
+    assert value("trainshed_internal_errors_total") == 1
     assert value("trainshed_api_requests_total", {"verb": "POST", "resource": "pods", "code": "201"}) == 1
     assert value("trainshed_api_requests_total", {"verb": "GET", "resource": "pods", "code": "none"}) == 1
 

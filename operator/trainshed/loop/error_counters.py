@@ -1,15 +1,22 @@
-"""What is counted of errors: those that looks end in, those of the operator itself, and what the API server rejects."""
+"""What is counted of errors: those of the API server, those of the operator itself, and what has been rejected."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
+
+from trainshed.cluster import ClusterError
 
 
 class ErrorCounters:
     """All counters of errors."""
 
     def __init__(self, own: CollectorRegistry) -> None:
-        self._errors = Counter("trainshed_reconcile_errors", "Looks that ended in an error.", ("error",), registry=own)
+        self._errors = Counter(
+            "trainshed_reconcile_errors", "Looks that ended in an error of the API server.", ("error",), registry=own
+        )
+        self._internal = Counter(
+            "trainshed_internal_errors", "Looks that ended in an error of the operator itself.", registry=own
+        )
         self._events = Counter("trainshed_events_lost", "Events that could not be written.", registry=own)
         self._statuses = Counter(
             "trainshed_status_updates_rejected",
@@ -18,9 +25,13 @@ class ErrorCounters:
             registry=own,
         )
 
-    def failed(self, error: Exception) -> None:
-        """A look has ended in this error."""
+    def failed(self, error: ClusterError) -> None:
+        """A look has ended in this error, which may be a normal one, as a conflict is."""
         self._errors.labels(type(error).__name__).inc()
+
+    def crashed(self) -> None:
+        """A look has ended in an error of the operator itself: nothing else may be counted here."""
+        self._internal.inc()
 
     def lost(self) -> None:
         """An Event was not written."""

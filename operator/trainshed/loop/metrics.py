@@ -20,6 +20,7 @@ from trainshed.api.actions import (
 from trainshed.api.dependent import GROUP
 from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Kind, Status
+from trainshed.cluster import ClusterError
 
 from . import course
 from .counters import Counters, Home
@@ -72,9 +73,13 @@ class Metrics:
         """A look at a job is over."""
         self._looks.observe(seconds)
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: ClusterError) -> None:
         """A look has ended in this error."""
         self._errors.failed(error)
+
+    def crashed(self) -> None:
+        """A look has ended in an error of the operator itself."""
+        self._errors.crashed()
 
     def rejected(self, snapshot: Snapshot) -> None:
         """The server does not accept the status of this job."""

@@ -96,8 +96,8 @@ class Worker:
         except asyncio.CancelledError:
             self._queue.add(key)  # by kopf, perhaps, which at its end takes every younger task for its own
             raise
-        except Exception as error:  # the one place where any error ends: the wheel must turn
-            self._metrics.failed(error)
+        except Exception:  # the one place where any error ends: the wheel must turn
+            self._metrics.crashed()
             log.exception("%s: an error in trainshed itself; please report it", key, extra=about(key))
             self._queue.failed(key, *AFTER_ERROR)
         finally:

@@ -1,0 +1,95 @@
+"""Which outcomes of a look raise the alert `TrainshedBug`: errors of the operator itself, no answer of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hasty import hastily, now
+from trainshed.cluster import (
+    ClusterError,
+    Conflict,
+    Denied,
+    Expired,
+    Hidden,
+    Invalid,
+    Missing,
+    NameTaken,
+    NotLeading,
+    StatusRejected,
+    Throttled,
+    Unavailable,
+)
+from trainshed.cluster.wire import AlreadyExists
+from trainshed.loop.metrics import Metrics
+from trainshed.loop.queue import Queue
+from trainshed.loop.reconcile import Outcome
+from trainshed.loop.view import Key
+from trainshed.loop.worker import Worker
+
+ALERTS = yaml.safe_load((Path(__file__).parents[2] / "charts" / "trainshed" / "files" / "alerts.yaml").read_text())
+(RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedBug")
+ANSWERS = (
+    *(Conflict, AlreadyExists, Missing, NameTaken, Hidden, Denied, Invalid, StatusRejected),
+    *(Expired, Throttled, NotLeading, Unavailable, ClusterError),
+)
+
+
+class Looks:
+    """Every look ends in this."""
+
+    def __init__(self, end: Callable[[], Outcome]) -> None:
+        self._end = end
+
+    async def look(self, _key: Key, _now: datetime) -> Outcome:
+        return self._end()
+
+
+def raised(end: Callable[[], Outcome]) -> float:
+    """By how much the series of the alert rise when looks end in this."""
+
+    async def story() -> float:
+        metrics = Metrics()
+        queue = Queue(metrics.waited)
+        worker = asyncio.create_task(Worker(queue, Looks(end), metrics, lambda: True, now).run())
+        queue.add(Key("ml", "TFJob", "a"))
+        await asyncio.sleep(30)
+        worker.cancel()
+        return matched(metrics)
+
+    return hastily(story())
+
+
+def matched(metrics: Metrics) -> float:
+    """The sum of the series that the alert asks for, its selector of labels applied."""
+    name, selector = re.search(r"(trainshed_\w+)(?:\{([^}]*)\})?\[", RULE).groups()
+    label, unlike = re.fullmatch(r'(\w+)!~"([^"]*)"', selector).groups() if selector else ("", "")
+    samples = [sample for family in metrics.registry.collect() for sample in family.samples if sample.name == name]
+    assert samples or selector, f"{name} is not served"
+    return sum(one.value for one in samples if not (label and re.fullmatch(unlike, one.labels[label])))
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_no_answer_of_the_server_raises_the_alert(answer: type[ClusterError]):
+    assert raised(lambda: Outcome(error=answer("no"))) == 0
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), KeyError("metadata"), RecursionError(), Conflict("not caught")])
+def test_an_error_of_our_own_raises_the_alert(error: Exception):
+    def end() -> Outcome:
+        raise error
+
+    assert raised(end) >= 1
+
+
+def test_all_answers_are_tried():
+    def below(kind: type[ClusterError]) -> set[type[ClusterError]]:
+        return {kind}.union(*(below(one) for one in kind.__subclasses__()))
+
+    assert {one for one in below(ClusterError) if one.__module__.startswith("trainshed.")} == set(ANSWERS)
