@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from make import a_job, a_pod, at, look, made, message, pods_of, replace, running, seen, states
-from trainshed.plan import awaited
+from trainshed.plan import Planner
 
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
 HIDDEN = ("LabelTakenOff", "pod mnist-worker-0 has lost its label", (a_pod("worker-0"),))
+
+
+def awaited(snapshot):
+    return Planner(snapshot).awaited()
 
 
 def without(name, job=DDP):

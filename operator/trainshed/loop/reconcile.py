@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,7 +25,7 @@ from trainshed.cluster import (
 )
 from trainshed.cluster.discretion import softened
 from trainshed.cluster.versions import older
-from trainshed.plan import awaited, plan
+from trainshed.plan import Planner
 
 from .errands import Errands
 from .losses import Losses
@@ -35,7 +36,8 @@ from .rejections import Rejections
 from .startups import Startups
 from .view import Key, View
 
-#: The server is asked for so many pods that have vanished: whoever takes labels off does it to one, or to all.
+#: The server is asked for so many pods of a job that have vanished, and for so many of all jobs at a time: the label is
+#: taken off one pod, or off all.
 SOUGHT = 32
 #: What users read about a status that the server does not accept, before its own words.
 REJECTED = "The API server does not accept the status of this job; nothing is done for the job until it does"
@@ -71,6 +73,7 @@ class Reconciler:
         self._losses = Losses()
         self._startups = Startups()
         self._rejections = Rejections()
+        self._asking = asyncio.Semaphore(SOUGHT)
 
     async def look(self, key: Key, now: datetime) -> Outcome:
         """See the job as it is, decide, and carry the decision out."""
@@ -88,10 +91,10 @@ class Reconciler:
                 if fresh is None or fresh.job.version != snapshot.job.version:
                     return Outcome(error=Conflict("the job has changed while its pods were read"))
                 snapshot = fresh
-            snapshot, hidden = await self._seek(snapshot)
+            planner, hidden = await self._seek(Planner(snapshot))
         except ClusterError as error:
             return Outcome(error=error)
-        return await self._decide(key, snapshot, hidden)
+        return await self._decide(key, planner, hidden)
 
     def step_down(self) -> None:
         """Somebody else leads now, and does and counts what there is to do and to count."""
@@ -104,22 +107,31 @@ class Reconciler:
         if not self._view.asked(snapshot, pods, version):
             raise Unavailable("an answer about pods that is older than what the watch has told")
 
-    async def _seek(self, snapshot: Snapshot) -> tuple[Snapshot, Hidden | None]:
+    async def _seek(self, planner: Planner) -> tuple[Planner, Hidden | None]:
         """Nobody is restarted for a pod that only our watch has lost: the server is asked for those that vanished."""
-        names = awaited(snapshot)[:SOUGHT]
-        for name in names:
+        snapshot, names = planner.snapshot, planner.awaited()[:SOUGHT]
+        for error in await asyncio.gather(*(self._ask_for(snapshot, name) for name in names)) if names else ():
+            if isinstance(error, Hidden):
+                return Planner(replace(snapshot, trouble=_trouble(error))), error
+            if error:
+                raise error
+        over = names and snapshot.trouble and snapshot.trouble.hidden
+        return (Planner(replace(snapshot, trouble=None)) if over else planner), None
+
+    async def _ask_for(self, snapshot: Snapshot, name: str) -> ClusterError | None:
+        """Ask the server for a pod of the job; an error if it is there, or if that is not known."""
+        async with self._asking:
             try:
                 await self._cluster.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
-            except Hidden as error:
-                return replace(snapshot, trouble=_trouble(error)), error
-        over = names and snapshot.trouble and snapshot.trouble.hidden
-        return (replace(snapshot, trouble=None) if over else snapshot), None
+            except ClusterError as error:
+                return error
+        return None
 
-    async def _decide(self, key: Key, snapshot: Snapshot, hidden: Hidden | None) -> Outcome:
+    async def _decide(self, key: Key, planner: Planner, hidden: Hidden | None) -> Outcome:
+        snapshot, decision = planner.snapshot, planner.plan()
         self._metrics.died(snapshot, self._losses.news(key, snapshot))
         if (seconds := self._startups.news(key, snapshot)) is not None:
             self._metrics.started(snapshot, seconds)
-        decision = plan(snapshot)
         try:
             return await self._carry_out(key, snapshot, decision, hidden)
         except Missing:
@@ -187,7 +199,7 @@ class Reconciler:
         fresh = self._view.snapshot(key, snapshot.now) if news else None
         if fresh is None:
             return
-        status = plan(fresh).status
+        status = Planner(fresh).plan().status
         if not (write.same(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 

@@ -1,5 +1,10 @@
 """The thought: a snapshot in, a plan out; no clock, no wire, no randomness."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
 from trainshed.api.actions import Plan
 from trainshed.api.snapshot import Snapshot
 
@@ -8,7 +13,7 @@ from .facts import Facts
 from .ladder import LADDER, Rule, converge, restart, settle
 from .memory import restored
 
-__all__ = ["awaited", "plan"]
+__all__ = ["Planner", "plan"]
 
 #: The rules that may come to a restart by what the server says of those it is asked for.
 _RESTARTS = (settle, restart, converge)
@@ -16,21 +21,34 @@ _RESTARTS = (settle, restart, converge)
 
 def plan(snapshot: Snapshot) -> Plan:
     """What to remember, say and do about a job, seeing it as it is now: the first rule that speaks decides."""
-    return _decided(Facts(restored(snapshot)))[1]
+    return Planner(snapshot).plan()
 
 
-def awaited(snapshot: Snapshot) -> tuple[str, ...]:
-    """The names of pods that have vanished unseen: before it is planned for that the server is to be asked for them.
+@dataclass(frozen=True)
+class Planner:
+    """Decides about a job, seeing it as it is in this snapshot; whatever is asked, its facts are made once."""
 
-    Before all restart together that is everybody who is missing, be it known or not that they ever were there.
-    """
-    facts = Facts(restored(snapshot))
-    known, missing = absent.awaited(facts), absent.untold(facts)
-    # Most who are missing have yet to be made: without a failure nobody has to think twice for them.
-    if not missing or restarts.incident(facts) is None or _decided(facts)[0] not in _RESTARTS:
-        return known
-    return tuple(dict.fromkeys((*known, *missing)))
+    snapshot: Snapshot
 
+    def plan(self) -> Plan:
+        """What to remember, say and do."""
+        return self._decided[1]
 
-def _decided(facts: Facts) -> tuple[Rule, Plan]:
-    return next((rule, decision) for rule in LADDER if (decision := rule(facts)))
+    def awaited(self) -> tuple[str, ...]:
+        """The names of pods that have vanished unseen: the server is to be asked for them before the plan is used.
+
+        Before all restart together that is everybody who is missing, be it known or not that they ever were there.
+        """
+        known, missing = absent.awaited(self._facts), absent.untold(self._facts)
+        # Most who are missing have yet to be made: without a failure nobody has to think twice for them.
+        if not missing or restarts.incident(self._facts) is None or self._decided[0] not in _RESTARTS:
+            return known
+        return tuple(dict.fromkeys((*known, *missing)))
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return Facts(restored(self.snapshot))
+
+    @cached_property
+    def _decided(self) -> tuple[Rule, Plan]:
+        return next((rule, decision) for rule in LADDER if (decision := rule(self._facts)))

@@ -26,6 +26,10 @@ def unseen(facts: Facts) -> tuple[Pod, ...]:
 
 def vanished(facts: Facts) -> tuple[Member, ...]:
     """Where all restart together, members of whose pods nothing is heard, though they were there when last seen."""
+    return facts.once(_vanished)
+
+
+def _vanished(facts: Facts) -> tuple[Member, ...]:
     known = hidden(facts)
     if facts.scope is not Scope.JOB or not facts.status.true(Kind.RUNNING):
         return known

@@ -34,14 +34,16 @@ def fill(facts: Facts) -> tuple[Action, ...]:
     """
     if gang.waits(facts):
         return ()
-    if facts.waiting or (facts.scope is Scope.JOB and _remnants(facts)) or absent.awaited(facts):
+    waiting = facts.status.retries.wait(facts.now)
+    if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or absent.awaited(facts):
         return services(facts)
-    make = build.pods(facts.framework, facts.job, facts.snapshot.site)
-    attempts = facts.status.attempts
     gated = gates.gated(facts)
-    pods = [make(member, attempts.get(member.role, 0)) for member in facts.missing if member not in gated]
-    keys = build.keys(facts.framework, facts.job) if pods else ()
-    return (*keys, *services(facts), *pods)
+    wanted = [member for member in facts.missing if member not in gated]
+    if not wanted:
+        return services(facts)
+    make, attempts = build.pods(facts.framework, facts.job, facts.snapshot.site), facts.status.attempts
+    pods = [make(member, attempts.get(member.role, 0)) for member in wanted]
+    return (*build.keys(facts.framework, facts.job), *services(facts), *pods)
 
 
 def services(facts: Facts) -> tuple[CreateService, ...]:

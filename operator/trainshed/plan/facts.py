@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 from trainshed.api.framework import Enough, Framework, Goal
 from trainshed.api.indexes import Indexes
@@ -17,12 +18,23 @@ from trainshed.api.status import Failure, Status, Tally
 
 from . import failures, names
 
+T = TypeVar("T")
+#: The facts that do not depend on the status; the last two do on which pods it gives up.
+LASTING = ("goal", "scope", "seats", "groups", "addresses", "present", "surplus", "stale", "current")
+
 
 @dataclass(frozen=True)
 class Facts:
     """What a snapshot tells; `status` is the stored one, `seen` the same with everything recounted."""
 
     snapshot: Snapshot
+    _answers: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, question: Callable[[Facts], T]) -> T:
+        """The answer to a question that another module asks, found at the first time that it is asked."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        return cast("T", self._answers[question])
 
     @property
     def job(self) -> Job:
@@ -45,8 +57,13 @@ class Facts:
         return self.snapshot.now
 
     def after(self, status: Status) -> Facts:
-        """The same world, once `status` is stored."""
-        return Facts(replace(self.snapshot, status=status))
+        """The same world, once `status` is stored; what no status changes is not found once more."""
+        found = Facts(replace(self.snapshot, status=status))
+        parts = ("attempts", "replacing", "shrunk")
+        same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
+        lasting = LASTING if same else LASTING[:-2]
+        found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
+        return found
 
     @property
     def own_container(self) -> str:
@@ -64,9 +81,9 @@ class Facts:
         return self.job.scope or self.framework.scope(self.job)
 
     @cached_property
-    def roles(self) -> tuple[str, ...]:
-        """The roles that the job has."""
-        return tuple(group.role for group in self.job.replicas)
+    def groups(self) -> dict[str, Replicas]:
+        """The roles that the job has, by their names."""
+        return {group.role: group for group in self.job.replicas}
 
     @cached_property
     def seats(self) -> dict[str, Member]:
@@ -159,11 +176,6 @@ class Facts:
         )
 
     @cached_property
-    def waiting(self) -> bool:
-        """Whether it is too early for the next try."""
-        return self.status.retries.wait(self.now)
-
-    @cached_property
     def tallies(self) -> dict[str, Tally]:
         """The replicas of each role, counted. A running pod is active until it is gone, wanted or not."""
         roles = {group.role.lower(): group.role for group in self.job.replicas}
@@ -198,12 +210,12 @@ class Facts:
         retries = replace(before, in_place=self.in_place, in_place_gone=gone)
         uids = {pod.uid for pod in self.snapshot.pods}
         waited_for = tuple(uid for uid in self.status.replacing if uid in uids)
-        shrunk = {role: count for role in self.roles if (count := self._shrunk(role)) is not None}
+        shrunk = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
         return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for, shrunk=shrunk)
 
     def group(self, member: Member) -> Replicas:
         """The role of a member."""
-        return next(group for group in self.job.replicas if group.role == member.role)
+        return self.groups[member.role]
 
     def given_up(self, pod: Pod) -> bool:
         """Whether a pod that has a seat is to be replaced, or is of another attempt than the role."""
@@ -219,7 +231,7 @@ class Facts:
 
     def _shrunk(self, role: str) -> int | None:
         """How few members a role was to have since its last surplus pod began to leave; None once all are gone."""
-        count = next(group.count for group in self.job.replicas if group.role == role)
+        count = self.groups[role].count
         fewest = min(count, self.status.shrunk.get(role, count))
         leaving = (pod for pod in (*self.surplus, *self.stale) if pod.role == role.lower() and pod.index >= fewest)
         return fewest if any(True for _ in leaving) else None

@@ -81,7 +81,7 @@ def suspend(facts: Facts) -> Plan | None:
         return _seeing_off(facts, Plan(status, says.gang_dismissed(actions), actions))
     word = says.suspended(facts)
     if facts.snapshot.pods:
-        status = replace(status, attempts=restarts.renew(status, facts.roles).attempts)
+        status = replace(status, attempts=restarts.renew(status, facts.groups).attempts)
     if status.true(Kind.RUNNING):
         status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
     status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
@@ -95,7 +95,7 @@ def resume(facts: Facts) -> Plan | None:
         return None
     word = says.resumed(facts)
     status = conditions.put(facts.seen, word, facts.now, true=False)
-    status = restarts.start_over(replace(status, start=facts.now), facts.roles)
+    status = restarts.start_over(replace(status, start=facts.now), facts.groups)
     status = replace(status, retries=replace(status.retries, streak=0, not_before=restarts.calm(facts)))
     return Plan(status, (_note(word),), look_again=facts.now)
 
@@ -254,7 +254,8 @@ def _deadline(facts: Facts) -> datetime | None:
 
 
 def _next_try(facts: Facts) -> datetime | None:
-    return facts.status.retries.not_before if facts.waiting else None
+    retries = facts.status.retries
+    return retries.not_before if retries.wait(facts.now) else None
 
 
 def _earliest(*times: datetime | None) -> datetime | None:

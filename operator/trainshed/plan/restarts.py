@@ -54,6 +54,10 @@ def incident(facts: Facts) -> Incident | None:
     are collateral: tried again, whatever their exit code, and not counted. A disruption seen in the same look goes
     first, because it explains the rest; so does, within one second, a failure that may be tried again.
     """
+    return facts.once(_incident)
+
+
+def _incident(facts: Facts) -> Incident | None:
     found = {member: _vanished(facts, member) for member in absent.lost(facts)} | facts.failed
     counting = {member: failure for member, failure in found.items() if not _forgiven(facts, member, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
