@@ -27,9 +27,15 @@ ifeq ($(origin CONTEXT),command line)
 KUBECTL = command kubectl --context "$(CONTEXT)"
 HELM = command helm --kube-context "$(CONTEXT)"
 else
-KUBECTL = "$$($(BED) kubectl)" --kubeconfig "$$($(BED) kubeconfig)"
-HELM = "$$($(BED) helm)" --kubeconfig "$$($(BED) kubeconfig)"
+KUBECTL = "$$bed_kubectl" --kubeconfig "$$bed_kubeconfig"
+HELM = "$$bed_helm" --kubeconfig "$$bed_kubeconfig"
 BED_NEEDED := image
+# Each on a line of its own: a command that fails within another's words would fail unseen.
+define find_programs
+bed_kubectl=$$($(BED) kubectl)
+	bed_helm=$$($(BED) helm)
+	bed_kubeconfig=$$($(BED) kubeconfig)
+endef
 endif
 
 # What a recipe was about and how long it took.
@@ -42,8 +48,11 @@ help: ## say what can be made
 ## First things
 
 .PHONY: demo
-demo: deploy ## a cluster, the operator in it, and two jobs that train before your eyes
-	@PYTHONPATH=tests $(PY) -m demo
+demo: venv ## a cluster, the operator in it, and two jobs that train before your eyes
+	@PYTHONPATH=tests $(PY) -m demo prepare "$(IMAGE)"
+	$(MAKE) deploy
+	PYTHONPATH=tests $(PY) -m demo run
+	$(call took,demo)
 
 .PHONY: test
 test: test-fast test-apiserver bench test-e2e ## every ring, the fast ones first: pure, world, API server, budgets, node
@@ -195,8 +204,10 @@ sim-conformance: venv ## random calls, N=20000 sequences of them, to the simulat
 	$(call took,sim-conformance)
 
 .PHONY: test-e2e
-test-e2e: venv venv-sdk deploy ## every example, on a real node with real containers
-	@$(PY) -m pytest -m e2e $(AGAIN)
+test-e2e: venv venv-sdk ## every example, on kind's nodes with real containers; nodes that go; the quick start
+	@$(BED) up --image "$(IMAGE)" --all-images
+	$(MAKE) deploy
+	$(PY) -m pytest -m e2e $(AGAIN)
 	$(call took,node ring)
 
 .PHONY: bench
@@ -225,8 +236,8 @@ cluster-status: venv ## say how it is
 	@$(BED) status
 
 .PHONY: image
-image: cluster ## build our image from the Dockerfile and load it into the test bed
-	@$(BED) image "$(IMAGE)" --dockerfile Dockerfile --context .
+image: venv ## build our image from the Dockerfile and load it into the test bed
+	@$(BED) up --image "$(IMAGE)"
 
 .PHONY: sbom
 sbom: venv ## write what the image is made of to build/sbom.json, as CycloneDX
@@ -234,7 +245,8 @@ sbom: venv ## write what the image is made of to build/sbom.json, as CycloneDX
 
 .PHONY: deploy
 deploy: venv $(BED_NEEDED) ## install the chart in the test bed, or with CONTEXT=name in a cluster of yours; VALUES='--set …'
-	@kubectl() { $(KUBECTL) "$$@"; }
+	@$(find_programs)
+	kubectl() { $(KUBECTL) "$$@"; }
 	helm() { $(HELM) --namespace trainshed-system "$$@"; }
 	before=$$(kubectl --namespace trainshed-system get deployment trainshed --ignore-not-found --output name)
 	kubectl apply -f manifests/base/namespace.yaml
@@ -248,7 +260,8 @@ deploy: venv $(BED_NEEDED) ## install the chart in the test bed, or with CONTEXT
 
 .PHONY: undeploy
 undeploy: venv ## take it out again, and with it every job it knows
-	@kubectl() { $(KUBECTL) "$$@"; }
+	@$(find_programs)
+	kubectl() { $(KUBECTL) "$$@"; }
 	helm() { $(HELM) --namespace trainshed-system "$$@"; }
 	helm uninstall --ignore-not-found --wait trainshed
 	kubectl delete --ignore-not-found -f manifests/base/namespace.yaml -f crds/

@@ -8,11 +8,12 @@ import threading
 import time
 from pathlib import Path
 
+import click
 from rich.console import Console
 
-from bed import kind
+from bed import images, kind
 from bed.binaries import binary
-from bed.cluster import Cluster
+from bed.steps import StepFailed, fail
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMESPACE = "demo"
@@ -26,9 +27,22 @@ LONGEST = 240
 console = Console(highlight=False)
 
 
-def main() -> int:
+@click.group()
+def demo() -> None:
+    """Two jobs train before your eyes."""
+
+
+@demo.command()
+@click.argument("image")
+def prepare(image: str) -> None:
+    """Bring the cluster up, with the operator's image and what it cannot pull of the images of both jobs."""
+    kind.up(image, images.named("\n".join(file.read_text() for _, _, file, *_ in JOBS)))
+
+
+@demo.command()
+def run() -> None:
     """Run both jobs, show their logs side by side, and tell how they ended."""
-    kubeconfig = kind.kubeconfig() if kind.works() else Cluster().kubeconfig
+    kubeconfig = kind.kubeconfig()
     kubectl = [str(binary("kube", "kubectl")), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
     quiet(kubectl, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait")
     quiet(kubectl, "create", "namespace", NAMESPACE)
@@ -47,7 +61,7 @@ def main() -> int:
     well = all(end == "Succeeded" for end in ends.values())
     console.print("\nBoth jobs have trained." if well else f"\nNot well: {ends}", style="bold")
     console.print(f"Look around: kubectl --kubeconfig {kubeconfig} -n {NAMESPACE} get all; make cluster-down ends it.")
-    return 0 if well else 1
+    sys.exit(0 if well else 1)
 
 
 def wait(kubectl: list[str]) -> dict[str, str]:
@@ -94,4 +108,7 @@ def quiet(kubectl: list[str], *words: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        demo(standalone_mode=False)
+    except StepFailed as error:
+        sys.exit(fail(error))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from . import binaries, kind
-from .cluster import Cluster
+from . import binaries, docker, images, kind
 from .control_plane import ControlPlane
 from .places import ROOT, state
+from .processes import strays, sweep
 from .steps import StepFailed, fail
 
 
@@ -21,20 +21,23 @@ def bed() -> None:
 
 
 @bed.command()
-@click.option("--size", type=click.Choice(["node", "control-plane"]), default="node", show_default=True)
-def up(size: str) -> None:
-    """Bring the cluster up; what is up already is left alone."""
+@click.option("--size", type=click.Choice(["nodes", "control-plane"]), default="nodes", show_default=True)
+@click.option("--image", default="", help="Build this image from our Dockerfile and load it.")
+@click.option("--all-images", is_flag=True, help="Load what the cluster cannot pull for any example or test.")
+@click.argument("manifests", type=Path, nargs=-1)
+def up(size: str, image: str, manifests: tuple[Path, ...], *, all_images: bool) -> None:
+    """Bring the cluster up; what is up already is left alone.
+
+    What the cluster cannot pull of the images that the manifests name is loaded into it.
+    """
     began = time.monotonic()
     if size == "control-plane":
         plane = ControlPlane(state() / "bare-control-plane", controllers=True, tied=False)
         plane.start()
         where = plane.kubeconfig
-    elif kind.works():
-        where = kind.up()
     else:
-        cluster = Cluster()
-        cluster.up()
-        where = cluster.kubeconfig
+        kind.up(image, images.STAND_INS if all_images else _named(manifests))
+        where = kind.kubeconfig()
     print(f"The cluster is up ({time.monotonic() - began:.0f} s). kubectl --kubeconfig {where} get nodes")
 
 
@@ -42,12 +45,10 @@ def up(size: str) -> None:
 def down() -> None:
     """Take the cluster down, and leave nothing of it running."""
     ControlPlane(state() / "bare-control-plane").stop()
-    if kind.works():
-        kind.down()
-        return
-    cluster = Cluster()
-    cluster.down()
-    left = cluster.left()
+    kind.down()
+    docker.stop()
+    sweep(binaries.servers(), state())
+    left = [f"{name} (process {pid})" for pid, name in strays(binaries.servers(), state()).items()]
     if left:
         raise StepFailed(f"still there: {', '.join(left)}. Try: make cluster-down once more")
     print("The cluster is down; nothing of it is left running.")
@@ -56,23 +57,17 @@ def down() -> None:
 @bed.command()
 def status() -> None:
     """Say whether the cluster is up; exit code 1 if it is not."""
-    if kind.works():
-        sys.exit(0 if kind.status() else 1)
-    cluster = Cluster()
-    if cluster.running():
-        print(f"The cluster is up. kubectl --kubeconfig {cluster.kubeconfig} get nodes")
-        return
-    print("The cluster is not up.")
-    if left := cluster.left():
-        print(f"Not running: {', '.join(cluster.missing()) or 'nothing, but the node is not ready'}.")
-        print(f"There is: {', '.join(left)}.\nTry: make cluster to mend it, or make cluster-down to clear it away.")
-    sys.exit(1)
+    if not kind.exists():
+        print("The cluster is not up.")
+        sys.exit(1)
+    print("\n".join(kind.nodes()) or "The cluster is there, and its API server does not answer. Try: make cluster")
+    sys.exit(0 if kind.nodes() else 1)
 
 
 @bed.command()
 def kubeconfig() -> None:
     """Print where the kubeconfig is."""
-    print(kind.kubeconfig() if kind.works() else Cluster().kubeconfig)
+    print(kind.kubeconfig())
 
 
 @bed.command()
@@ -89,25 +84,24 @@ def helm(version: str) -> None:
 
 
 @bed.command()
-def tools() -> None:
-    """Build the cluster's programs."""
-    binaries.everything()
-
-
-@bed.command()
 @click.argument("reference")
 @click.option("--dockerfile", type=Path, default=ROOT / "Dockerfile")
 @click.option("--context", type=Path, default=ROOT)
 def image(reference: str, dockerfile: Path, context: Path) -> None:
     """Build an image from a Dockerfile and load it into the cluster, which is brought up first."""
-    if kind.works():
-        kind.up()
-        kind.build(reference, dockerfile, context)
-        return
-    cluster = Cluster()
-    if not cluster.running():
-        cluster.up()
-    cluster.build(reference, dockerfile, context)
+    kind.up()
+    kind.build(reference, dockerfile, context)
+
+
+@bed.command()
+@click.argument("manifests", type=Path, nargs=-1)
+def load(manifests: tuple[Path, ...]) -> None:
+    """Load what the cluster cannot pull of the images that these manifests name."""
+    kind.load(_named(manifests))
+
+
+def _named(manifests: tuple[Path, ...]) -> list[str]:
+    return images.named("\n".join(manifest.read_text() for manifest in manifests))
 
 
 if __name__ == "__main__":

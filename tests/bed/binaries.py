@@ -12,6 +12,7 @@ from .places import HERE, alone, cache
 from .steps import StepFailed, run, step
 
 KUBERNETES = "v1.37.1"
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ GROUPS = {
     "etcd": Group("go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}, 1),
     "kube": Group(
         "k8s.io/kubernetes",
-        _kubernetes("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"),
+        _kubernetes(*CONTROL_PLANE, "kube-scheduler", "kube-proxy", "kubelet", "kubeadm", "kubectl"),
         14,
         linker=f"-s -w -X {_STAMP}Version={KUBERNETES} -X {_STAMP}Major=1 -X {_STAMP}Minor=37",
     ),
@@ -48,6 +49,12 @@ GROUPS = {
         flags=("-tags", "no_btrfs no_devmapper no_zfs no_aufs"),
     ),
     "coredns": Group("github.com/coredns/coredns", {"coredns": "github.com/coredns/coredns"}, 3),
+    "cri-tools": Group("sigs.k8s.io/cri-tools", {"crictl": "sigs.k8s.io/cri-tools/cmd/crictl"}, 1),
+    "local-path-provisioner": Group(
+        "github.com/rancher/local-path-provisioner",
+        {"local-path-provisioner": "github.com/rancher/local-path-provisioner"},
+        1,
+    ),
     "kind": Group("sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, 1),
     "kube-score": Group("github.com/zegl/kube-score", {"kube-score": "github.com/zegl/kube-score/cmd/kube-score"}, 1),
     "helm3": Group("helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"}, 3),
@@ -95,13 +102,5 @@ def _build(group: str, name: str, path: Path) -> None:
 
 
 def servers() -> set[str]:
-    """The names of the programs that go on running, which those that people type do not."""
-    names = {name for group in GROUPS.values() for name in group.packages}
-    return names - {"kubectl", "ctr", "kind", "helm", "kube-score"}
-
-
-def everything() -> None:
-    """Build whatever is missing."""
-    for group in ("etcd", "kube", "containerd", "coredns"):
-        for name in GROUPS[group].packages:
-            binary(group, name)
+    """The names of the programs that go on running on this machine itself, not in a node."""
+    return {"dockerd", "containerd", "containerd-shim-runc-v2", "etcd", *CONTROL_PLANE}

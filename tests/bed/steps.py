@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,9 +42,17 @@ def run(command: Sequence[str | Path], log: Path, hint: str = "", **options: obj
         raise StepFailed(f"{' '.join(words[:4])} ... failed ({result.returncode}).\nLog: {log}\n{tail}{advice}")
 
 
-def output(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
+def side_by_side(*tasks: Callable[[], object]) -> None:
+    """Run tasks that do not need each other at the same time; raises what the first of them that failed has raised."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for begun in [pool.submit(task) for task in tasks]:
+            begun.result()
+
+
+def output(command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
     """What a command prints; raises StepFailed with what it complained of."""
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, env=env)
+    words = [str(word) for word in command]
+    result = subprocess.run(words, capture_output=True, text=True, check=False, env=env, cwd=cwd)
     if result.returncode:
         raise StepFailed(f"{' '.join(str(word) for word in command)} failed: {result.stderr.strip()[-2000:]}")
     return result.stdout

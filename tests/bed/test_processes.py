@@ -1,4 +1,4 @@
-"""No process of the bed is lost sight of: not without its pid file, not with its parent killed, not in a container."""
+"""No process of the bed is lost sight of: not without its pid file, and not with its parent killed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bed import cgroups
 from bed.processes import Process, strays, wait_for
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -93,24 +91,6 @@ def test_a_tied_one_dies_with_its_parent(tmp_path: Path) -> None:
     parent.kill()
     parent.communicate()
     assert wait_for(lambda: not _runs(child), 10)
-
-
-def test_what_runs_in_a_control_group_goes_with_it(process: Process) -> None:
-    group = f"bed-test-{uuid.uuid4().hex[:6]}"
-    try:
-        cgroups.make(group)
-    except OSError:
-        pytest.skip("control groups are not ours to make here")
-    try:
-        below = cgroups.left(group)[0] / "pod"
-        below.mkdir()
-        pid = process.pid
-        (below / "cgroup.procs").write_text(str(pid))
-        assert cgroups.processes(group) == {pid}
-    finally:
-        cgroups.remove(group)
-    assert cgroups.left(group) == []
-    assert process.pid == 0
 
 
 def _runs(pid: int) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
@@ -17,25 +18,38 @@ QUICK_START = ROOT / "docs" / "quick-start.md"
 class Session:
     """A shell in the root of the repository; what it has tells which blocks of a page it runs.
 
-    `programs` are those that are not on the PATH, `kubeconfig` is copied, with the namespace for commands without one.
+    `programs` are those that are not on the PATH; `kubeconfig` is copied, with the namespace for commands without one,
+    or there is none yet. `options` is what this machine adds to a command, by how that begins.
     """
 
-    def __init__(self, folder: Path, kubeconfig: Path, namespace: str, programs: Iterable[Path]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kubeconfig: Path | None,
+        namespace: str,
+        programs: Iterable[Path],
+        *,
+        environment: Mapping[str, str] = os.environ,
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         shelf = folder / "programs"
         shelf.mkdir()
         for program in programs:
             (shelf / program.name).symlink_to(program)
-        config = yaml.safe_load(kubeconfig.read_text())
-        for context in config["contexts"]:
-            context["context"]["namespace"] = namespace
         copy = folder / "kubeconfig"
-        copy.write_text(yaml.safe_dump(config))
-        self._environment = os.environ | {"KUBECONFIG": str(copy), "PATH": f"{shelf}:{os.environ['PATH']}"}
+        if kubeconfig:
+            config = yaml.safe_load(kubeconfig.read_text())
+            for context in config["contexts"]:
+                context["context"]["namespace"] = namespace
+            copy.write_text(yaml.safe_dump(config))
+        self._environment = dict(environment) | {"KUBECONFIG": str(copy), "PATH": f"{shelf}:{environment['PATH']}"}
+        self._options = options
 
     def run(self, block: Block) -> None:
         """Each command of it; one that fails, or does not print what the page shows, is an AssertionError."""
         for step in block.steps:
-            command = f"{step.command} {block.adds}".strip()
+            own = " ".join(added for start, added in self._options.items() if step.command.startswith(start))
+            command = " ".join(filter(None, (step.command, block.adds, own)))
             outcome = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", command],
                 cwd=ROOT,
@@ -50,9 +64,9 @@ class Session:
             assert not missing, f"$ {command}\ndid not print {missing!r}, but\n{outcome.stdout}"
 
 
-def walk(session: Session, *having: str) -> int:
-    """Run the blocks of the quick start that need no more than what there is; how many they were."""
-    found = [block for block in blocks(QUICK_START.read_text()) if block.needs and block.needs <= set(having)]
-    for block in found:
-        session.run(block)
-    return len(found)
+def walk(session: Session, *having: str) -> Iterator[Block]:
+    """Run the blocks of the quick start that need no more than what there is; each, when it has run."""
+    for block in blocks(QUICK_START.read_text()):
+        if block.needs and block.needs <= set(having):
+            session.run(block)
+            yield block

@@ -9,7 +9,7 @@ import pytest
 from .commands import ROOT, Step, blocks, unlike
 
 #: What a block of the quick start may need, and who runs it then; what nobody here has is checked for its syntax.
-KNOWN = {"cluster", "helm", "apiserver", "nothing", "docker", "kind"}
+KNOWN = {"cluster", "helm", "apiserver", "nothing", "docker", "kind", "registry"}
 QUICK_START = ROOT / "docs" / "quick-start.md"
 PAGE = """
 <!-- needs: cluster helm; adds: --dry-run -->

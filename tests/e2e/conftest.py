@@ -10,9 +10,8 @@ from typing import IO
 
 import pytest
 
-from bed import kind
+from bed import images, kind
 from bed.binaries import binary
-from bed.cluster import Cluster
 from rig import Hand
 
 #: Seconds for what takes a few on an idle machine.
@@ -39,8 +38,9 @@ class Kubectl:
 @pytest.fixture(scope="session")
 def kubeconfig() -> str:
     """The kubeconfig of the test bed, in which the operator runs as its Deployment."""
-    path = kind.kubeconfig() if kind.works() else Cluster().kubeconfig
+    path = kind.kubeconfig()
     assert path.exists(), "the test bed is not up: make deploy"
+    kind.load(images.STAND_INS)
     return str(path)
 
 

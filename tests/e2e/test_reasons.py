@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from bed import kind
 from bed.images import PYTHON
 from rig import Hand
 from rig.hand import eventually
 from rig.jobs import pod_spec, pytorchjob
 
 from .conftest import PATIENCE
-from .outage import OUT_OF_SERVICE, Node
 
 KIND = "PyTorchJob"
 WHERE = r"worker-0 on \S+"
@@ -179,34 +176,3 @@ def evict(hand: Hand, name: str) -> None:
     """What `kubectl drain` asks for."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": hand.namespace}}
     hand.call("POST", f"/api/v1/namespaces/{hand.namespace}/pods/{name}/eviction", eviction)
-
-
-@pytest.fixture
-def node(hand: Hand) -> Iterator[Node]:
-    """The node, switched on at the end."""
-    if kind.works():
-        pytest.skip("the kubelet of a kind cluster is not ours to stop")
-    found = Node(hand)
-    found.tolerate(OUT_OF_SERVICE, "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
-    yield found
-    found.switch_on()
-    found.tolerate()
-
-
-def test_one_whose_node_is_lost_is_told_of_and_runs_again_once_there_is_one(hand: Hand, node: Node) -> None:
-    hand.create(a_job("lost", IDLE))
-    eventually(lambda: all_run(hand, "lost"), PATIENCE)
-    before = {pod["metadata"]["uid"] for pod in hand.pods()}
-    node.switch_off()
-    eventually(lambda: hand.state(KIND, "lost") == "Restarting", PATIENCE)
-    message = hand.conditions(KIND, "lost")["Restarting"]["message"]
-    end = r"-0 on \S+ was taken off its node because of a taint \(DeletionByTaintManager\) \d+ s after start"
-    assert re.search(rf"{end}.*; restarting all 2 ", message), message
-    eventually(lambda: not before & {pod["metadata"]["uid"] for pod in hand.pods()}, PATIENCE)
-    node.switch_on()
-    status = eventually(lambda: runs(hand, "lost"), PATIENCE)["status"]
-    assert status["failure"]["reason"] == "DeletionByTaintManager"
-    assert status["failure"]["class"] == "Disruption"
-    restarts = status["recentRestarts"]
-    assert len(restarts) == 1, restarts
-    assert restarts[0]["lostSeconds"] >= 10

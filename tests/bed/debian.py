@@ -1,0 +1,70 @@
+"""Debian's packages: those that the bed needs on this machine, and file systems made of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from .places import alone, cache, state
+from .steps import StepFailed, output, run, step
+
+#: The package that brings a program, where they are not called the same.
+PACKAGES = {"dockerd": "docker.io", "cc": "gcc libc6-dev"}
+#: What nothing reads in a container.
+JUNK = ("var/lib/apt/lists", "var/cache/apt/archives", "usr/share/doc", "usr/share/man", "usr/share/locale")
+
+
+def ensure(*programs: str) -> None:
+    """Install the packages of programs that are missing; raises StepFailed where that cannot be done."""
+    with alone(state() / "apt.lock"):
+        missing = [program for program in programs if not shutil.which(program, path=search_path())]
+        if not missing:
+            return
+        packages = " ".join(PACKAGES.get(program, program) for program in missing).split()
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            raise StepFailed(f"{' and '.join(missing)} cannot be found.\nTry: install {' and '.join(packages)}")
+        log = state() / "apt.log"
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        with step(f"installing {', '.join(packages)} with apt-get"):
+            run(["apt-get", "update", "-q"], log, "are Debian's packages reachable?", env=environment)
+            command = ["apt-get", "install", "-qy", "--no-install-recommends", *packages]
+            run(command, log, "are Debian's packages reachable?", env=environment)
+
+
+def search_path() -> str:
+    """Where programs are, those for administrators too."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def bootstrap(folder: Path, packages: Iterable[str]) -> None:
+    """Make a file system of Debian 12 with these packages; it trusts whom this machine trusts."""
+    ensure("debootstrap")
+    include = f"--include={','.join(('ca-certificates', *packages))}"
+    command = ["debootstrap", "--variant=minbase", include, "bookworm", folder, _mirror()]
+    run(command, cache() / "logs" / f"image-{folder.stem}.log", hint="are Debian's packages reachable?")
+    for junk in JUNK:
+        shutil.rmtree(folder / junk, ignore_errors=True)
+    authorities = Path("/etc/ssl/certs/ca-certificates.crt")
+    if authorities.exists():
+        shutil.copy(authorities, folder / "etc/ssl/certs/ca-certificates.crt")
+
+
+def unpack(folder: Path, package: str) -> None:
+    """Unpack one package that needs no setting up, as libraries do not."""
+    log, hint = cache() / "logs" / f"image-{package}.log", "apt-get update, then try again"
+    run(["apt-get", "download", package], log, hint, cwd=folder)
+    (archive,) = folder.glob("*.deb")
+    run(["dpkg-deb", "-x", archive, folder], log)
+    archive.unlink()
+
+
+def _mirror() -> str:
+    """Where this machine's own apt takes Debian from."""
+    found = output(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
+    wanted = (line for line in found.splitlines() if "security" not in line and "debian" in line)
+    mirror = next(wanted, "")
+    if not mirror:
+        raise StepFailed("apt knows no Debian mirror: apt-get update, then try again")
+    return mirror
