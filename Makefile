@@ -235,6 +235,12 @@ cluster-down: venv ## stop it; nothing of it stays
 cluster-status: venv ## say how it is
 	@$(BED) status
 
+.PHONY: fresh
+fresh: ## the README's two commands as on a fresh machine, in a root of their own: an hour and a half, as root; COMMANDS="'make demo'"
+	@if [ -x $(PY) ]; then $(BED) down; fi
+	tests/bed/fresh.sh $(COMMANDS)
+	$(call took,fresh)
+
 .PHONY: image
 image: venv ## build our image from the Dockerfile and load it into the test bed
 	@$(BED) up --image "$(IMAGE)"
