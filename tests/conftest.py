@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,11 @@ def pytest_runtest_makereport() -> Iterator[None]:
         return (yield)
     finally:
         gc.enable()
+
+
+def pytest_runtest_setup() -> None:
+    """Let a test log, whatever the one before it has silenced."""
+    logging.disable(logging.NOTSET)
 
 
 def _ring(item: pytest.Item) -> str:

@@ -35,7 +35,7 @@ system() {
     debootstrap --variant=minbase --include=python3,python3-venv,make,git,ca-certificates bookworm "$root" "$mirror" > /dev/null
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-    git clone --quiet --no-hardlinks "$checkout" "$root/root/trainshed"
+    git clone --quiet --no-hardlinks "$checkout" "$root/srv/trainshed"
     mkdir -p "$root/usr/local/go" "$root/old"
 }
 
@@ -51,8 +51,8 @@ inside() {
         mount -t proc proc "$root/proc"
         cd "$root"
         pivot_root . old
-        exec chroot . /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "${@:3}" \
-            bash -c "umount -l /old; cd /root/trainshed; $2"
+        exec chroot . /usr/bin/env -i HOME=/srv LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "${@:3}" \
+            bash -c "umount -l /old; cd /srv/trainshed; $2"
     ' inside "$root" "$1" "${settings[@]}"
 }
 

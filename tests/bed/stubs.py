@@ -1,4 +1,4 @@
-"""Stubs of what takes minutes on a fresh machine: Go's compiler, docker, debootstrap; they write down what they are told.
+"""Stubs of what takes minutes on a fresh machine, such as the Go compiler; they write down what they are told.
 
 The programs that the stub of the compiler "builds" are stubs themselves, which answer as the real ones do.
 """
