@@ -25,7 +25,7 @@ def environment() -> dict[str, str]:
 
 
 def started_here() -> bool:
-    """Whether the engine is one that `start` has started, with nobody else's containers in it."""
+    """Whether the engine is one that `start` has started, so that all its containers are the test bed's."""
     return bool(_process().pid)
 
 

@@ -41,15 +41,16 @@ def up(image: str = "", wanted: Iterable[str] = ()) -> None:
     What is up already is left alone; steps that do not need each other run side by side.
     """
     wanted = tuple(wanted)
-    side_by_side(docker.start, _programs)
+    side_by_side(docker.start, lambda: binary("kind", "kind"))
     with alone(state() / "cluster.lock"):
-        if exists() and not _ready():
-            down()  # a machine that was restarted, or a creation that was broken off
-        if not exists():
+        there = exists()
+        if not there:
             _find_registry()
-            if without_registry():
-                layers = (lambda name=name: images.stand_in(name) for name in wanted)
-                side_by_side(node_image.programs, node_image.layers, *layers)
+        side_by_side(_programs, lambda: _layers(wanted))
+        if there and not _ready():
+            down()  # a machine that was restarted, or a creation that was broken off
+            there = False
+        if not there:
             side_by_side(_create, lambda: image and _build(image, ROOT / "Dockerfile", ROOT))
     if image:
         build(image, ROOT / "Dockerfile", ROOT)
@@ -86,7 +87,7 @@ def await_node(name: str) -> None:
 
 
 def create_options(config: Path | None = None) -> list[str]:
-    """What `kind create cluster` has to be told here: a configuration, and an image if the published one is not had."""
+    """What `kind create cluster` has to be told here: a configuration, and an image if the published one cannot be pulled."""
     options = ["--image", node_image.build()] if without_registry() else []
     parts = [config] if config else []
     if docker.started_here():
@@ -117,7 +118,7 @@ def load(wanted: Iterable[str]) -> None:
     """Load what takes the place of these public images into the nodes that run pods, where no registry has them."""
     wanted = tuple(wanted)
     if not without_registry():
-        if images.OPEN_MPI in wanted:  # the one image of the examples that nobody has published
+        if images.OPEN_MPI in wanted:  # the one image of the examples that is published nowhere
             build(images.OPEN_MPI, ROOT / "examples" / "mpi" / "Dockerfile", ROOT / "examples" / "mpi")
         return
     with alone(state() / "load.lock"):
@@ -134,8 +135,19 @@ def load(wanted: Iterable[str]) -> None:
 
 
 def _programs() -> None:
-    for group, name in (("kind", "kind"), ("kube", "kubectl"), ("helm4", "helm")):
+    """Build what users type, and what nodes run if their image has to be built."""
+    for group, name in (("kube", "kubectl"), ("helm4", "helm")):
         binary(group, name)
+    if without_registry():
+        node_image.programs()
+
+
+def _layers(wanted: Iterable[str]) -> None:
+    """Make the layers of the images that cannot be pulled."""
+    if without_registry():
+        for name in wanted:
+            images.stand_in(name)
+        node_image.layers()
 
 
 def _build(reference: str, dockerfile: Path, context: Path) -> None:
@@ -161,7 +173,7 @@ def _create() -> None:
 
 
 def _find_registry() -> None:
-    """Pull the image of kind's nodes, and keep in mind whether it could be had."""
+    """Pull the image of kind's nodes, and remember whether that was possible."""
     image, answer = node_image.published(), "yes"
     if not docker.has_image(image):
         with step(f"pulling {image.partition('@')[0]}"):

@@ -76,7 +76,7 @@ def is_told(hand: Hand, name: str) -> None:
 
 
 def is_counted_once(hand: Hand, name: str) -> None:
-    """It runs again, after one restart that nobody has to answer for."""
+    """It runs again, after one restart, which does not count."""
     status = eventually(lambda: runs(hand, name), PATIENCE)["status"]
     assert (status["failure"]["class"], status["failure"]["reason"]) == ("Disruption", "DeletionByTaintManager")
     assert status.get("restarts", 0) == 0
