@@ -71,7 +71,7 @@ def _config(image: Image) -> bytes:
 def _digest(layer: Path) -> str:
     """The SHA-256 of a layer, which is kept beside it."""
     known = layer.with_suffix(".sha256")
-    if not known.exists() or known.stat().st_mtime < layer.stat().st_mtime:
+    if not known.exists() or known.stat().st_mtime_ns <= layer.stat().st_mtime_ns:
         with layer.open("rb") as file:
             known.write_text(hashlib.file_digest(file, "sha256").hexdigest())
     return known.read_text()

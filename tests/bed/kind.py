@@ -87,7 +87,7 @@ def await_node(name: str) -> None:
 
 
 def create_options(config: Path | None = None) -> list[str]:
-    """What `kind create cluster` has to be told here: a configuration, and an image if the published one cannot be pulled."""
+    """What `kind create cluster` has to be told here: a configuration, and an image where none can be pulled."""
     options = ["--image", node_image.build()] if without_registry() else []
     parts = [config] if config else []
     if docker.started_here():
