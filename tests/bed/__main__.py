@@ -60,8 +60,9 @@ def status() -> None:
     if not kind.exists():
         print("The cluster is not up.")
         sys.exit(1)
-    print("\n".join(kind.nodes()) or "The cluster is there, and its API server does not answer. Try: make cluster")
-    sys.exit(0 if kind.nodes() else 1)
+    lines = kind.nodes()
+    print("\n".join(lines) or "The cluster is there, and its API server does not answer. Try: make cluster")
+    sys.exit(0 if lines else 1)
 
 
 @bed.command()

@@ -68,7 +68,8 @@ def down() -> None:
 def nodes() -> list[str]:
     """The lines in which kubectl tells of the nodes; none if it cannot."""
     command = [binary("kube", "kubectl"), "--kubeconfig", kubeconfig(), "get", "nodes", "--no-headers"]
-    found = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, timeout=60)
+    command.append("--request-timeout=15s")
+    found = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True)
     return found.stdout.splitlines()
 
 
