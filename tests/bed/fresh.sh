@@ -12,6 +12,7 @@ checkout=$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)
 command -v debootstrap >/dev/null || apt-get install -qqy --no-install-recommends debootstrap >&2
 mkdir -p "$checkout/build"
 log=$checkout/build/fresh.log
+home=srv
 root=$(mktemp -d /var/tmp/fresh-XXXXXX)
 trap 'rm -rf "$root"' EXIT
 : > "$log"
@@ -35,7 +36,7 @@ system() {
     debootstrap --variant=minbase --include=python3,python3-venv,make,git,ca-certificates bookworm "$root" "$mirror" > /dev/null
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-    git clone --quiet --no-hardlinks "$checkout" "$root/srv/trainshed"
+    git clone --quiet --no-hardlinks "$checkout" "$root/$home/trainshed"
     mkdir -p "$root/usr/local/go" "$root/old"
 }
 
@@ -51,9 +52,9 @@ inside() {
         mount -t proc proc "$root/proc"
         cd "$root"
         pivot_root . old
-        exec chroot . /usr/bin/env -i HOME=/srv LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "${@:3}" \
-            bash -c "umount -l /old; cd /srv/trainshed; $2"
-    ' inside "$root" "$1" "${settings[@]}"
+        exec chroot . /usr/bin/env -i HOME="/$3" LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "${@:4}" \
+            bash -c "umount -l /old; cd /$3/trainshed; $2"
+    ' inside "$root" "$1" "$home" "${settings[@]}"
 }
 
 # How this machine reaches its package indexes is not part of what is tried.
