@@ -84,6 +84,19 @@ def test_the_next_look_comes_when_it_was_asked_for():
     hastily(story())
 
 
+def test_what_comes_due_during_a_look_that_fails_does_not_wait_for_the_back_off():
+    async def story():
+        due = now() + timedelta(seconds=1.9)  # the second look begins after 1.6 s and ends after 2.2
+        refused = Denied("full", "QuotaExceeded")
+        scene = Scene(lambda _key: Outcome(due if len(scene.looks.at) <= 2 else None, error=refused))
+        scene.looks.seconds = 0.6
+        scene.queue.add(A)
+        await asyncio.sleep(10)
+        assert scene.gaps()[:3] == [1.6, 0.6, 4.6], "after the look that was due the back-off goes on"
+
+    hastily(story())
+
+
 @pytest.mark.parametrize(
     ("error", "first", "longest"), [(Denied("full", "QuotaExceeded"), *AFTER_NO), (Unavailable("gone"), *AFTER_ERROR)]
 )

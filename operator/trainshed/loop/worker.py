@@ -90,9 +90,9 @@ class Worker:
             look.cancel()
 
     async def _look(self, key: Key) -> None:
-        began = asyncio.get_running_loop().time()
+        began, now = asyncio.get_running_loop().time(), self._now()
         try:
-            self._settle(key, await self._looker.look(key, self._now()))
+            self._settle(key, now, await self._looker.look(key, now))
         except asyncio.CancelledError:
             self._queue.add(key)  # by kopf, perhaps, which at its end takes every younger task for its own
             raise
@@ -105,17 +105,17 @@ class Worker:
             self._queue.done(key)
             self._room.release()
 
-    def _settle(self, key: Key, outcome: Outcome) -> None:
+    def _settle(self, key: Key, now: datetime, outcome: Outcome) -> None:
         if outcome.told:
             log.info("%s: %s", key, outcome.told, extra=about(key))
         if outcome.error is None:
             self._queue.went_well(key)
         else:
             self._fail(key, outcome.error, known=outcome.known)
-        if outcome.look_again:
-            seconds = (outcome.look_again - self._now()).total_seconds()
-            if seconds > 0 or outcome.error is None:  # after an error no plan is carried out sooner than the back-off
-                self._queue.add_later(key, seconds)
+        # After an error no plan is carried out again sooner than the back-off, but what is due by the clock is due: a
+        # deadline that passes while pods are refused, too.
+        if outcome.look_again and (outcome.error is None or outcome.look_again > now):
+            self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
 
     def _fail(self, key: Key, error: ClusterError, *, known: bool) -> None:
         self._metrics.failed(error)
