@@ -129,6 +129,7 @@ def load(wanted: Iterable[str]) -> None:
             return
         archive = state() / "images.tar"
         stand_ins = [images.stand_in(name) for name in missing]
+        _check_disk({layer for image in stand_ins for layer in image.layers})
         with step(f"loading {', '.join(missing)}"):
             archives.write(archive, stand_ins)
             _kind("load", "image-archive", archive, "--name", NAME, "--nodes", ",".join(WORKERS))
@@ -193,6 +194,15 @@ def without_registry() -> bool:
 
 def _registry() -> Path:
     return state() / "registry"
+
+
+def _check_disk(layers: Iterable[Path]) -> None:
+    """Raise StepFailed without room for the layers: once in the archive, twice in each worker, which unpacks them."""
+    needed = (1 + 2 * len(WORKERS)) * sum(layer.stat().st_size for layer in layers)
+    free = shutil.disk_usage(state()).free
+    if free < needed:
+        sizes = f"Loading images takes {needed / 1e9:.0f} GB of disk, and {free / 1e9:.0f} GB are free."
+        raise StepFailed(f"{sizes}\nTry: make room; docker system df says what docker keeps")
 
 
 def _ready() -> bool:

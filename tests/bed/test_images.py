@@ -8,13 +8,15 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bed import archives, hollow, images
 from bed.archives import Image
-from bed.kind import _merged
+from bed.kind import _check_disk, _merged
 from bed.restricted_runc import option, restrict
+from bed.steps import StepFailed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -85,6 +87,19 @@ def test_configurations_are_merged_by_key_and_lists_are_put_together():
     above = {"networking": {"b": 2}, "patches": ["y"], "more": {}}
     merged = {"networking": {"a": 1, "b": 2}, "patches": ["x", "y"], "kind": "Cluster", "more": {}}
     assert _merged(below, above) == merged
+
+
+def test_without_room_on_the_disk_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    layer = tmp_path / "layer.tar"
+    layer.write_bytes(b"0" * 1000)
+    monkeypatch.setenv("TRAINSHED_STATE", str(tmp_path))
+    for free, fits in ((5000, True), (4999, False)):
+        monkeypatch.setattr("shutil.disk_usage", lambda _path, free=free: SimpleNamespace(free=free))
+        if fits:
+            _check_disk([layer])
+        else:
+            with pytest.raises(StepFailed, match="GB are free"):
+                _check_disk([layer])
 
 
 LIBRARY = """
