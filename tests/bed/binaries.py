@@ -72,6 +72,11 @@ def binary(group: str, name: str) -> Path:
     return path
 
 
+def programs(group: str) -> list[Path]:
+    """The paths of all programs of a group, which are built first if they are not there."""
+    return [binary(group, name) for name in GROUPS[group].packages]
+
+
 def folder(group: str) -> Path:
     """Where a group's programs of this version are."""
     pinned = (HERE / "tools" / group / "go.mod").read_text()

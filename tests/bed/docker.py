@@ -10,6 +10,7 @@ from pathlib import Path
 from .debian import ensure, search_path
 from .places import HERE, cache, state
 from .processes import Process
+from .restricted_runc import available
 from .steps import StepFailed, run, step
 
 #: Networks of an engine that is started here: in 198.18.0.0/15, which is reserved for test benches and never routed.
@@ -69,14 +70,13 @@ def stop() -> None:
 
 def restricted() -> bool:
     """Whether this machine withholds capabilities even from root, as some virtual machines and containers do."""
-    bounds = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapBnd"))
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
-    return int(bounds.split()[1], 16) != (1 << (last + 1)) - 1
+    return available() != (1 << (last + 1)) - 1
 
 
-def docker(*words: object, log: Path | None = None, hint: str = "") -> None:
+def docker(*words: object) -> None:
     """Run a docker command that must work."""
-    run(["docker", *(str(word) for word in words)], log or state() / "docker.log", hint, env=environment())
+    run(["docker", *(str(word) for word in words)], state() / "docker.log", env=environment())
 
 
 def has_image(name: str) -> bool:

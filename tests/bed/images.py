@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from . import debian, hollow
 from .archives import Image
 from .binaries import binary
-from .places import alone, cache
+from .places import alone, cache, digest
 from .steps import run, step
 
 PYTHON = "docker.io/library/python:3.11-slim"
@@ -61,8 +60,7 @@ def library(package: str) -> Path:
 def packages(name: str, *requirements: str) -> Path:
     """A layer of Python packages, made once by pip."""
     told = f"a layer of {' '.join(requirements)} (once, a minute or two)"
-    digest = hashlib.sha256(" ".join(requirements).encode()).hexdigest()[:8]
-    return layer(f"{name}-{digest}", told, lambda folder: _pip(folder, requirements))
+    return layer(f"{name}-{digest(' '.join(requirements))}", told, lambda folder: _pip(folder, requirements))
 
 
 def pause() -> Path:
@@ -114,12 +112,17 @@ def _in_full(name: str) -> str:
 def program(group: str, name: str) -> Path:
     """The layer of one program alone, linked statically."""
     path = binary(group, name)
+    return executable(path, path.parent.name)
+
+
+def executable(path: Path, version: str) -> Path:
+    """The layer of one file alone that is run by its name."""
 
     def copy(folder: Path) -> None:
         (folder / "usr/local/bin").mkdir(parents=True)
-        shutil.copy(path, folder / "usr/local/bin" / name)
+        shutil.copy(path, folder / "usr/local/bin")
 
-    return layer(f"{path.parent.name}-{name}", f"a layer of {name}", copy)
+    return layer(f"{version}-{path.name}", f"a layer of {path.name}", copy)
 
 
 def layer(name: str, told: str, make: Callable[[Path], None]) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import yaml
 from . import archives, docker, images, node_image
 from .binaries import binary
 from .control_plane import AUDIT
-from .places import HERE, ROOT, alone, state, written
+from .places import HERE, ROOT, alone, digest, state, written
 from .steps import StepFailed, output, run, side_by_side, step
 
 NAME = "trainshed-dev"
@@ -50,10 +49,11 @@ def up(image: str = "", wanted: Iterable[str] = ()) -> None:
         if there and not _ready():
             down()  # a machine that was restarted, or a creation that was broken off
             there = False
-        if not there:
-            side_by_side(_create, lambda: image and _build(image, ROOT / "Dockerfile", ROOT))
+        creating = () if there else (_create,)
+        building = (lambda: _build(image, ROOT / "Dockerfile", ROOT),) if image else ()
+        side_by_side(*creating, *building)
     if image:
-        build(image, ROOT / "Dockerfile", ROOT)
+        _load_built(image)
     load(wanted)
 
 
@@ -76,9 +76,7 @@ def nodes() -> list[str]:
 def build(reference: str, dockerfile: Path, context: Path) -> None:
     """Build an image with docker, and load it into the cluster."""
     _build(reference, dockerfile, context)
-    size = int(output(["docker", "image", "inspect", "--format", "{{.Size}}", reference], docker.environment()))
-    with step(f"loading {reference} ({size / 1e6:.0f} MB)"):
-        _kind("load", "docker-image", reference, "--name", NAME)
+    _load_built(reference)
 
 
 def await_node(name: str) -> None:
@@ -97,8 +95,8 @@ def create_options(config: Path | None = None) -> list[str]:
         merged: dict[str, object] = {}
         for part in parts:
             merged = _merged(merged, yaml.safe_load(part.read_text()))
-        digest = hashlib.sha256(yaml.safe_dump(merged).encode()).hexdigest()[:8]
-        options += ["--config", str(written(state() / f"kind-{digest}.yaml", yaml.safe_dump(merged)))]
+        text = yaml.safe_dump(merged)
+        options += ["--config", str(written(state() / f"kind-{digest(text)}.yaml", text))]
     return options
 
 
@@ -160,6 +158,12 @@ def _build(reference: str, dockerfile: Path, context: Path) -> None:
             docker.docker("load", "--input", archive)
             archive.unlink()
         docker.docker("build", *build_options(), "--tag", reference, "--file", dockerfile, context)
+
+
+def _load_built(reference: str) -> None:
+    size = int(output(["docker", "image", "inspect", "--format", "{{.Size}}", reference], docker.environment()))
+    with step(f"loading {reference} ({size / 1e6:.0f} MB)"):
+        _kind("load", "docker-image", reference, "--name", NAME)
 
 
 def _create() -> None:

@@ -7,7 +7,6 @@ image that a node needs in the archive of the first, so that kind finds them all
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -16,43 +15,24 @@ from collections.abc import Iterator
 from functools import cache as once
 from pathlib import Path
 
-from . import archives, debian, images
+from . import archives, binaries, debian, images
 from .archives import Image
-from .binaries import CONTROL_PLANE, GROUPS, KUBERNETES, binary
+from .binaries import CONTROL_PLANE, KUBERNETES, binary
 from .docker import docker, environment, has_image
-from .places import HERE, ROOT, state
+from .places import HERE, ROOT, digest, state
 from .steps import output, run, step
 
 #: Debian's packages on a node: what kind's own base image has of them, and runc and CNI plugins, which it builds.
+# fmt: off
 NODE_PACKAGES = (
-    *(
-        "systemd",
-        "systemd-sysv",
-        "dbus",
-        "conntrack",
-        "iptables",
-        "nftables",
-        "iproute2",
-        "ethtool",
-        "util-linux",
-        "mount",
-    ),
-    *(
-        "kmod",
-        "libseccomp2",
-        "pigz",
-        "e2fsprogs",
-        "bash",
-        "curl",
-        "jq",
-        "procps",
-        "runc",
-        "containernetworking-plugins",
-    ),
+    "systemd", "systemd-sysv", "dbus", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "util-linux",
+    "mount", "kmod", "libseccomp2", "pigz", "e2fsprogs", "bash", "curl", "jq", "procps", "runc", "containernetworking-plugins",
 )
+# fmt: on
 #: And below kube-proxy and what takes kindnetd's place.
 NETWORK_PACKAGES = ("conntrack", "iptables", "nftables", "iproute2", "kmod", "bash", "procps")
-PROGRAMS = {"containerd": ("containerd", "containerd-shim-runc-v2", "ctr"), "cri-tools": ("crictl",)}
+#: The groups of programs in the base of the image, and in the images of its pods.
+BASE, PODS = ("containerd", "cri-tools"), ("kube", "etcd", "coredns", "local-path-provisioner")
 LOG = "node-image.log"
 
 
@@ -77,11 +57,8 @@ def build() -> str:
 
 def programs() -> None:
     """Build the programs of a node from their Go modules, as far as they are not there."""
-    for name in GROUPS["kube"].packages:
-        binary("kube", name)
-    for group in ("etcd", "coredns", "local-path-provisioner", *PROGRAMS):
-        for name in GROUPS[group].packages:
-            binary(group, name)
+    for group in (*PODS, *BASE):
+        binaries.programs(group)
 
 
 def layers() -> None:
@@ -101,9 +78,8 @@ def _base(tag: str) -> str:
         for path in (context, *context.glob("**/*")):  # files of a Go module cannot be written to
             path.chmod(path.stat().st_mode | 0o200)
         (context / "programs").mkdir()
-        for group, names in PROGRAMS.items():
-            for program in names:
-                shutil.copy(binary(group, program), context / "programs")
+        for path in (path for group in BASE for path in binaries.programs(group)):
+            shutil.copy(path, context / "programs")
         recipe = HERE / "node" / "Dockerfile"
         docker("build", "--tag", name, "--build-arg", f"DEBIAN={system}", "--file", recipe, context)
         shutil.rmtree(context)
@@ -155,27 +131,21 @@ def _pause() -> Image:
 
 
 def _node() -> Path:
-    return images.layer("debian-bookworm-node", "a Debian with systemd (once, about a minute)", _debian(NODE_PACKAGES))
+    return _debian("node", "a Debian with systemd (once, about a minute)", NODE_PACKAGES)
 
 
 def _network() -> Path:
-    told = "a Debian with iptables (once, half a minute)"
-    return images.layer("debian-bookworm-network", told, _debian(NETWORK_PACKAGES))
+    return _debian("network", "a Debian with iptables (once, half a minute)", NETWORK_PACKAGES)
+
+
+def _debian(name: str, told: str, packages: tuple[str, ...]) -> Path:
+    named = f"debian-bookworm-{name}-{digest(' '.join(packages))}"
+    return images.layer(named, told, lambda folder: debian.bootstrap(folder, packages))
 
 
 def _router() -> Path:
     script = HERE / "node" / "kindnetd.sh"
-
-    def copy(folder: Path) -> None:
-        (folder / "usr/local/bin").mkdir(parents=True)
-        shutil.copy(script, folder / "usr/local/bin")
-
-    digest = hashlib.sha256(script.read_bytes()).hexdigest()[:8]
-    return images.layer(f"kindnetd-{digest}", "a layer of kindnetd.sh", copy)
-
-
-def _debian(packages: tuple[str, ...]) -> object:
-    return lambda folder: debian.bootstrap(folder, packages)
+    return images.executable(script, digest(script.read_bytes()))
 
 
 def _named(file: str, image: str) -> str:
@@ -192,7 +162,6 @@ def _kind() -> Path:
 
 def _digest() -> str:
     """Eight digits that change with what the image is made of."""
-    modules = [HERE / "tools" / group / "go.mod" for group in ("kube", "etcd", "coredns", "kind", *PROGRAMS)]
+    modules = [HERE / "tools" / group / "go.mod" for group in ("kind", *PODS, *BASE)]
     mine = [*sorted((HERE / "node").iterdir()), *modules, Path(__file__)]
-    content = b"".join(str(path.relative_to(ROOT)).encode() + path.read_bytes() for path in mine)
-    return hashlib.sha256(content).hexdigest()[:8]
+    return digest(b"".join(str(path.relative_to(ROOT)).encode() + path.read_bytes() for path in mine))

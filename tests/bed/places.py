@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,11 @@ def written(path: Path, text: str, mode: int = 0o600) -> Path:
         fresh.write_text(text)
         fresh.rename(path)
     return path
+
+
+def digest(content: str | bytes) -> str:
+    """Eight digits that change with the content, for the names of what is made of it."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:8]
 
 
 @contextmanager

@@ -39,19 +39,23 @@ def option(words: list[str], *names: str) -> str | None:
     return None
 
 
+def available() -> int:
+    """The capabilities within this process's reach, as bits."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("CapBnd")).split()[1], 16)
+
+
 def main(words: list[str]) -> None:
     """Restrict what runc is about to start, then become runc."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    bounds = int(next(line for line in status if line.startswith("CapBnd")).split()[1], 16)
+    path = None
     if "create" in words or "run" in words:
         path = Path(option(words, "--bundle", "-b") or ".") / "config.json"
-        document = json.loads(path.read_text())
-        restrict(document["process"], bounds)
-        path.write_text(json.dumps(document))
     elif "exec" in words and (named := option(words, "--process", "-p")):
-        document = json.loads(Path(named).read_text())
-        restrict(document, bounds)
-        Path(named).write_text(json.dumps(document))
+        path = Path(named)
+    if path:
+        document = json.loads(path.read_text())
+        restrict(document.get("process", document), available())
+        path.write_text(json.dumps(document))
     os.execvp("runc", ["runc", *words])
 
 

@@ -44,7 +44,7 @@ def run(command: Sequence[str | Path], log: Path, hint: str = "", **options: obj
 
 def side_by_side(*tasks: Callable[[], object]) -> None:
     """Run tasks that do not need each other at the same time; raises what the first of them that failed has raised."""
-    with ThreadPoolExecutor(len(tasks)) as pool:
+    with ThreadPoolExecutor(max(len(tasks), 1)) as pool:
         for begun in [pool.submit(task) for task in tasks]:
             begun.result()
 
