@@ -116,7 +116,10 @@ async def test_what_is_cleared_does_not_come(queue):
     assert len(queue) == 0
     assert await take(queue, 0.05) is None
     assert queue.failed(C, 1.0, 5.0) == 1
+    queue.conflicted(A, 5.0, 5.0)
     queue.clear()
+    queue.add(A)
+    assert await take(queue, 0.05) == A, "nor does it keep what comes after"
 
 
 async def test_a_look_that_names_no_next_time_leaves_no_timer(queue):

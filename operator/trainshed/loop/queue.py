@@ -107,7 +107,7 @@ class Queue:
         """Forget all jobs that no worker has, with their timers and failures."""
         for timer in self._later.values():
             timer.cancel()
-        for known in (self._later, self._ready, self._since, self._failures):
+        for known in (self._later, self._ready, self._since, self._failures, self._not_before):
             known.clear()
 
     def _release(self, key: Key) -> None:
