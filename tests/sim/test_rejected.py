@@ -33,6 +33,16 @@ def strict(tale: Tale) -> Strict:
     return found
 
 
+def refused() -> tuple[Tale, Strict]:
+    """A job of which a worker has failed five minutes ago, and the server that has accepted no status since."""
+    tale = Tale()
+    tale.stage.loop.run_for(5)
+    server = strict(tale)
+    tale.fail("job-worker-1")
+    tale.stage.loop.run_for(300)
+    return tale, server
+
+
 def told(tale: Tale) -> list[str]:
     """The messages of the Events about it."""
     return [one["message"] for one in tale.stage.server.objects("events") if one["reason"] == "StatusRejected"]
@@ -57,11 +67,7 @@ def test_a_rejected_status_is_tried_again_less_and_less_often_and_stored_once_it
 
 
 def test_users_read_the_servers_words_in_an_event_though_the_status_says_nothing():
-    tale = Tale()
-    tale.stage.loop.run_for(5)
-    server = strict(tale)
-    tale.fail("job-worker-1")
-    tale.stage.loop.run_for(300)
+    tale, server = refused()
     (event,) = told(tale)
     assert MESSAGE in event
     server.answer = refusal(422, "Invalid", "something else is wrong with it")
@@ -71,11 +77,7 @@ def test_users_read_the_servers_words_in_an_event_though_the_status_says_nothing
 
 
 def test_rejected_statuses_are_counted_and_nothing_is_done_for_the_job_meanwhile():
-    tale = Tale()
-    tale.stage.loop.run_for(5)
-    server = strict(tale)
-    tale.fail("job-worker-1")
-    tale.stage.loop.run_for(300)
+    tale, server = refused()
     operator = tale.stage.machines[0].operator
     assert operator is not None
     name, labels = "trainshed_status_updates_rejected_total", {"framework": "tensorflow"}

@@ -10,7 +10,7 @@ from .indexes import Indexes
 from .job import Document
 from .pieces import count, mapping, sequence, text, time
 from .status import Condition, Failure, Kind, Restart, Retries, Status, Tally
-from .status_schema import LARGEST, SMALLEST
+from .status_schema import int32
 
 
 def status(document: Document) -> Status:
@@ -118,4 +118,4 @@ def _number(found: Mapping[str, Any], key: str) -> int | None:
     value = found.get(key)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return max(SMALLEST, min(value, LARGEST))
+    return int32(value)

@@ -74,11 +74,16 @@ def fitted(document: Mapping[str, Any]) -> dict[str, Any]:
     return _object(document, STATUS) or {}
 
 
+def int32(number: int) -> int:
+    """The nearest number of the format int32."""
+    return max(SMALLEST, min(number, LARGEST))
+
+
 def _value(found: object, schema: Mapping[str, Any]) -> object:
     """The value as the schema accepts it, or None."""
     kind = schema["type"]
     if kind == "integer":
-        return max(SMALLEST, min(int(found), LARGEST)) if isinstance(found, int) else None
+        return int32(int(found)) if isinstance(found, int) else None
     if kind == "string":
         return _text(found, schema) if isinstance(found, str) else None
     if kind == "array":

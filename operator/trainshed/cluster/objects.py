@@ -10,9 +10,9 @@ import msgspec
 
 from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
-from trainshed.api.pieces import EARLIEST, within
+from trainshed.api.pieces import EARLIEST, count, within
 from trainshed.api.pod import RESULT, Container, Phase, Pod, Run, Service
-from trainshed.api.status_schema import LARGEST, SMALLEST
+from trainshed.api.status_schema import LARGEST, int32
 
 from .anatomy import ContainerSpec, ContainerStatus, Ended, PodSpec, PodStatus, State
 
@@ -100,7 +100,7 @@ def pod(found: PodObject) -> Pod:
         ),
         created=within(meta.creation_timestamp),
         leaves=within(meta.deletion_timestamp),
-        grace=max(0, min(meta.deletion_grace_period_seconds or 0, LARGEST)),
+        grace=count(meta.deletion_grace_period_seconds),
         finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != RESULT),
         held=RESULT in (meta.finalizers or ()),
     )
@@ -193,7 +193,7 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
         init=init,
         sidecar=sidecar,
         image=found.image,
-        restarts=max(0, min(found.restart_count, LARGEST)),
+        restarts=count(found.restart_count),
         exit_code=_code(ended) if ended else None,
         reason=_reason(told.reason) if told else "",
         message=_message(told.message) if told else "",
@@ -215,7 +215,7 @@ def _started(found: datetime | None) -> datetime | None:
 
 
 def _code(ended: Ended) -> int:
-    return max(SMALLEST, min(ended.exit_code, LARGEST))
+    return int32(ended.exit_code)
 
 
 def _reason(found: str | None) -> str:
