@@ -26,7 +26,8 @@ from .steps import output, run, step
 # fmt: off
 NODE_PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "util-linux",
-    "mount", "kmod", "libseccomp2", "pigz", "e2fsprogs", "bash", "curl", "jq", "procps", "runc", "containernetworking-plugins",
+    "mount", "kmod", "libseccomp2", "pigz", "e2fsprogs", "bash", "curl", "jq", "procps", "runc",
+    "containernetworking-plugins",
 )
 # fmt: on
 #: And below kube-proxy and what takes kindnetd's place.
