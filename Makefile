@@ -1,4 +1,4 @@
-# Everything a developer does, and everything that CI does. Each target does its own set-up.
+# All development and CI tasks. Each target installs what it needs.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,14 +15,14 @@ CHARTS := PYTHONPATH=tests $(PY) -m charts
 CONFORMANCE := PYTHONPATH=tests $(PY) -m conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
 FAST := -m "not apiserver and not e2e and not bench"
-# Rings of tests that wait more than they compute run in so many processes, each with control planes of its own: file by
-# file, as they stand in their folders, because those of a folder share theirs.
+# Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
+# and the test files of a folder share one, so the files run in the order of their folders.
 JOBS ?= 2
-# Where real processes share a machine with others, a failure is tried again, and named: docs/decisions.
-AGAIN := --reruns 2 --reruns-delay 10 --max-suite-reruns 10 --rerun-show-tracebacks
+# Tests with real processes share the machine with other work. A failing test is rerun and reported: docs/decisions.
+RERUNS := --reruns 2 --reruns-delay 10 --max-suite-reruns 10 --rerun-show-tracebacks
 
-# To deploy to a cluster of your own, name its context on the command line: make deploy CONTEXT=my-cluster. Otherwise, and
-# whatever the environment says, only the test bed is touched.
+# To deploy to your own cluster, name its context on the command line: make deploy CONTEXT=my-cluster. Otherwise only the test
+# bed is used, whatever the environment variables are.
 ifeq ($(origin CONTEXT),command line)
 KUBECTL = command kubectl --context "$(CONTEXT)"
 HELM = command helm --kube-context "$(CONTEXT)"
@@ -30,7 +30,7 @@ else
 KUBECTL = "$$bed_kubectl" --kubeconfig "$$bed_kubeconfig"
 HELM = "$$bed_helm" --kubeconfig "$$bed_kubeconfig"
 BED_NEEDED := image
-# Each on a line of its own: a command that fails within another's words would fail unseen.
+# One assignment per line: a failing command substitution inside another command would go unnoticed.
 define find_programs
 bed_kubectl=$$($(BED) kubectl)
 	bed_helm=$$($(BED) helm)
@@ -38,33 +38,33 @@ bed_kubectl=$$($(BED) kubectl)
 endef
 endif
 
-# What a recipe was about and how long it took.
+# Print the name of the target and how long it took.
 took = printf '\n%s: %d s\n\n' "$(1)" "$$SECONDS" >&2
 
 .PHONY: help
-help: ## say what can be made
-	@awk 'BEGIN { FS = ":.*## " } /^## / { printf "\n%s\n", substr($$0, 4) } /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+help: ## Show this help.
+	@awk 'BEGIN { FS = ":.*## " } /^## / { printf "\n%s\n", substr($$0, 4) } /^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
-## First things
+## Start
 
 .PHONY: demo
-demo: venv ## a cluster, the operator in it, and two jobs that train before your eyes
+demo: venv ## Start a cluster, install the operator, and run two training jobs.
 	@PYTHONPATH=tests $(PY) -m demo prepare "$(IMAGE)"
 	$(MAKE) deploy
 	PYTHONPATH=tests $(PY) -m demo run
 	$(call took,demo)
 
 .PHONY: test
-test: test-fast test-apiserver bench test-e2e ## every ring, the fast ones first: pure, world, API server, budgets, node
+test: test-fast test-integration bench test-e2e ## Run all tests: fast, integration, benchmarks, end-to-end.
 
-## While working
+## Development
 
 .PHONY: venv
-venv: .venv/.ready ## the virtual environment with everything pinned (.venv)
+venv: .venv/.ready ## Create the virtual environment .venv with pinned packages.
 
 .venv/.ready: constraints/dev.txt pyproject.toml
-	@echo "Making .venv: about a minute the first time." >&2
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@echo "Creating .venv. The first time takes about a minute." >&2
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required: make PYTHON=python3.11")'
 	test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -72,25 +72,25 @@ venv: .venv/.ready ## the virtual environment with everything pinned (.venv)
 	$(call took,.venv)
 
 .PHONY: venv-sdk
-venv-sdk: .venv-sdk/.ready ## the environment of the v1 SDK, which asks for older packages (.venv-sdk)
+venv-sdk: .venv-sdk/.ready ## Create .venv-sdk for the v1 SDK, which requires older packages.
 
 .venv-%/.ready: constraints/%.txt
-	@echo "Making .venv-$*: half a minute the first time." >&2
+	@echo "Creating .venv-$*. The first time takes half a minute." >&2
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	touch $@
 	$(call took,.venv-$*)
 
 .PHONY: docs
-docs: .venv-docs/.ready ## build the site of docs/ into build/site, warnings as errors
+docs: .venv-docs/.ready ## Build the documentation site in build/site. Warnings are errors.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 	$(call took,docs)
 
 .PHONY: check
-check: lint test-fast ## what must hold before a commit: everything that needs no cluster
+check: lint test-fast ## Run all checks that need no cluster. Run this before each commit.
 
 .PHONY: lint
-lint: venv ## what no test can tell: lint, types, floors, generated files, documentation
+lint: venv ## Run linters, type checks, import rules, and checks of generated files and documentation.
 	@$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -102,25 +102,25 @@ lint: venv ## what no test can tell: lint, types, floors, generated files, docum
 	$(MAKE) docs
 	$(call took,lint)
 
-.PHONY: audit
-audit: .venv-audit/.ready ## which pinned packages have known holes; asks a service, and fails if it cannot be asked
+.PHONY: audit-dependencies
+audit-dependencies: .venv-audit/.ready ## Check the pinned packages for known vulnerabilities. Needs network access.
 	@for pins in operator dev build; do
 	.venv-audit/bin/pip-audit --strict --progress-spinner off --no-deps --disable-pip --requirement "constraints/$$pins.txt"
 	done
-	$(call took,audit)
+	$(call took,audit-dependencies)
 
 .PHONY: fmt
-fmt: venv ## put the code in order
+fmt: venv ## Format the code and fix lint errors that have an automatic fix.
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## write crds/, the chart's rights and values, and manifests/ anew
+manifests: venv ## Generate crds/, manifests/, and the chart's RBAC rules and values.
 	@$(PY) -m trainshed.manifests
 	$(CHARTS)
 
 .PHONY: constraints
-constraints: venv ## choose the newest versions that fit, and pin them with their hashes (minutes)
+constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	@cd constraints
 	$(LOCK) --output-file=operator.txt ../pyproject.toml
 	$(LOCK) --output-file=dev.txt --extra=dev --constraint=operator.txt ../pyproject.toml
@@ -133,124 +133,124 @@ LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .PHONY: clean
-clean: ## remove what the tools left behind: environments, caches, builds; not the cluster
+clean: ## Remove environments, caches and build output. Keeps the cluster.
 	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-## The rings of tests
+## Tests
 
 .PHONY: test-fast
-test-fast: venv ## pure and world: minutes, no cluster; every branch of api, frameworks and plan is taken
+test-fast: venv ## Run unit tests and simulations, and check branch coverage. Takes minutes, needs no cluster.
 	@$(PY) -m pytest -q -n auto $(FAST) --cov --cov-report=term
-	$(call took,fast rings)
+	$(call took,test-fast)
 
-.PHONY: test-apiserver
-test-apiserver: venv venv-sdk ## the whole operator against a real API server; the pods' lives are played
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(AGAIN)
-	$(call took,API server ring)
+.PHONY: test-integration
+test-integration: venv venv-sdk ## Run the operator against a real API server with a simulated kubelet.
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(RERUNS)
+	$(call took,test-integration)
 
-.PHONY: second-tries
-second-tries: venv venv-sdk ## the same ring, each test failing for nothing at its first try: an hour; TESTS="tests/faults -k leader" for some
+.PHONY: test-reruns
+test-reruns: venv venv-sdk ## Run the integration tests with a forced failure of each first try. Takes an hour. TESTS="tests/faults -k leader" selects tests.
 	@PYTHONPATH=tests $(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p rig.second_try --reruns 1 --rerun-show-tracebacks $(TESTS)
-	$(call took,second tries)
+	$(call took,test-reruns)
 
-.PHONY: faults
-faults: venv ## every fault at every write and watch event of the operator: an hour, and it goes on where it was stopped
-	@PYTHONPATH=tests $(PY) -m faults $(FAULTS)
-	$(call took,faults)
+.PHONY: chaos
+chaos: venv ## Inject each fault at each write and watch event of the operator. Takes an hour and resumes after an interruption. ARGS=--help shows options.
+	@PYTHONPATH=tests $(PY) -m faults $(ARGS)
+	$(call took,chaos)
 
 .PHONY: soak
-soak: venv ## two replicas in small jobs and random faults, make soak MINUTES=120: leaks, duplicates, memory
+soak: venv ## Run two replicas with small jobs and random faults, and check for leaks and duplicates. MINUTES=120 sets the duration.
 	@PYTHONPATH=tests $(PY) -m soak $(if $(MINUTES),--minutes $(MINUTES))
 	$(call took,soak)
 
-.PHONY: leaders
-leaders: venv ## leaders that die, end and freeze, make leaders RUNS=5: how soon another acts, and what they still write
+.PHONY: chaos-leader
+chaos-leader: venv ## Kill, stop and freeze leaders, and measure the failover time. RUNS=5 sets the number of runs.
 	@PYTHONPATH=tests $(PY) -m faults.leaders $(if $(RUNS),--runs $(RUNS))
-	$(call took,leaders)
+	$(call took,chaos-leader)
 
-.PHONY: outage
-outage: venv ## the API server away, make outage MINUTES=10, in three ways: who lives, and how soon all is well again
+.PHONY: chaos-apiserver
+chaos-apiserver: venv ## Make the API server unavailable in three ways, and measure the recovery time. MINUTES=10 sets the duration.
 	@PYTHONPATH=tests $(PY) -m soak.outage $(if $(MINUTES),--minutes $(MINUTES))
-	$(call took,outage)
+	$(call took,chaos-apiserver)
 
 .PHONY: mutants
-mutants: venv ## put in bugs, one at a time, and say which tests notice first: half an hour; ALL=yes asks every suite, for hours
+mutants: venv ## Seed bugs one at a time and report which tests detect them first. Takes half an hour. ALL=yes runs every suite (hours).
 	@PYTHONPATH=tests $(PY) -m mutants --keep $(if $(ALL),--all-levels) $(if $(ONLY),--only $(ONLY))
 	$(call took,mutants)
 
 .PHONY: simulate
-simulate: venv ## random schedules in the simulation, N=100000 of them, on both processors; it goes on where it was stopped
+simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption.
 	@PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state tests/faults/results/simulate.toml
 	$(call took,simulate)
 
-.PHONY: exhaustive
-exhaustive: venv ## small worlds in every order of events, at most MINUTES=30 for each
+.PHONY: model-check
+model-check: venv ## Check small scenarios in every order of events. MINUTES=30 limits the time for each.
 	@PYTHONPATH=tests $(PY) -m search --write --minutes $(or $(MINUTES),30)
-	$(call took,exhaustive)
+	$(call took,model-check)
 
 .PHONY: conformance
-conformance: venv venv-sdk ## each row of training-operator v1's behaviour against a real API server, as a table
+conformance: venv venv-sdk ## Check each row of training-operator v1's behaviour against a real API server, and print a table.
 	@$(CONFORMANCE)
 	$(call took,conformance)
 
 .PHONY: reliability
-reliability: venv ## write docs/reliability.md anew, from the fault matrix and the figures of the runs below
+reliability: venv ## Generate docs/reliability.md from the fault matrix and the results of the runs.
 	@PYTHONPATH=tests $(PY) -m reliability
 
 .PHONY: sim-conformance
-sim-conformance: venv ## random calls, N=20000 sequences of them, to the simulated and to a real API server, and every difference
+sim-conformance: venv ## Send random calls to the simulated and to a real API server, and compare. N=20000 sets the number of sequences.
 	@PYTHONPATH=tests $(PY) -m sim.likeness $(or $(N),20000) --result tests/faults/results/sim-conformance.toml
 	$(call took,sim-conformance)
 
 .PHONY: test-e2e
-test-e2e: venv venv-sdk ## every example, on kind's nodes with real containers; nodes that go; the quick start
+test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start on a kind cluster with real containers.
 	@$(BED) up --image "$(IMAGE)" --all-images
 	$(MAKE) deploy
-	$(PY) -m pytest -m e2e $(AGAIN)
-	$(call took,node ring)
+	$(PY) -m pytest -m e2e $(RERUNS)
+	$(call took,test-e2e)
 
 .PHONY: bench
-bench: venv ## budgets that fail and times that are only recorded
+bench: venv ## Run the benchmarks. Some have limits, others only record times.
 	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_multitude.py
 	$(call took,bench)
 
-.PHONY: multitude
-multitude: venv ## ten thousand finished jobs in the store: what a new one costs, and rest
+.PHONY: bench-finished-jobs
+bench-finished-jobs: venv ## Measure the cost of a new job, and the idle load, with ten thousand finished jobs.
 	@TRAINSHED_FIGURES=tests/faults/results/finished.toml $(PY) -m pytest -s tests/bench/test_multitude.py
-	$(call took,multitude)
+	$(call took,bench-finished-jobs)
 
-## The test bed: a cluster on this machine
+## Test bed: a cluster on this machine
 
 .PHONY: cluster
-cluster: venv ## start it
+cluster: venv ## Start the kind cluster.
 	@$(BED) up
 	$(call took,cluster)
 
 .PHONY: cluster-down
-cluster-down: venv ## stop it; nothing of it stays
+cluster-down: venv ## Stop the kind cluster and remove everything it created.
 	@$(BED) down
 
 .PHONY: cluster-status
-cluster-status: venv ## say how it is
+cluster-status: venv ## Show the state of the cluster.
 	@$(BED) status
 
 .PHONY: fresh
-fresh: ## the README's two commands as on a fresh machine, in a root of their own: an hour and a half, as root; COMMANDS="'make demo'"
+fresh: ## Run the README's commands as on a new machine, in a separate root directory. Needs root and takes an hour and a half. COMMANDS="'make demo'" selects commands.
 	@if [ -x $(PY) ]; then $(BED) down; fi
 	tests/bed/fresh.sh $(COMMANDS)
 	$(call took,fresh)
 
 .PHONY: image
-image: venv ## build our image from the Dockerfile and load it into the test bed
+image: venv ## Build the operator's image and load it into the test bed.
 	@$(BED) up --image "$(IMAGE)"
 
 .PHONY: sbom
-sbom: venv ## write what the image is made of to build/sbom.json, as CycloneDX
+sbom: venv ## Write a CycloneDX SBOM of the image to build/sbom.json.
 	@PYTHONPATH=tests $(PY) -m bom build/sbom.json
 
 .PHONY: deploy
-deploy: venv $(BED_NEEDED) ## install the chart in the test bed, or with CONTEXT=name in a cluster of yours; VALUES='--set …'
+deploy: venv $(BED_NEEDED) ## Install the chart in the test bed, or with CONTEXT=name in your cluster. VALUES='--set …' sets values.
 	@$(find_programs)
 	kubectl() { $(KUBECTL) "$$@"; }
 	helm() { $(HELM) --namespace trainshed-system "$$@"; }
@@ -259,13 +259,13 @@ deploy: venv $(BED_NEEDED) ## install the chart in the test bed, or with CONTEXT
 	image="$(IMAGE)"
 	helm upgrade --install --take-ownership trainshed charts/trainshed \
 	    --set image.repository="$${image%:*}",image.tag="$${image##*:}" $(VALUES)
-	# Under the same name there may be another image now.
+	# The tag may refer to a new image, which the Deployment does not notice.
 	if [ -n "$$before" ]; then kubectl --namespace trainshed-system rollout restart deployment/trainshed; fi
 	kubectl --namespace trainshed-system rollout status deployment/trainshed --timeout=180s
 	$(call took,deploy)
 
 .PHONY: undeploy
-undeploy: venv ## take it out again, and with it every job it knows
+undeploy: venv ## Uninstall the operator and its CRDs, and thereby delete every job.
 	@$(find_programs)
 	kubectl() { $(KUBECTL) "$$@"; }
 	helm() { $(HELM) --namespace trainshed-system "$$@"; }

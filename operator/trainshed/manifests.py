@@ -92,7 +92,7 @@ def files() -> Iterator[tuple[Path, str]]:
             yield crds / _file(framework), text(definition(framework))
         newer = MPI_VERSIONS["v2beta1"]
         yield crds / newer.version / _file(newer), text(definition(newer))
-    yield CHART / "rights.yaml", text(rights())
+    yield CHART / "rbac.yaml", text(rights())
 
 
 def _file(framework: Framework) -> str:

@@ -151,7 +151,7 @@ def test_the_api_server_may_be_away_for_half_a_minute(tmp_path: Path):
 def test_the_operator_may_be_killed_at_any_of_its_writes(tmp_path: Path):
     """The parameter-server job, once for each write: killed there, started again, the same end.
 
-    Every other one is struck before it is sent, the others after they are done; `make faults` does both to each.
+    Every other one is struck before it is sent, the others after they are done; `make chaos` does both to each.
     """
     writes: list[str] = []
     at = 0

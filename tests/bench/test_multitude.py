@@ -80,7 +80,7 @@ def test_ten_thousand_finished_jobs_make_a_new_one_no_slower(crowded: ControlPla
     }
     print("", *(f"{name.replace('_', ' ')}: {value}" for name, value in figures.items()), sep="\n")
     if KEPT:
-        keep(Path(KEPT), "make multitude", figures)
+        keep(Path(KEPT), "make bench-finished-jobs", figures)
     reads = {what: count for what, count in asked.items() if "leases" not in what and not what.startswith("watch ")}
     assert reads == {}, "finished jobs are no work"
     writes = [what for what, count in many.requests("done").items() if what.split()[0] in ("create", "patch", "delete")]

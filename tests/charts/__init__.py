@@ -1,1 +1,1 @@
-"""The chart and what is made from it: the page of its values, the manifests for kustomize, renderings to look at."""
+"""The Helm chart and the files generated from it: values.yaml, its README, manifests/ for kustomize, and snapshots."""

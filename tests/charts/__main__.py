@@ -1,4 +1,4 @@
-"""`python -m charts`: writes what is made from the chart; with --check it says what is stale, and fails."""
+"""`python -m charts`: generate files from the chart. With --check, list the stale files and fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import overlays, snapshots, values
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """Every file that is made, and what is to be in it: values first, since the others are rendered with them."""
+    """Yield each generated file and its content: values.yaml first, because the others are rendered with it."""
     yield values.VALUES, values.values_file()
     yield values.README, values.readme()
     yield from overlays.files()
@@ -23,9 +23,9 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Write nothing; fail if something is stale.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is stale.")
 def main(*, check: bool) -> None:
-    """Write values.yaml, the chart's README, manifests/ and the snapshots anew."""
+    """Generate values.yaml, the chart's README, manifests/ and the snapshots."""
     stale = False
     for path, wanted in files():
         if path.exists() and path.read_text() == wanted:

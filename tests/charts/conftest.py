@@ -1,4 +1,4 @@
-"""Helm, for the tests that render the chart."""
+"""The `helm` fixture for tests that render the chart."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bed.binaries import binary, folder
 
 @pytest.fixture(scope="session")
 def helm() -> None:
-    """Both versions are there, built if need be: minutes, once. Only a machine without Go goes on without them."""
+    """Provide both versions of Helm; the first build takes minutes. Skip the test if there is neither Helm nor Go."""
     for version in ("helm3", "helm4"):
         if not (folder(version) / "helm").exists() and not shutil.which("go"):
-            pytest.skip("there is no helm, and no Go to build it")
+            pytest.skip("helm is missing, and so is Go to build it")
         binary(version, "helm")

@@ -1,7 +1,7 @@
-"""manifests/ for `kubectl apply -k`: the chart as it is, and what an overlay's values change of that.
+"""manifests/ for `kubectl apply -k`: the chart with its default values as the base, and overlays for other values.
 
-The folder of an overlay holds its values. What is made from them is beside them: the objects that it adds, and patches
-for those that it changes or leaves out. Where nothing is left of the base, the overlay stands alone.
+The folder of an overlay holds its values.yaml. The files generated from it are the objects that the overlay adds, and
+patches for the objects that it changes or deletes. An overlay that shares no object with the base does not include it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from trainshed.manifests import text
 from .rendering import Document, Release, key
 
 MANIFESTS = ROOT / "manifests"
-#: The definitions of the kinds come first, and by themselves: kubectl apply -f crds/
+#: The CRDs are applied separately and first: kubectl apply -f crds/
 WITHOUT_CRDS = "crds.install=false"
-#: Where else than usual an overlay's objects are.
+#: The releases of overlays that do not use the default release.
 RELEASES = {"v1": Release(namespace="kubeflow")}
 KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-BASE_SAYS = "The operator for the whole cluster: kubectl apply -f crds/ and then kubectl apply -k manifests/\n"
+BASE_COMMENT = "The operator for the whole cluster: kubectl apply -f crds/ and then kubectl apply -k manifests/\n"
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """Every file of manifests/ that is made, and what is to be in it."""
+    """Yield each generated file of manifests/ and its content."""
     base = Release().sources(None, WITHOUT_CRDS)
     folder = MANIFESTS / "base"
     for name, documents in base.items():
         yield folder / name, text(*documents)
-    yield folder / "kustomization.yaml", _kustomization(BASE_SAYS, {"resources": ["namespace.yaml", *base]})
+    yield folder / "kustomization.yaml", _kustomization(BASE_COMMENT, {"resources": ["namespace.yaml", *base]})
     objects = [document for documents in base.values() for document in documents]
     for values in sorted((MANIFESTS / "overlays").glob("*/values.yaml")):
         yield from _overlay(values, objects)
@@ -42,30 +42,31 @@ def _overlay(values: Path, base: Sequence[Document]) -> Iterator[tuple[Path, str
     folder = values.parent
     release = RELEASES.get(folder.name, Release())
     wanted = {key(document): document for document in release.documents(values, WITHOUT_CRDS)}
-    there = {key(document): document for document in base}
-    alone = not wanted.keys() & there.keys()
-    parts: dict[str, Any] = {"resources": [] if alone else ["../../base"]}
-    if added := [document for name, document in wanted.items() if name not in there]:
+    present = {key(document): document for document in base}
+    standalone = not wanted.keys() & present.keys()
+    parts: dict[str, Any] = {"resources": [] if standalone else ["../../base"]}
+    if added := [document for name, document in wanted.items() if name not in present]:
         parts["resources"].append("resources.yaml")
         yield folder / "resources.yaml", text(*added)
     patches = []
-    for document in [] if alone else base:
+    for document in [] if standalone else base:
         kind, _, name = key(document)
         if changes := list(_changes(document, wanted.get(key(document), document))):
             file = folder / f"{kind.lower()}-{name}.yaml"
             patches.append({"path": file.name, "target": {"kind": kind, "name": name}})
             yield file, text(changes)
-    if gone := [] if alone else [_deleted(document) for name, document in there.items() if name not in wanted]:
+    absent = [document for name, document in present.items() if name not in wanted and not standalone]
+    if absent:
         patches.append({"path": "deleted.yaml"})
-        yield folder / "deleted.yaml", text(*gone)
+        yield folder / "deleted.yaml", text(*map(_deleted, absent))
     if patches:
         parts["patches"] = patches
-    said = [line.removeprefix("# ") for line in values.read_text().splitlines() if line.startswith("#")]
-    yield folder / "kustomization.yaml", _kustomization("\n".join([*said, ""]), parts)
+    comment = [line.removeprefix("# ") for line in values.read_text().splitlines() if line.startswith("#")]
+    yield folder / "kustomization.yaml", _kustomization("\n".join([*comment, ""]), parts)
 
 
 def _changes(old: Any, new: Any, path: str = "") -> Iterator[dict[str, Any]]:
-    """What makes the one of the other, as a JSON patch (RFC 6902)."""
+    """Yield the operations of a JSON patch (RFC 6902) that turns `old` into `new`."""
     if old == new:
         return
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
@@ -88,11 +89,11 @@ def _deleted(document: Document) -> Document:
     return {"$patch": "delete", "apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
 
 
-def _kustomization(says: str, parts: dict[str, Any]) -> str:
+def _kustomization(comment: str, parts: dict[str, Any]) -> str:
     note, _, document = text(KUSTOMIZATION | parts).partition("---\n")
-    return note + "".join(f"# {line}\n" for line in says.splitlines()) + document
+    return note + "".join(f"# {line}\n" for line in comment.splitlines()) + document
 
 
 def load(path: Path) -> list[Document]:
-    """The objects of a file."""
+    """Return the objects of a file."""
     return [document for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if document]

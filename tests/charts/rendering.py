@@ -1,4 +1,4 @@
-"""What the chart becomes: its objects for a set of values, as `helm template` has them."""
+"""Render the chart with `helm template`."""
 
 from __future__ import annotations
 
@@ -15,30 +15,34 @@ from bed.binaries import binary
 from .values import CHART
 
 Document = dict[str, Any]
-#: What says who installed an object, and nothing of it: neither kustomize nor a reader of a rendering wants to see it.
-HELMS_OWN = frozenset(("app.kubernetes.io/managed-by", "helm.sh/chart"))
-#: What `helm template` writes above each object.
+#: Labels that name the installer of an object. They are of no use in kustomize's manifests and in snapshots.
+HELM_LABELS = frozenset(("app.kubernetes.io/managed-by", "helm.sh/chart"))
+#: The separator and comment that `helm template` writes above each object.
 SOURCE = re.compile(r"^---\n# Source: \S+/templates/(\S+)\n", re.MULTILINE)
 
 
 class Refused(Exception):
-    """Helm does not render it: the text is Helm's."""
+    """Helm failed to render the chart; the message is Helm's standard error."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Which release is rendered, where, and by which Helm: 3 or 4."""
+    """A release to render: its name, its namespace and the version of Helm, 3 or 4."""
 
     name: str = "trainshed"
     namespace: str = "trainshed-system"
     helm: int = 4
 
     def sources(self, values: Path | None = None, *sets: str) -> dict[str, list[Document]]:
-        """The objects with these values by their template, without what is Helm's own; raises `Refused`."""
-        words = [word for assignment in sets for word in ("--set", assignment)]
-        words += ["--values", str(values)] if values else []
+        """Return the objects by the name of their template, without Helm's own labels.
+
+        Raises:
+            Refused: Helm does not accept the values.
+        """
+        arguments = [word for assignment in sets for word in ("--set", assignment)]
+        arguments += ["--values", str(values)] if values else []
         where = ("--namespace", self.namespace, "--kube-version", "1.37.1")
-        _, *pieces = SOURCE.split(run(self.helm, "template", self.name, str(CHART), *where, *words))
+        _, *pieces = SOURCE.split(run(self.helm, "template", self.name, str(CHART), *where, *arguments))
         found: dict[str, list[Document]] = {}
         for source, piece in zip(pieces[::2], pieces[1::2], strict=True):
             documents = yaml.load_all(piece, Loader=yaml.CSafeLoader)
@@ -46,20 +50,24 @@ class Release:
         return {source: documents for source, documents in sorted(found.items()) if documents}
 
     def documents(self, values: Path | None = None, *sets: str) -> list[Document]:
-        """The same objects, in one list."""
+        """Return the same objects as `sources`, in one list."""
         return [document for documents in self.sources(values, *sets).values() for document in documents]
 
 
-def run(helm: int, *words: str) -> str:
-    """What a `helm` command prints; raises `Refused`."""
-    done = subprocess.run([binary(f"helm{helm}", "helm"), *words], capture_output=True, text=True, check=False)
+def run(helm: int, *arguments: str) -> str:
+    """Return the standard output of a `helm` command.
+
+    Raises:
+        Refused: the command failed.
+    """
+    done = subprocess.run([binary(f"helm{helm}", "helm"), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Refused(done.stderr)
     return done.stdout
 
 
 def key(document: Document) -> tuple[str, str, str]:
-    """By what an object is told from all others: kind, namespace, name."""
+    """Return the key of an object: kind, namespace, name."""
     metadata = document["metadata"]
     return document["kind"], metadata.get("namespace", ""), metadata["name"]
 
@@ -67,6 +75,6 @@ def key(document: Document) -> tuple[str, str, str]:
 def _bare(document: Document) -> Document:
     inner = document.get("spec", {}).get("template", {}) if document["kind"] == "Deployment" else {}
     for metadata in (document["metadata"], inner.get("metadata", {})):
-        for label in HELMS_OWN & metadata.get("labels", {}).keys():
+        for label in HELM_LABELS & metadata.get("labels", {}).keys():
             del metadata["labels"][label]
     return document

@@ -1,6 +1,6 @@
-"""Renderings that are kept to be looked at: for each file of values in snapshots/ what the chart becomes with them.
+"""Snapshots: the rendered chart for each values file in snapshots/, so that a change shows up in the diff.
 
-manifests/ are more of them, for the values that most will have.
+manifests/ holds the renderings for the most common values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "snapshots"
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """Each snapshot and what is to be in it; the definitions of the kinds are looked at elsewhere."""
+    """Yield each snapshot and its content, without the CRDs, which other tests cover."""
     for values in sorted(FOLDER.glob("*.values.yaml")):
         documents = Release().documents(values, "crds.install=false")
         yield values.with_name(values.name.replace(".values", "")), text(*documents)

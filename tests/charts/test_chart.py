@@ -1,4 +1,4 @@
-"""What the chart becomes: lint, what is installed with which values, and what Helm refuses."""
+"""The rendered chart: lint, the objects for given values, and values that Helm rejects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding")
 
 @cache
 def rendered(*sets: str) -> list[Document]:
-    """The objects with these values, without the definitions of the kinds; not to be changed."""
+    """Return the objects for these values, without the CRDs. Cached: do not modify them."""
     return Release().documents(None, "crds.install=false", *sets)
 
 
@@ -28,19 +28,19 @@ def kinds(documents: list[Document]) -> set[str]:
 
 
 def the(kind: str, documents: list[Document]) -> Document:
-    """The one object of a kind."""
+    """Return the only object of a kind."""
     (found,) = (document for document in documents if document["kind"] == kind)
     return found
 
 
 def arguments(*sets: str) -> list[str]:
-    """The flags of the operator."""
+    """Return the flags of the operator."""
     (container,) = the("Deployment", rendered(*sets))["spec"]["template"]["spec"]["containers"]
     return container["args"]
 
 
 def rules(documents: list[Document]) -> set[str]:
-    """Everything that the operator may do, as `resource: verbs`."""
+    """Return all rights of the operator, as `resource: verbs`."""
     own = [
         item
         for item in documents
@@ -200,7 +200,7 @@ def test_v1s_roles_and_names_come_if_asked():
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         ("replica=3", "replica"),
         ("replicas=two", "replicas"),
@@ -209,14 +209,14 @@ def test_v1s_roles_and_names_come_if_asked():
         ("image.digest=abc", "digest"),
         ("namespaces={Team}", "namespaces"),
         ("log.level=loud", "level"),
-        ("serviceAccountsPolicy.actions={}", "actions"),
+        ("serviceAccountPolicy.actions={}", "actions"),
         ("monitoring.interval=soon", "interval"),
-        ("leaderElection.enabled=false", "more than one needs leaderElection.enabled"),
+        ("leaderElection.enabled=false", "more than one replica requires leaderElection.enabled"),
         (",".join(f"kinds.{framework.kind.lower()}=false" for framework in FRAMEWORKS), "at least one kind"),
     ],
 )
-def test_bad_values_are_refused_with_a_word_on_which(bad: str, told: str):
-    with pytest.raises(Refused, match=told):
+def test_bad_values_are_refused_with_a_word_on_which(bad: str, message: str):
+    with pytest.raises(Refused, match=message):
         rendered(bad)
 
 
@@ -226,16 +226,16 @@ def test_helm_3_refuses_them_as_well():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "expected"),
     [
         ("replicas=2", "kubectl create -f examples/pytorch/distributed-pytorch-job.yaml"),
         ("crds.install=false", "kubectl apply --server-side -f crds/"),
         ("namespaces={lab}", "--namespace lab --role trainshed-jobs-edit"),
-        ("serviceAccountsPolicy.enabled=false", "MIND: serviceAccountsPolicy.enabled is off"),
-        ("crds.keep=false", "MIND: crds.keep is off"),
-        ("replicas=1", "MIND: with 1 replicas"),
+        ("serviceAccountPolicy.enabled=false", "WARNING: serviceAccountPolicy.enabled is false"),
+        ("crds.keep=false", "WARNING: crds.keep is false"),
+        ("replicas=1", "WARNING: with 1 replicas"),
     ],
 )
-def test_the_notes_say_what_comes_next(values: str, told: str):
+def test_the_notes_say_what_comes_next(values: str, expected: str):
     release = ("install", "trainshed", str(CHART), "--dry-run=client", "--namespace", "trainshed-system")
-    assert told in run(4, *release, "--set", values).partition("NOTES:")[2]
+    assert expected in run(4, *release, "--set", values).partition("NOTES:")[2]

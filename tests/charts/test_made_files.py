@@ -1,4 +1,4 @@
-"""manifests/ and the snapshots are what the chart becomes."""
+"""manifests/ and the snapshots are up to date with the chart."""
 
 from __future__ import annotations
 

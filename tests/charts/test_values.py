@@ -1,4 +1,4 @@
-"""The values of the chart: each is described, each is used, and what is made from the schema is up to date."""
+"""The values of the chart: each is described and used, and the files generated from the schema are up to date."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .values import CHART, README, VALUES, Value, readme, schema, values, values
 
 ALL = tuple(values(schema()))
 TEMPLATES = "\n".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
-#: Values that whole pieces of YAML are put into: what is in them is Kubernetes' business.
+#: Values that are copied as YAML; Kubernetes defines their content.
 OPEN = frozenset(("affinity", "resources", "global"))
 
 
@@ -31,7 +31,7 @@ def test_nothing_else_is_taken():
 
 
 def used() -> set[tuple[str, ...]]:
-    """The paths of values in the templates, with what is taken out of groups by `with`."""
+    """Return the paths of values in the templates, including the fields used inside `with` blocks."""
     paths = {tuple(path.split(".")) for path in re.findall(r"\.Values\.([\w.]+)", TEMPLATES)}
     inner = re.findall(r"{{-? with (?:\$|)\.Values\.([\w.]+) -?}}(.*?)\n{{-? ?end", TEMPLATES, re.DOTALL)
     return paths | {(*group.split("."), name) for group, body in inner for name in re.findall(r" \.(\w+)", body)}
@@ -44,7 +44,7 @@ def test_templates_ask_for_values_that_there_are():
 
 
 def test_each_value_is_used():
-    kinds = {value.path for value in ALL if value.path[0] == "kinds"}  # asked for by the name of the kind
+    kinds = {value.path for value in ALL if value.path[0] == "kinds"}  # looked up by the name of the kind
     leaves = {value.path for value in ALL if not value.group} - kinds
     assert {path for path in leaves - used() if path[0] not in OPEN} == set()
 

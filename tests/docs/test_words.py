@@ -53,7 +53,7 @@ def test_every_value_of_the_chart_is_there(page: Path):
     schema = json.loads((ROOT / "charts" / "trainshed" / "values.schema.json").read_text())
     told = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
     told += re.findall(
-        r"`((?:monitoring|crds|serviceAccountsPolicy|networkPolicy|mpi|kinds)\.[\w.]+)`", page.read_text()
+        r"`((?:monitoring|crds|serviceAccountPolicy|networkPolicy|mpi|kinds)\.[\w.]+)`", page.read_text()
     )
     named = [part.partition("=")[0] for text in told for part in re.sub(r"\{[^}]*\}", "", text).split(",")]
     assert [name for name in named if not _described(schema, name.split("."))] == []

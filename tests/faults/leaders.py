@@ -162,7 +162,7 @@ def main(runs: int) -> None:
     figures |= {"released_p50_s": round(ends[runs // 2], 2), "released_max_s": round(ends[-1], 2)}
     figures |= {"freezes": len(freezes), "writes_before_frozen": sum(before for before, _, _ in freezes)}
     figures |= {"writes_after_waking": sum(len(after) for _, after, _ in freezes)}
-    keep(FILE, f"make leaders RUNS={runs}", figures)
+    keep(FILE, f"make chaos-leader RUNS={runs}", figures)
     click.echo(FILE.read_text())
     sys.exit(bool(figures["writes_after_waking"]))
 

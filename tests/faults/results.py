@@ -83,4 +83,4 @@ def write(outcomes: Collection[Outcome], file: Path = FILE) -> None:
         "by_workload": list(by_workload(outcomes)),
         "by_fault": list(by_fault(outcomes)),
     }
-    keep(file, "make faults", figures)
+    keep(file, "make chaos", figures)

@@ -137,7 +137,7 @@ def test_some_pods_that_are_denied_are_told_of_and_come_when_they_may(server: Co
 
 
 def test_with_our_policy_nobody_else_makes_pods_that_count_as_a_jobs(hand: Hand, stage: Stage):
-    text = (MANIFESTS / "overlays" / "pods-policy" / "resources.yaml").read_text()
+    text = (MANIFESTS / "overlays" / "pod-admission-policy" / "resources.yaml").read_text()
     documents = list(yaml.safe_load_all(text.replace("system:serviceaccount:trainshed-system:trainshed", USER)))
     made = hand.create(tfjob("prize", policy={"suspend": True}, Worker=2))
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "prize", "uid": made["metadata"]["uid"]}

@@ -149,7 +149,7 @@ def narrow(plane: ControlPlane) -> Iterator[None]:
 
 def test_a_server_that_others_keep_busy_does_not_cost_the_lease(frail: ControlPlane, yard: Hand, begin: Begin):
     """All are service accounts with every right: members of system:masters would never have to wait."""
-    schema = yaml.safe_load((MANIFESTS / "overlays" / "lease-priority" / "resources.yaml").read_text())
+    schema = yaml.safe_load((MANIFESTS / "overlays" / "lease-flow-schema" / "resources.yaml").read_text())
     path = f"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{schema['metadata']['name']}?fieldManager=test"
     yard.call("PATCH", path, schema, "application/apply-patch+yaml")
     accounts = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts"}

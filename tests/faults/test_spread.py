@@ -1,4 +1,4 @@
-"""Every kind of fault in every workload, each at another of its points; `make faults` goes through all of them."""
+"""Every kind of fault in every workload, each at another of its points; `make chaos` goes through all of them."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_a_row_names_its_tests_or_says_why_not() -> None:
     found = (
-        Row("A1", "it|dies", "lives", ("a/test_b.py::test_it_lives", "make faults")),
+        Row("A1", "it|dies", "lives", ("a/test_b.py::test_it_lives", "make chaos")),
         Row("A2", "", "", not_here="x"),
     )
     page = text(found, {})
-    assert "| A1 | it\\|dies | lives | [it lives](../tests/a/test_b.py)<br>`make faults` |" in page
+    assert "| A1 | it\\|dies | lives | [it lives](../tests/a/test_b.py)<br>`make chaos` |" in page
     assert "| not here: x |" in page
     assert "has 2 rows. Shown here: 1. Not here, and each says why: 1." in page
 

@@ -41,7 +41,7 @@ def replace(found: Found, results: Path) -> None:
     """Put the figures of a world in the place of those that there are of it; of worlds that are no more none stay."""
     known = {world["world"]: world for world in kept(results).get("worlds", ())} | {found.scenario: _columns(found)}
     worlds = [known[scenario.name] for scenario in SCENARIOS if scenario.name in known]
-    keep(results, "make exhaustive", {"worlds": worlds})
+    keep(results, "make model-check", {"worlds": worlds})
 
 
 def _line(found: Found) -> str:

@@ -24,7 +24,7 @@ class People:
 def parts(*sets: str) -> tuple[list[Document], list[Document]]:
     """The policy of the chart with its binding, and the roles of people."""
     found = Release().sources(None, "crds.install=false", *sets)
-    return found["service-accounts-policy.yaml"], found["user-roles.yaml"]
+    return found["service-account-policy.yaml"], found["aggregated-roles.yaml"]
 
 
 def asking(wanted: Document, account: str, *roles: str, field: str = "serviceAccountName") -> Document:

@@ -20,7 +20,7 @@ from .rules import KUBE_LINTER, POLARIS
 pytestmark = pytest.mark.usefixtures("helm")
 EXCEPTIONS = tomllib.loads(Path(__file__).with_name("linters.toml").read_text())["exception"]
 OPTIONS = ("gangScheduler=volcano", "keepResults=true", "priorityClassName=system-cluster-critical")
-OPTIONS += ("podsPolicy.enabled=true", "leasePriority.enabled=true")
+OPTIONS += ("podAdmissionPolicy.enabled=true", "leaseFlowSchema.enabled=true")
 MONITORED = tuple(f"monitoring.{what}.enabled=true" for what in ("serviceMonitor", "alerts", "dashboard"))
 #: By name: a file of values, or none, and single values.
 VALUES: dict[str, tuple[Path | None, tuple[str, ...]]] = {

@@ -103,7 +103,7 @@ def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPlane, name: str, tmp_path: Path):
     api, sets = CASES[name]
-    documents = Release().documents(None, "crds.install=false", "userRoles.enabled=false", *sets)
+    documents = Release().documents(None, "crds.install=false", "aggregatedRoles.enabled=false", *sets)
     hand = Hand(plane.kubeconfig, name)
     hand.make_namespace()
     groups = Groups(hand, api)

@@ -228,7 +228,7 @@ def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, hand: H
 
 
 def test_it_is_in_force_where_jobs_are_looked_after_alone(server: ControlPlane, hand: Hand):
-    found, _ = parts("namespaces={a,b}", "serviceAccountsPolicy.exemptUsers={system:serviceaccount:kubeflow:katib}")
+    found, _ = parts("namespaces={a,b}", "serviceAccountPolicy.exemptUsers={system:serviceaccount:kubeflow:katib}")
     assert found[0]["spec"]["failurePolicy"] == "Fail"
     (within,) = found[1]["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert (within["operator"], within["values"]) == ("In", ["a", "b"])

@@ -152,7 +152,7 @@ def main(minutes: float) -> None:
     broken = [line for scene in scenes for line in scene.judge()]
     figures |= {"violations": len(broken), "lives": max(scene.replica.starts for scene in scenes)}
     figures |= {"converged_max_s": max(scene.figures["converged_s"] for scene in scenes)}
-    keep(FILE, f"make outage MINUTES={minutes:g}", figures | {"by_way": [scene.figures for scene in scenes]})
+    keep(FILE, f"make chaos-apiserver MINUTES={minutes:g}", figures | {"by_way": [scene.figures for scene in scenes]})
     for line in (*broken, FILE.read_text()):
         click.echo(line)
     sys.exit(bool(broken))

@@ -1,6 +1,6 @@
-{{/* A role, and that the operator has it: in the whole cluster, or in each of the namespaces that are looked after.
+{{/* A role and its binding to the operator's ServiceAccount: cluster-wide, or one pair in each of the managed namespaces.
      Takes {"top": …, "name": …, "rules": […]}. */}}
-{{- define "trainshed.grant" -}}
+{{- define "trainshed.roleAndBinding" -}}
 {{- $namespaces := .top.Values.namespaces | default (list "") -}}
 {{- range $namespace := $namespaces }}
 {{- $kind := ternary "Role" "ClusterRole" (ne $namespace "") }}
@@ -32,14 +32,14 @@ roleRef:
   name: {{ $.name }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "trainshed.account" $.top }}
+    name: {{ include "trainshed.serviceAccountName" $.top }}
     namespace: {{ $.top.Release.Namespace }}
 {{- end }}
 {{- end -}}
 
-{{/* Rules on jobs, for those kinds only that are run. Takes {"top": …, "rules": […]}. */}}
-{{- define "trainshed.ofKinds" -}}
-{{- $plurals := (include "trainshed.kinds" .top | fromJson).plurals -}}
+{{/* The rules without the resources of disabled job kinds. Takes {"top": …, "rules": […]}. */}}
+{{- define "trainshed.rulesForEnabledKinds" -}}
+{{- $plurals := (include "trainshed.enabledKinds" .top | fromJson).plurals -}}
 {{- $rules := list -}}
 {{- range $rule := .rules -}}
 {{- if eq (first $rule.apiGroups) "kubeflow.org" -}}

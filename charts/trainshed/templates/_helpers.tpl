@@ -1,5 +1,5 @@
-{{/* What everything is called: v1's name if it is asked for, else the release's. */}}
-{{- define "trainshed.name" -}}
+{{/* The name of all objects: v1's name with compatibility.v1Names, else fullnameOverride or the release's name. */}}
+{{- define "trainshed.fullname" -}}
 {{- if .Values.compatibility.v1Names -}}
 training-operator
 {{- else if .Values.fullnameOverride -}}
@@ -11,12 +11,13 @@ training-operator
 {{- end -}}
 {{- end -}}
 
-{{- define "trainshed.account" -}}
-{{- .Values.serviceAccount.name | default (include "trainshed.name" .) -}}
+{{/* The name of the operator's ServiceAccount. */}}
+{{- define "trainshed.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "trainshed.fullname" .) -}}
 {{- end -}}
 
-{{/* By which labels the operator's pods are found. They are part of a Deployment's selector, which cannot be changed. */}}
-{{- define "trainshed.selector" -}}
+{{/* The selector labels of the operator's pods. A Deployment's selector is immutable, so these must not change. */}}
+{{- define "trainshed.selectorLabels" -}}
 {{- if .Values.compatibility.v1Names -}}
 control-plane: kubeflow-training-operator
 {{- else -}}
@@ -25,6 +26,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 
+{{/* The labels of all objects. */}}
 {{- define "trainshed.labels" -}}
 app.kubernetes.io/name: trainshed
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -36,13 +38,14 @@ control-plane: kubeflow-training-operator
 {{- end }}
 {{- end -}}
 
+{{/* The operator's image: the digest takes precedence over the tag. */}}
 {{- define "trainshed.image" -}}
 {{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
 {{- .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ $tag }}{{ end -}}
 {{- end -}}
 
-{{/* The kinds that are run, as lists in words: {"kinds": ["TFJob"], "plurals": ["tfjobs"]}. */}}
-{{- define "trainshed.kinds" -}}
+{{/* The enabled job kinds as JSON: {"kinds": ["TFJob"], "plurals": ["tfjobs"]}. */}}
+{{- define "trainshed.enabledKinds" -}}
 {{- $kinds := list -}}
 {{- $plurals := list -}}
 {{- range list "TFJob" "PyTorchJob" "XGBoostJob" "PaddleJob" "JAXJob" "MPIJob" -}}
@@ -54,13 +57,13 @@ control-plane: kubeflow-training-operator
 {{- dict "kinds" $kinds "plurals" $plurals | toJson -}}
 {{- end -}}
 
-{{/* The pods of the operator in a policy's words. */}}
-{{- define "trainshed.username" -}}
-system:serviceaccount:{{ .Release.Namespace }}:{{ include "trainshed.account" . }}
+{{/* The user name of the operator in admission requests. */}}
+{{- define "trainshed.operatorUsername" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "trainshed.serviceAccountName" . }}
 {{- end -}}
 
-{{/* Where a policy is in force: wherever jobs are looked after. */}}
-{{- define "trainshed.within" -}}
+{{/* Limit an admission policy binding to the namespaces that the operator manages. */}}
+{{- define "trainshed.policyMatchResources" -}}
 {{- if .Values.namespaces -}}
 matchResources:
   namespaceSelector:
