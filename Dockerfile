@@ -1,9 +1,9 @@
-# The operator and what it runs on, nothing else: no compiler, no installer of packages, no Kubernetes client, no root.
+# The operator and its runtime dependencies only: no compiler, no package installer, no Kubernetes client, no root user.
 #
-#   BASE      the image below, for both stages; pin it by its digest:
-#             --build-arg BASE=docker.io/library/python:3.11-slim@sha256:…
+# Build arguments:
+#   BASE      base image of both stages. Pin it by digest: --build-arg BASE=docker.io/library/python:3.11-slim@sha256:…
 #   VERSION, REVISION
-#             for the labels: the release and the commit; nothing else depends on them
+#             release and commit, used for the labels only
 
 ARG BASE=docker.io/library/python:3.11-slim
 
@@ -27,18 +27,19 @@ LABEL org.opencontainers.image.title="trainshed" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# The root file system may be read-only: nothing is written when the operator runs. The user is a number without an entry in
-# /etc/passwd, where kopf would look for a name.
+# The root file system can be read-only, because the operator writes no files. The numeric user has no entry in /etc/passwd,
+# where kopf would look for a user name, so USER is set.
 ENV PYTHONPATH=/packages PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 USER=trainshed
 COPY --from=build /packages /packages
-# What installs packages goes, in the places of Debian and of python.org. Then all modules that a start needs are compiled,
-# those of Python itself too, which come without: compiling them anew at each start takes longer than all the rest. They do
-# not depend on the times of files, which some builders change. If anything is here that should not be, there is no image.
+# Remove package installers from the directories of Debian and of python.org. Then compile all modules that the start needs,
+# including those of Python itself, which the base image does not compile: compiling them at each start takes longer than the
+# rest of it. The .pyc files are validated by hash, because some builders change file times. Finally fail the build if a
+# removed package can still be found.
 RUN set -e; \
-    for place in $(python3 -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")))') \
+    for dir in $(python3 -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")))') \
                  $(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))'); do \
-        rm -rf "$place"/pip "$place"/pip-* "$place"/setuptools "$place"/setuptools-* "$place"/pkg_resources "$place"/wheel \
-               "$place"/wheel-* "$place"/ensurepip "$place"/_distutils_hack "$place"/distutils-precedence.pth; \
+        rm -rf "$dir"/pip "$dir"/pip-* "$dir"/setuptools "$dir"/setuptools-* "$dir"/pkg_resources "$dir"/wheel \
+               "$dir"/wheel-* "$dir"/ensurepip "$dir"/_distutils_hack "$dir"/distutils-precedence.pth; \
     done; \
     rm -f /usr/bin/pip* /usr/bin/wheel /usr/local/bin/pip* /usr/local/bin/wheel; \
     python3 -m compileall -q --invalidation-mode unchecked-hash /packages/trainshed; \
@@ -47,8 +48,8 @@ RUN set -e; \
  for f in {getattr(m, "__file__", None) or "" for m in list(sys.modules.values())} if f.endswith(".py")]'; \
     python3 -c 'import importlib.util as u, sys; \
 sys.exit([n for n in ("pip", "setuptools", "wheel", "ensurepip", "kubernetes") if u.find_spec(n)] or 0)'
-# Where training-operator v1 has its program: a Deployment of v1's in which nothing but the image is changed still starts.
-# Its ClusterRole gives no right to a Lease, so that only who asks for leader election gets it.
+# The path of training-operator v1's binary, so that a Deployment of v1 starts with this image and no other change. v1's
+# ClusterRole grants no right to Leases, so leader election is off unless a flag enables it.
 RUN printf '#!/bin/sh\nexec python -m trainshed operator --leader-elect=false "$@"\n' > /manager && chmod 755 /manager
 USER 65532:65532
 WORKDIR /packages
