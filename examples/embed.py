@@ -1,10 +1,10 @@
-"""Puts each script into the ConfigMap of the examples beside it, so that script and YAML never differ.
+"""Embed each script in the ConfigMap of its example, so that the script and the YAML file never differ.
 
-An example is one file for `kubectl apply -f`; its script is a real file beside it. Wherever an example has a block
+An example is one file for `kubectl apply -f`; its script is a separate file in the same folder. In every block
 
     name.py: |
 
-the lines below it are those of `name.py` in the same folder, or in the one above.
+of an example, the lines are replaced with those of `name.py` from the same folder or its parent.
 """
 
 import re
@@ -14,14 +14,15 @@ from pathlib import Path
 from textwrap import indent
 
 HERE = Path(__file__).parent
-#: The head of a block with its indentation and the script's name, and the lines that are further in, or empty.
+#: A block: its header with the indentation and the name of the script, and the lines that are indented further or empty.
 BLOCK = re.compile(r"^(?P<indent> *)(?P<script>\w+\.py): \|\n(?:(?P=indent) +.*\n|\n)*", re.MULTILINE)
 
 
 def embed(text: str, folder: Path) -> str:
-    """The text of an example with its blocks written anew from the scripts in `folder`.
+    """Return the text of an example with its blocks replaced with the scripts in `folder`.
 
-    Raises OSError if a script that a block names cannot be read.
+    Raises:
+        OSError: a script that a block names cannot be read.
     """
 
     def block(found: re.Match[str]) -> str:
@@ -33,9 +34,9 @@ def embed(text: str, folder: Path) -> str:
 
 
 def main() -> int:
-    """Write the blocks of all examples, or with `--check` only say which are stale."""
-    arguments = ArgumentParser(description="Write each script into the examples beside it.")
-    arguments.add_argument("--check", action="store_true", help="change nothing; fail if an example is stale")
+    """Write the blocks of all examples, or with `--check` only list the stale ones."""
+    arguments = ArgumentParser(description="Embed each script in its examples.")
+    arguments.add_argument("--check", action="store_true", help="Write nothing; fail if an example is stale.")
     check = arguments.parse_args().check
     stale = []
     for example in sorted(HERE.glob("*/**/*.yaml")):

@@ -1,4 +1,4 @@
-"""Data-parallel training with MPI: each rank finds the gradients of its share, and `Allreduce` adds them up."""
+"""Data-parallel training with MPI: each rank computes the gradients of its share, and `Allreduce` adds them up."""
 
 import hashlib
 import socket
@@ -7,13 +7,13 @@ import numpy as np
 from mpi4py import MPI
 
 EPOCHS = 10
-BATCH = 100  # points of one rank
+BATCH = 100  # points per rank
 
 ranks = MPI.COMM_WORLD
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = np.random.default_rng(0).normal(size=(10, 16))
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=count)
@@ -21,7 +21,7 @@ def make_data(count, seed):
 
 
 def forward(weights, points):
-    """What the hidden layer says, and how probable each centre is for each point."""
+    """Return the activations of the hidden layer, and the probability of each centre for each point."""
     first, second = weights
     hidden = np.maximum(points @ first, 0)
     scores = hidden @ second
@@ -30,7 +30,7 @@ def forward(weights, points):
 
 
 def backward(weights, points, labels):
-    """The mean loss of a batch, and its gradient for each layer of weights."""
+    """Return the mean loss of a batch, and its gradient for each layer of weights."""
     hidden, odds = forward(weights, points)
     loss = -np.log(odds[np.arange(len(labels)), labels]).mean()
     error = odds.copy()
@@ -41,14 +41,14 @@ def backward(weights, points, labels):
 
 
 def mean_over_ranks(values):
-    """The mean of arrays that every rank has its own of: the same on all of them."""
+    """Return the mean over all ranks of an array; the result is the same on every rank."""
     total = np.empty_like(values)
     ranks.Allreduce(values, total)
     return total / ranks.size
 
 
 def train_epoch(weights, points, labels, order):
-    """One pass over this rank's share of the data; the mean loss of all ranks."""
+    """Train one epoch on this rank's share of the data; return the mean loss of all ranks."""
     losses = []
     for batch in np.split(order, len(order) // BATCH):
         loss, slopes = backward(weights, points[batch], labels[batch])
@@ -59,17 +59,17 @@ def train_epoch(weights, points, labels, order):
 
 
 def main():
-    """Train on a share of one data set, compare the copies, and fail unless the model tells the centres apart."""
+    """Train on a share of the data set, compare the copies, and fail unless the model has learned to classify."""
     print(f"rank {ranks.rank} of {ranks.size} runs on {socket.gethostname()}", flush=True)
     points, labels = (part[ranks.rank :: ranks.size] for part in make_data(6000, seed=1))
-    random = np.random.default_rng(7)  # the same on all ranks, so that they begin alike
+    random = np.random.default_rng(7)  # the same seed on all ranks, so that they start with equal weights
     weights = [random.normal(size=shape) / shape[0] ** 0.5 for shape in ((16, 64), (64, 10))]
     for epoch in range(1, EPOCHS + 1):
         loss = train_epoch(weights, points, labels, random.permutation(len(labels)))
         if ranks.rank == 0:
             print(f"epoch {epoch}: loss {loss:.6f}", flush=True)
 
-    # Every rank shows a fingerprint of its own copy: equal ones mean that the copies have stayed equal to the last bit.
+    # Every rank prints a fingerprint of its own copy: equal ones mean that the copies are equal to the last bit.
     prints = ranks.gather(hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()[:12])
     places = ranks.gather(socket.gethostname())
     points, labels = make_data(1000, seed=2)

@@ -1,4 +1,4 @@
-"""Data-parallel training with Paddle: `paddle.distributed.launch` lets the processes meet, gradients are averaged."""
+"""Data-parallel training with Paddle: `paddle.distributed.launch` connects the processes, gradients are averaged."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ EPOCHS = 6
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = np.random.default_rng(0).normal(size=(10, 16))
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=count)
@@ -20,18 +20,18 @@ def make_data(count, seed):
 
 
 def mean_over_ranks(value):
-    """The mean of a number that every rank has its own of: the same on all of them."""
+    """Return the mean over all ranks of a number; the result is the same on every rank."""
     total = paddle.to_tensor([float(value)])
     distributed.all_reduce(total)
     return total.item() / distributed.get_world_size()
 
 
 def train_epoch(model, optimizer, batches):
-    """One pass over this rank's share of the data; the mean loss of the batches."""
+    """Train one epoch on this rank's share of the data; return the mean loss of the batches."""
     losses = []
     for points, labels in batches:
         loss = nn.functional.cross_entropy(model(points), labels)
-        loss.backward()  # here the gradients of all ranks are averaged
+        loss.backward()  # averages the gradients of all ranks
         optimizer.step()
         optimizer.clear_grad()
         losses.append(loss.item())
@@ -39,10 +39,10 @@ def train_epoch(model, optimizer, batches):
 
 
 def main():
-    """Train on a share of one data set, agree on the loss, and fail unless the model tells the centres apart."""
+    """Train on a share of the data set, average the loss, and fail unless the model has learned to classify."""
     distributed.init_parallel_env()
     rank, world = distributed.get_rank(), distributed.get_world_size()
-    paddle.seed(rank)  # each begins elsewhere; DataParallel gives all of them the weights of rank 0
+    paddle.seed(rank)  # ranks differ at first; DataParallel copies the weights of rank 0 to all of them
     network = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10))
     model = paddle.DataParallel(network)
     optimizer = paddle.optimizer.Adam(learning_rate=0.003, parameters=model.parameters())
@@ -52,11 +52,11 @@ def main():
     batches = DataLoader(data, batch_sampler=sampler)
     print(f"rank {rank} of {world}: {len(sampler)} batches an epoch are mine", flush=True)
     for epoch in range(1, EPOCHS + 1):
-        sampler.set_epoch(epoch)  # another split
+        sampler.set_epoch(epoch)  # shuffles the data differently
         loss = mean_over_ranks(train_epoch(model, optimizer, batches))
         print(f"epoch {epoch}: loss {loss:.6f}", flush=True)
 
-    # Every rank judges its own copy of the model, without asking the others.
+    # Every rank evaluates its own copy of the model without communication.
     points, labels = make_data(1000, seed=2)
     accuracy = (network(points).argmax(axis=1) == labels).astype("float32").mean().item()
     weights = b"".join(weight.numpy().tobytes() for weight in network.parameters())

@@ -1,4 +1,4 @@
-"""Data-parallel training without a launcher: one process a pod, which meet by the `env://` variables alone."""
+"""Data-parallel training without a launcher: one process per pod, connected by the `env://` variables alone."""
 
 import os
 
@@ -13,7 +13,7 @@ EPOCHS = 8
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = torch.randn(10, 16, generator=torch.Generator().manual_seed(0))
     random = torch.Generator().manual_seed(seed)
     labels = torch.randint(10, (count,), generator=random)
@@ -21,26 +21,26 @@ def make_data(count, seed):
 
 
 def mean_over_ranks(value):
-    """The mean of a number that every rank has its own of: the same on all of them."""
+    """Return the mean over all ranks of a number; the result is the same on every rank."""
     total = torch.tensor(float(value))
     dist.all_reduce(total)
     return total.item() / dist.get_world_size()
 
 
 def train_epoch(model, optimizer, batches):
-    """One pass over this rank's share of the data; the mean loss of the batches."""
+    """Train one epoch on this rank's share of the data; return the mean loss of the batches."""
     losses = []
     for points, labels in batches:
         loss = nn.functional.cross_entropy(model(points), labels)
         optimizer.zero_grad()
-        loss.backward()  # here the gradients of all ranks are averaged
+        loss.backward()  # averages the gradients of all ranks
         optimizer.step()
         losses.append(loss.item())
     return sum(losses) / len(losses)
 
 
 def main():
-    """Train on a share of one data set, agree on the loss, and fail unless the model tells the centres apart."""
+    """Train on a share of the data set, average the loss, and fail unless the model has learned to classify."""
     print(f"rank {os.environ['RANK']} looks for {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
     dist.init_process_group("gloo")
     torch.manual_seed(0)
@@ -53,11 +53,11 @@ def main():
     print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {len(sampler)} of {len(data)} points are mine")
 
     for epoch in range(1, EPOCHS + 1):
-        sampler.set_epoch(epoch)  # another split
+        sampler.set_epoch(epoch)  # shuffles the data differently
         loss = mean_over_ranks(train_epoch(model, optimizer, batches))
         print(f"epoch {epoch}: loss {loss:.6f}")
 
-    # Every rank judges its own copy of the model, without asking the others: equal figures mean equal weights.
+    # Every rank evaluates its own copy of the model without communication: equal results mean equal weights.
     points, labels = make_data(1000, seed=2).tensors
     with torch.no_grad():
         guesses = model.module(points)

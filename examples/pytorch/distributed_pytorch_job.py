@@ -1,16 +1,16 @@
-"""One model on three machines: each learns from its own share of the data, and all stay equal."""
+"""One model on three machines: each trains on its own share of the data, and all copies stay equal."""
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-# MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are in the environment: that is all that three machines need to meet.
+# The operator sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE. The three machines need nothing else to connect.
 dist.init_process_group("gloo")  # "nccl" on GPUs
 rank, world = dist.get_rank(), dist.get_world_size()
 print(f"rank {rank} of {world} is ready")
 
-# Points scattered around ten centres: which centre does a point belong to? Every rank draws other points.
+# Points scattered around ten centres; the model predicts the centre of a point. Every rank draws other points.
 centres = torch.randn(10, 16, generator=torch.Generator().manual_seed(0))
 share = torch.Generator().manual_seed(1 + rank)
 labels = torch.randint(10, (2000,), generator=share)

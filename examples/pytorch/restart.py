@@ -1,4 +1,4 @@
-"""Training that outlives a crash: a worker dies in the third epoch, and the next attempt resumes at the checkpoint."""
+"""Training that survives a crash: a worker exits in the third epoch, and the next attempt resumes at the checkpoint."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ CHECKPOINT = FOLDER / "checkpoint.pt"
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = torch.randn(10, 16, generator=torch.Generator().manual_seed(0))
     random = torch.Generator().manual_seed(seed)
     labels = torch.randint(10, (count,), generator=random)
@@ -23,14 +23,14 @@ def make_data(count, seed):
 
 
 def save(model, optimizer, epoch):
-    """Write the checkpoint beside the old one, then swap them: a crash in between leaves a whole one."""
+    """Write the checkpoint to a new file and rename it: a crash in between leaves a complete checkpoint."""
     draft = CHECKPOINT.with_suffix(".draft")
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, draft)
     draft.replace(CHECKPOINT)
 
 
 def resume(model, optimizer):
-    """Take up the checkpoint, if there is one; the number of the first epoch that is still to do."""
+    """Load the checkpoint if it exists; return the number of the next epoch."""
     if not CHECKPOINT.exists():
         return 1
     checkpoint = torch.load(CHECKPOINT, weights_only=True)
@@ -42,7 +42,7 @@ def resume(model, optimizer):
 
 
 def main():
-    """Train, die once on the way, and fail unless the model tells the centres apart in the end."""
+    """Train, crash once, and fail unless the model has learned to classify the points."""
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -50,14 +50,14 @@ def main():
     model = DistributedDataParallel(nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10)))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     first = resume(model, optimizer)
-    dist.barrier()  # nobody writes the next checkpoint before everybody has read this one
+    dist.barrier()  # no rank writes the next checkpoint before all ranks have read this one
 
     points, labels = make_data(2000, seed=1 + rank)
     for epoch in range(first, EPOCHS + 1):
         for step, batch in enumerate(torch.randperm(len(points)).split(50)):
             if first == 1 and (rank, epoch, step) == (1, 3, 20):
                 print("epoch 3: this worker is killed now")
-                os._exit(137)  # what a SIGKILL looks like from outside; a container's PID 1 cannot send itself one
+                os._exit(137)  # the exit code of a SIGKILL, which a container's PID 1 cannot send to itself
             loss = nn.functional.cross_entropy(model(points[batch]), labels[batch])
             optimizer.zero_grad()
             loss.backward()
@@ -73,7 +73,7 @@ def main():
     dist.destroy_process_group()
     assert accuracy > 0.9, "the model did not learn"
     if rank == 0:
-        shutil.rmtree(FOLDER)  # so that the next run of this example begins anew
+        shutil.rmtree(FOLDER)  # so that the next run of this example starts from scratch
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Elastic training: when a pod goes, the others go on as a smaller group; when it is back, the group grows again."""
+"""Elastic training: when a pod is lost, the others continue as a smaller group, which grows when the pod is back."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ CHECKPOINT = FOLDER / "checkpoint.pt"
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = torch.randn(10, 16, generator=torch.Generator().manual_seed(0))
     random = torch.Generator().manual_seed(seed)
     labels = torch.randint(10, (count,), generator=random)
@@ -24,14 +24,14 @@ def make_data(count, seed):
 
 
 def save(model, optimizer, epoch):
-    """Write the checkpoint beside the old one, then swap them: a crash in between leaves a whole one."""
+    """Write the checkpoint to a new file and rename it: a crash in between leaves a complete checkpoint."""
     draft = CHECKPOINT.with_suffix(".draft")
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, draft)
     draft.replace(CHECKPOINT)
 
 
 def resume(model, optimizer):
-    """Take up the checkpoint, if there is one; the number of the first epoch that is still to do."""
+    """Load the checkpoint if it exists; return the number of the next epoch."""
     if not CHECKPOINT.exists():
         return 1
     checkpoint = torch.load(CHECKPOINT, weights_only=True)
@@ -41,7 +41,7 @@ def resume(model, optimizer):
 
 
 def main():
-    """Train in a group of any size; torchrun starts this anew, on every pod, whenever the group changes."""
+    """Train in a group of any size; torchrun restarts this on every pod whenever the group changes."""
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     first = resume(model, optimizer)
     print(f"rank {rank} in a group of {world} begins with epoch {first}")
-    dist.barrier()  # nobody writes the next checkpoint before everybody has read this one
+    dist.barrier()  # no rank writes the next checkpoint before all ranks have read this one
 
     points, labels = make_data(2000, seed=1 + rank)
     for epoch in range(first, EPOCHS + 1):
@@ -62,7 +62,7 @@ def main():
         print(f"epoch {epoch}: loss {loss.item():.4f}, group of {world}")
         if rank == 0:
             save(model, optimizer, epoch)
-        time.sleep(0.5)  # a real epoch is longer; this one leaves time to lose a pod in
+        time.sleep(0.5)  # a real epoch takes longer; this leaves time to lose a pod
 
     points, labels = make_data(1000, seed=0)
     accuracy = (model(points).argmax(dim=1) == labels).float().mean().item()
@@ -71,7 +71,7 @@ def main():
     dist.destroy_process_group()
     assert accuracy > 0.9, "the model did not learn"
     if rank == 0:
-        shutil.rmtree(FOLDER)  # so that the next run of this example begins anew
+        shutil.rmtree(FOLDER)  # so that the next run of this example starts from scratch
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""One model on two machines: each learns from its own share of the data, and both stay equal."""
+"""One model on two machines: each trains on its own share of the data, and both copies stay equal."""
 
 import numpy as np
 import tensorflow as tf
 
-# TF_CONFIG is in the environment: who the workers are, and which of them this one is. The strategy reads it.
+# The operator sets TF_CONFIG: the addresses of the workers, and the index of this one. The strategy reads it.
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 me = strategy.cluster_resolver.task_id
 print(f"worker {me}: {strategy.num_replicas_in_sync} workers are training together")
 
 
 def my_share(_context):
-    """Points scattered around ten centres, and the number of the centre of each. Every worker draws other points."""
+    """Return random points around ten centres, and the index of each point's centre, different for every worker."""
     centres = np.random.default_rng(seed=0).normal(size=(10, 16))
     random = np.random.default_rng(seed=1 + me)
     labels = random.integers(10, size=2000)
@@ -18,7 +18,7 @@ def my_share(_context):
     return tf.data.Dataset.from_tensor_slices((points.astype("float32"), labels)).batch(50)
 
 
-with strategy.scope():  # what is made in here is kept equal on all workers
+with strategy.scope():  # variables created in this scope are kept equal on all workers
     tf.keras.utils.set_random_seed(0)
     model = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(64, "relu"), tf.keras.layers.Dense(10)])
     optimizer = tf.keras.optimizers.Adam(0.003)
@@ -26,7 +26,7 @@ data = strategy.distribute_datasets_from_function(my_share)
 
 
 def learn(points, labels):
-    """One step on one worker; to apply the gradients is to add up those of all."""
+    """Do one step on one worker; `apply_gradients` adds up the gradients of all workers."""
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.keras.losses.sparse_categorical_crossentropy(labels, model(points), from_logits=True))
     weights = model.trainable_variables
@@ -36,7 +36,7 @@ def learn(points, labels):
 
 @tf.function
 def step(batch):
-    """One step on all workers, and the mean of their losses."""
+    """Do one step on all workers; return the mean of their losses."""
     return strategy.reduce("MEAN", strategy.run(learn, args=batch), axis=None)
 
 

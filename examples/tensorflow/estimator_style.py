@@ -1,7 +1,7 @@
-"""The classic distributed TensorFlow job, as code from the days of TF 1 has it: a chief, workers, parameter servers.
+"""The classic distributed TensorFlow job in TF 1 style: a chief, workers, parameter servers.
 
-Chief and workers build the same graph, each its own (between-graph replication). The variables live on the parameter
-servers, shared by their names, and everybody updates them when ready to, without waiting for the others.
+Chief and workers each build a copy of the same graph (between-graph replication). The variables live on the parameter
+servers, shared by their names, and each process updates them without waiting for the others.
 """
 
 import json
@@ -11,11 +11,11 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-STEPS = 3000  # of chief and workers together
+STEPS = 3000  # sum over chief and workers
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = np.random.default_rng(seed=0).normal(size=(10, 16))
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=count)
@@ -24,7 +24,7 @@ def make_data(count, seed):
 
 
 def build():
-    """A small network with placeholders for points and labels: (points, labels, loss, hits, train)."""
+    """Build a small network with placeholders: return (points, labels, loss, hits, train)."""
     points = tf.placeholder(tf.float32, [None, 16])
     labels = tf.placeholder(tf.int64, [None])
     hidden_weights = tf.get_variable("hidden/weights", [16, 64])
@@ -39,7 +39,7 @@ def build():
 
 
 def wait_for_the_chief(server, filters):
-    """Wait until the variables are initialised. MonitoredTrainingSession would do so itself, but looks every 30 s."""
+    """Wait until the variables are initialised. MonitoredTrainingSession does so too, but checks only every 30 s."""
     missing = tf.report_uninitialized_variables()
     while True:
         with tf.Session(server.target, config=filters) as session:
@@ -49,7 +49,7 @@ def wait_for_the_chief(server, filters):
 
 
 def train_on(server, task, filters):
-    """Train until chief and workers together have done their steps; returns what an evaluation needs."""
+    """Train until chief and workers together have done all steps; return the values for an evaluation."""
     is_chief = task["type"] == "chief"
     points, labels, loss, hits, train = build()
     if not is_chief:
@@ -73,16 +73,16 @@ def train_on(server, task, filters):
 
 
 def main():
-    """Play the role that TF_CONFIG gives to this pod."""
+    """Run the role that TF_CONFIG assigns to this pod."""
     config = json.loads(os.environ["TF_CONFIG"])
     cluster, task = tf.train.ClusterSpec(config["cluster"]), config["task"]
     server = tf.train.Server(cluster, job_name=task["type"], task_index=task["index"])
     if task["type"] == "ps":
         print(f"ps {task['index']} serves")
-        server.join()  # for ever: the operator stops it when the job is over
+        server.join()  # never returns: the operator deletes the pod when the job has finished
     tf.disable_eager_execution()
     me = f"/job:{task['type']}/task:{task['index']}"
-    filters = tf.ConfigProto(device_filters=["/job:ps", me])  # whom to talk to: another worker may have left already
+    filters = tf.ConfigProto(device_filters=["/job:ps", me])  # ignore other workers, which may have exited already
     with tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device=me)):
         points, labels, hits = train_on(server, task, filters)
     if task["type"] == "chief":

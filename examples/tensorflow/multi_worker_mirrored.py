@@ -1,6 +1,6 @@
-"""Synchronous training on several workers: one model in as many copies, kept equal by an all-reduce at every step.
+"""Synchronous training on several workers: one copy of the model each, kept equal by an all-reduce at every step.
 
-Keras' `model.fit` does not support this strategy since Keras 3; a loop of one's own does, and is short.
+Since Keras 3, `model.fit` does not support this strategy, so the training loop is written out.
 """
 
 import json
@@ -13,7 +13,7 @@ EPOCHS = 8
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = np.random.default_rng(seed=0).normal(size=(10, 16))
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=count)
@@ -22,24 +22,24 @@ def make_data(count, seed):
 
 
 def shard(context):
-    """This worker's part of the data: every n-th point, where n is the number of workers."""
+    """Return this worker's part of the data: every n-th point, where n is the number of workers."""
     data = tf.data.Dataset.from_tensor_slices(make_data(4000, seed=1))
     return data.shard(context.num_input_pipelines, context.input_pipeline_id).shuffle(2000).batch(50)
 
 
 def loss_of(model, points, labels):
-    """The mean cross-entropy of the model's guesses."""
+    """Return the mean cross-entropy of the model's predictions."""
     return tf.reduce_mean(tf.keras.losses.sparse_categorical_crossentropy(labels, model(points), from_logits=True))
 
 
 def make_step(strategy, model, optimizer):
-    """One training step on all workers at once; it returns the mean of their losses."""
+    """Do one training step on all workers; return the mean of their losses."""
 
     def learn(points, labels):
         with tf.GradientTape() as tape:
             loss = loss_of(model, points, labels)
         weights = model.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))  # the all-reduce is in here
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))  # includes the all-reduce
         return loss
 
     @tf.function
@@ -50,11 +50,11 @@ def make_step(strategy, model, optimizer):
 
 
 def main():
-    """Train in step with the other workers, and fail unless the model tells the centres apart."""
+    """Train in step with the other workers, and fail unless the model has learned to classify."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # waits for all the workers that TF_CONFIG names
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     print(f"{task['type']} {task['index']} of {strategy.num_replicas_in_sync} is ready")
-    with strategy.scope():  # variables made in here are mirrored
+    with strategy.scope():  # variables created in this scope are mirrored
         model = tf.keras.Sequential(
             [tf.keras.Input([16]), tf.keras.layers.Dense(64, "relu"), tf.keras.layers.Dense(10)]
         )
@@ -66,7 +66,7 @@ def main():
         losses = [step(*batch).numpy() for batch in data]
         print(f"epoch {epoch}: loss {np.mean(losses):.6f}")
 
-    # Every worker judges its own copy of the model, without asking the others: equal figures mean equal weights.
+    # Every worker evaluates its own copy of the model without communication: equal results mean equal weights.
     points, labels = make_data(1000, seed=2)
     accuracy = np.mean(np.argmax(model(points), axis=1) == labels)
     print(f"final loss {loss_of(model, points, labels):.6f}, accuracy on new points {accuracy:.3f}")

@@ -1,6 +1,6 @@
-"""Asynchronous training with parameter servers: a chief hands out steps, workers do them, servers hold the model.
+"""Asynchronous training with parameter servers: a chief schedules steps, workers execute them, servers hold the model.
 
-One script for all pods; TF_CONFIG says which one this is. The evaluator judges each checkpoint meanwhile.
+All pods run the same script; TF_CONFIG contains the role. The evaluator evaluates each checkpoint meanwhile.
 """
 
 import json
@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-ROUNDS, STEPS = 4, 250  # a checkpoint after each round of so many steps
+ROUNDS, STEPS = 4, 250  # the chief saves a checkpoint after each round of STEPS steps
 FOLDER = Path(os.environ["CHECKPOINT_DIR"])  # on a volume shared by chief, servers (each writes its part) and evaluator
 VERDICT = FOLDER / "accuracy"
 
 
 class Model(tf.Module):
-    """A small network, and how often it has been trained."""
+    """A small network and its step counter."""
 
     def __init__(self):
         random = tf.random.Generator.from_seed(0)
@@ -29,16 +29,16 @@ class Model(tf.Module):
         self.rounds = tf.Variable(0, trainable=False)
 
     def __call__(self, points):
-        """The score of each of the ten centres, for each point."""
+        """Return the score of each of the ten centres, for each point."""
         return tf.nn.relu(points @ self.hidden_weights + self.hidden_bias) @ self.weights + self.bias
 
     def loss(self, points, labels):
-        """The mean cross-entropy of the model's guesses."""
+        """Return the mean cross-entropy of the model's predictions."""
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, self(points)))
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = np.random.default_rng(seed=0).normal(size=(10, 16))
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=count)
@@ -47,12 +47,12 @@ def make_data(count, seed):
 
 
 def batches():
-    """The training data without end; every worker shuffles it in its own way."""
+    """Return the training data, repeated endlessly; every worker shuffles it differently."""
     return tf.data.Dataset.from_tensor_slices(make_data(4000, seed=1)).shuffle(4000).repeat().batch(50)
 
 
 def read_cluster():
-    """The cluster of TF_CONFIG without the evaluator: it is named there, but the chief would wait for it in vain."""
+    """Return the cluster of TF_CONFIG without the evaluator: the chief would wait for it for ever."""
     config = json.loads(os.environ["TF_CONFIG"])
     cluster = {role: hosts for role, hosts in config["cluster"].items() if role != "evaluator"}
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -64,7 +64,7 @@ def read_cluster():
 
 
 def serve(resolver):
-    """A worker or a parameter server does what the chief asks for, for ever: the operator stops it after the end."""
+    """Run a worker or a parameter server, which serves the chief until the operator deletes its pod."""
     task = (resolver.task_type, resolver.task_id)
     server = tf.distribute.Server(resolver.cluster_spec(), *task, protocol="grpc")
     print("{} {} serves".format(*task))
@@ -72,13 +72,13 @@ def serve(resolver):
 
 
 def train(resolver):
-    """The chief: hand out steps, save the model after each round, and fail unless the evaluator is content."""
+    """Run the chief: schedule steps, save the model after each round, and fail unless the evaluator reports success."""
     strategy = tf.distribute.ParameterServerStrategy(resolver)  # waits for workers and servers
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         model = Model()
     checkpoints = tf.train.CheckpointManager(tf.train.Checkpoint(model=model), FOLDER, max_to_keep=3)
-    if checkpoints.restore_or_initialize():  # this chief has been restarted
+    if checkpoints.restore_or_initialize():  # the chief was restarted
         print(f"resumed after round {model.rounds.numpy()}")
     VERDICT.unlink(missing_ok=True)
 
@@ -89,13 +89,13 @@ def train(resolver):
             loss = model.loss(points, labels)
         weights = model.trainable_variables
         for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-            weight.assign_sub(0.03 * gradient)  # at once, whatever the other workers do
+            weight.assign_sub(0.03 * gradient)  # immediately, independently of the other workers
         return loss
 
     data = iter(coordinator.create_per_worker_dataset(batches))
     while model.rounds.numpy() < ROUNDS:
         losses = [coordinator.schedule(step, args=(data,)) for _ in range(STEPS)]
-        coordinator.join()  # until the workers have done them all
+        coordinator.join()  # waits until the workers have done all steps
         model.rounds.assign_add(1)
         print(f"round {model.rounds.numpy()}: loss {np.mean(coordinator.fetch(losses)):.4f}")
         checkpoints.save()
@@ -105,11 +105,11 @@ def train(resolver):
     accuracy = float(VERDICT.read_text())
     print(f"the evaluator found an accuracy of {accuracy:.3f}")
     assert accuracy > 0.9, "the model did not learn"
-    shutil.rmtree(FOLDER)  # so that the next run of this example begins anew
+    shutil.rmtree(FOLDER)  # so that the next run of this example starts from scratch
 
 
 def evaluate():
-    """The evaluator: judge every new checkpoint on points that the training has not seen."""
+    """Run the evaluator: evaluate every new checkpoint on points that are not in the training data."""
     model = Model()
     points, labels = make_data(1000, seed=2)
     for path in tf.train.checkpoints_iterator(FOLDER):
@@ -123,7 +123,7 @@ def evaluate():
 
 
 def main():
-    """Play the role that TF_CONFIG gives to this pod."""
+    """Run the role that TF_CONFIG assigns to this pod."""
     resolver = read_cluster()
     FOLDER.mkdir(parents=True, exist_ok=True)
     if resolver.task_type in ("worker", "ps"):

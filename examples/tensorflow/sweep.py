@@ -1,4 +1,4 @@
-"""One run of a sweep: train a small network alone, with the learning rate that the environment gives."""
+"""One run of a sweep: train a small network in one pod, with the learning rate from the environment."""
 
 import os
 
@@ -10,7 +10,7 @@ RATE = float(os.environ["LEARNING_RATE"])
 
 
 def make_data(count, seed):
-    """Points scattered around ten centres, and the number of the centre that each belongs to."""
+    """Return points scattered around ten centres, and the index of each point's centre."""
     centres = np.random.default_rng(seed=0).normal(size=(10, 16))
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=count)
@@ -19,7 +19,7 @@ def make_data(count, seed):
 
 
 def main():
-    """Train, report one line to compare with the other runs', and fail unless the model has got better."""
+    """Train, print one line to compare with the other runs, and fail unless the loss has decreased."""
     assert "TF_CONFIG" not in os.environ, "a job of one pod has nobody to talk to, so the operator sets no TF_CONFIG"
     tf.keras.utils.set_random_seed(0)
     model = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(64, "relu"), tf.keras.layers.Dense(10)])

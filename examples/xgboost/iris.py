@@ -1,4 +1,4 @@
-"""Boosted trees on three machines: each knows a third of Fisher's irises, and all build the same trees."""
+"""Boosted trees on three machines: each has a third of Fisher's irises, and all build the same trees."""
 
 import hashlib
 import os
@@ -46,7 +46,7 @@ IRISES = {
 
 
 def make_data():
-    """All flowers in an order that mixes the kinds: their measures, and the number of the kind."""
+    """Return all flowers in an order that mixes the kinds: their measurements, and the index of the kind."""
     flowers = [flower for kind in IRISES.values() for flower in kind.split()]
     measures = np.array([[int(flower[at : at + 2]) for at in (0, 2, 4, 6)] for flower in flowers], np.float32)
     order = np.random.default_rng(0).permutation(len(flowers))
@@ -54,7 +54,7 @@ def make_data():
 
 
 def start_tracker(world, port):
-    """What the ranks meet at; it runs beside rank 0, and its address must be this pod's own."""
+    """Start the tracker to which the ranks connect. It runs beside rank 0 and needs the address of this pod."""
     here = socket.gethostbyname(socket.gethostname())
     tracker = RabitTracker(n_workers=world, host_ip=here, port=port, sortby="task")
     tracker.start()
@@ -63,7 +63,7 @@ def start_tracker(world, port):
 
 
 def train(rank, world):
-    """Train on a third of four fifths of the flowers; every rank judges the trees on the last fifth."""
+    """Train on a third of four fifths of the flowers; every rank evaluates the trees on the last fifth."""
     measures, kinds = make_data()
     train_on, test_on = slice(rank, 120, world), slice(120, None)
     print(f"rank {rank} of {world}: {len(kinds[train_on])} of 120 flowers are mine")
@@ -78,7 +78,7 @@ def train(rank, world):
 
 
 def main():
-    """Meet at rank 0's tracker and train."""
+    """Connect to rank 0's tracker and train."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     tracker = start_tracker(world, port) if rank == 0 else None
@@ -88,11 +88,11 @@ def main():
         dmlc_tracker_uri=host,
         dmlc_tracker_port=port,
         dmlc_task_id=str(rank),
-        dmlc_timeout=60,  # a peer that says nothing for so long is gone
+        dmlc_timeout=60,  # seconds until a silent peer counts as lost
     ):
         train(rank, world)
     if tracker:
-        tracker.wait_for()  # until all ranks have left
+        tracker.wait_for()  # returns when all ranks have finished
 
 
 if __name__ == "__main__":
