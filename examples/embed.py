@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import indent
 
 HERE = Path(__file__).parent
-#: A block: its header with the indentation and the name of the script, and the lines that are indented further or empty.
+#: A block: its header with the indentation and the name of the script, and lines that are indented further or empty.
 BLOCK = re.compile(r"^(?P<indent> *)(?P<script>\w+\.py): \|\n(?:(?P=indent) +.*\n|\n)*", re.MULTILINE)
 
 
