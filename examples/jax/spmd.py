@@ -45,9 +45,9 @@ def main():
     """Train on a share of the data set, and fail unless the model has learned to classify the points."""
     coordinator = f"{os.environ['COORDINATOR_ADDRESS']}:{os.environ['COORDINATOR_PORT']}"
     rank, world = int(os.environ["PROCESS_ID"]), int(os.environ["NUM_PROCESSES"])
-    print(f"process {rank} of {world} looks for {coordinator}")
+    print(f"process {rank} of {world} connects to {coordinator}")
     jax.distributed.initialize(coordinator, num_processes=world, process_id=rank)
-    print(f"process {jax.process_index()} sees {jax.device_count()} devices, {jax.local_device_count()} of them here")
+    print(f"process {jax.process_index()} has {jax.device_count()} devices, {jax.local_device_count()} of them local")
 
     mesh = Mesh(np.array(jax.devices()), ("data",))
     everywhere = NamedSharding(mesh, PartitionSpec())  # a copy on every device
@@ -55,7 +55,7 @@ def main():
     weights = [jax.make_array_from_process_local_data(everywhere, weight) for weight in make_weights()]
 
     points, labels = (part[rank::world] for part in make_data(6000, seed=1))  # the share of this process
-    print(f"{len(points)} of 6000 points are mine")
+    print(f"process {rank} trains on {len(points)} of 6000 points")
     random = np.random.default_rng(rank)
     for number in range(1, STEPS + 1):
         mine = random.choice(len(points), BATCH // world, replace=False)

@@ -50,7 +50,7 @@ def main():
     data = TensorDataset(make_data(6000, seed=1))
     sampler = DistributedBatchSampler(data, batch_size=50, shuffle=True)  # splits the data among the ranks
     batches = DataLoader(data, batch_sampler=sampler)
-    print(f"rank {rank} of {world}: {len(sampler)} batches an epoch are mine", flush=True)
+    print(f"rank {rank} of {world} trains on {len(sampler)} batches per epoch", flush=True)
     for epoch in range(1, EPOCHS + 1):
         sampler.set_epoch(epoch)  # shuffles the data differently
         loss = mean_over_ranks(train_epoch(model, optimizer, batches))

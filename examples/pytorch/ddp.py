@@ -41,7 +41,7 @@ def train_epoch(model, optimizer, batches):
 
 def main():
     """Train on a share of the data set, average the loss, and fail unless the model has learned to classify."""
-    print(f"rank {os.environ['RANK']} looks for {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
+    print(f"rank {os.environ['RANK']} connects to {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10)))
@@ -50,7 +50,7 @@ def main():
     data = make_data(6000, seed=1)
     sampler = DistributedSampler(data)  # splits the data among the ranks
     batches = DataLoader(data, batch_size=50, sampler=sampler)
-    print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {len(sampler)} of {len(data)} points are mine")
+    print(f"rank {dist.get_rank()} of {dist.get_world_size()} trains on {len(sampler)} of {len(data)} points")
 
     for epoch in range(1, EPOCHS + 1):
         sampler.set_epoch(epoch)  # shuffles the data differently

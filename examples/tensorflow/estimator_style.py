@@ -68,7 +68,7 @@ def train_on(server, task, filters):
             mine += 1
             if mine % 200 == 0:
                 print(f"step {step}: loss {value:.4f}")
-    print(f"{task['type']} {task['index']} is done: {mine} of {STEPS} steps were mine")
+    print(f"{task['type']} {task['index']} is done: ran {mine} of {STEPS} steps")
     return points, labels, hits
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 ROUNDS, STEPS = 4, 250  # the chief saves a checkpoint after each round of STEPS steps
 FOLDER = Path(os.environ["CHECKPOINT_DIR"])  # on a volume shared by chief, servers (each writes its part) and evaluator
-VERDICT = FOLDER / "accuracy"
+ACCURACY = FOLDER / "accuracy"
 
 
 class Model(tf.Module):
@@ -52,7 +52,7 @@ def batches():
 
 
 def read_cluster():
-    """Return the cluster of TF_CONFIG without the evaluator: the chief would wait for it for ever."""
+    """Return the cluster of TF_CONFIG without the evaluator: the chief would wait for it indefinitely."""
     config = json.loads(os.environ["TF_CONFIG"])
     cluster = {role: hosts for role, hosts in config["cluster"].items() if role != "evaluator"}
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -80,7 +80,7 @@ def train(resolver):
     checkpoints = tf.train.CheckpointManager(tf.train.Checkpoint(model=model), FOLDER, max_to_keep=3)
     if checkpoints.restore_or_initialize():  # the chief was restarted
         print(f"resumed after round {model.rounds.numpy()}")
-    VERDICT.unlink(missing_ok=True)
+    ACCURACY.unlink(missing_ok=True)
 
     @tf.function
     def step(iterator):
@@ -100,9 +100,9 @@ def train(resolver):
         print(f"round {model.rounds.numpy()}: loss {np.mean(coordinator.fetch(losses)):.4f}")
         checkpoints.save()
 
-    while not VERDICT.exists():
+    while not ACCURACY.exists():
         time.sleep(0.2)
-    accuracy = float(VERDICT.read_text())
+    accuracy = float(ACCURACY.read_text())
     print(f"the evaluator found an accuracy of {accuracy:.3f}")
     assert accuracy > 0.9, "the model did not learn"
     shutil.rmtree(FOLDER)  # so that the next run of this example starts from scratch
@@ -117,8 +117,8 @@ def evaluate():
         accuracy = np.mean(np.argmax(model(points), axis=1) == labels)
         print(f"after round {model.rounds.numpy()}: accuracy {accuracy:.3f}")
         if model.rounds.numpy() == ROUNDS:
-            VERDICT.with_suffix(".draft").write_text(f"{accuracy}")
-            VERDICT.with_suffix(".draft").rename(VERDICT)
+            ACCURACY.with_suffix(".draft").write_text(f"{accuracy}")
+            ACCURACY.with_suffix(".draft").rename(ACCURACY)
             return
 
 

@@ -20,7 +20,7 @@ def make_data(count, seed):
 
 def main():
     """Train, print one line to compare with the other runs, and fail unless the loss has decreased."""
-    assert "TF_CONFIG" not in os.environ, "a job of one pod has nobody to talk to, so the operator sets no TF_CONFIG"
+    assert "TF_CONFIG" not in os.environ, "a job of one pod has no peers, so the operator sets no TF_CONFIG"
     tf.keras.utils.set_random_seed(0)
     model = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(64, "relu"), tf.keras.layers.Dense(10)])
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)

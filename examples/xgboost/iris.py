@@ -66,7 +66,7 @@ def train(rank, world):
     """Train on a third of four fifths of the flowers; every rank evaluates the trees on the last fifth."""
     measures, kinds = make_data()
     train_on, test_on = slice(rank, 120, world), slice(120, None)
-    print(f"rank {rank} of {world}: {len(kinds[train_on])} of 120 flowers are mine")
+    print(f"rank {rank} of {world} trains on {len(kinds[train_on])} of 120 flowers")
     mine = xgboost.DMatrix(measures[train_on], kinds[train_on])
     trees = xgboost.train(SETTINGS, mine, ROUNDS, evals=[(mine, "train")], verbose_eval=5)
 
@@ -82,7 +82,7 @@ def main():
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     tracker = start_tracker(world, port) if rank == 0 else None
-    print(f"rank {rank} looks for {host}:{port}")
+    print(f"rank {rank} connects to {host}:{port}")
     with CommunicatorContext(
         dmlc_communicator="rabit",
         dmlc_tracker_uri=host,

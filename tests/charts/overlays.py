@@ -23,7 +23,7 @@ WITHOUT_CRDS = "crds.install=false"
 #: The releases of overlays that do not use the default release.
 RELEASES = {"v1": Release(namespace="kubeflow")}
 KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-BASE_COMMENT = "The operator for the whole cluster: kubectl apply -f crds/ and then kubectl apply -k manifests/\n"
+BASE_COMMENT = "The operator for all namespaces: kubectl apply -f crds/ and then kubectl apply -k manifests/\n"
 
 
 def files() -> Iterator[tuple[Path, str]]:
