@@ -8,7 +8,7 @@ Nobody can tell:
 - in which order the server carries out what one look has asked of it at the same time, unless the operator may die in
   between.
 
-`docs/decisions/one-order-of-those-alike.md` has the reasons, `test_small.py` the proof for what is small enough.
+`docs/decisions/partial-order-reduction.md` has the reasons, `test_small.py` the proof for what is small enough.
 """
 
 from __future__ import annotations

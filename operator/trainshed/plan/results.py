@@ -1,6 +1,6 @@
 """Which pods are held until their end is noted in the job's status, and when they are let go.
 
-Off unless it is asked for: docs/decisions/results-are-kept-on-request.md.
+Off unless it is asked for: docs/decisions/optional-pod-finalizer.md.
 """
 
 from __future__ import annotations
