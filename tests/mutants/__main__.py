@@ -28,7 +28,7 @@ COMMAND = "make mutants"
 @click.option(
     "--keep",
     is_flag=True,
-    help="Keep the figures in tests/faults/results/mutants.toml; of what was not tried, those of before.",
+    help="Write the results to build/results/mutants.toml; keep the earlier results of bugs that were not tried.",
 )
 def main(
     *, only: tuple[str, ...], levels: str, all_levels: bool, commit: str, jobs: int, baseline: bool, keep: bool

@@ -1,4 +1,4 @@
-"""What came of the trials: a table for the terminal, and the figures that the page on reliability is made from."""
+"""The outcomes of the trials: a table for the terminal, and a file of results."""
 
 from __future__ import annotations
 

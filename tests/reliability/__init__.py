@@ -1,1 +1,1 @@
-"""What was tried to break the operator and what came of it: the fault matrix, the runs' figures, and their page."""
+"""The fault matrix, checked against the tests that it names, and the result files of the long runs."""

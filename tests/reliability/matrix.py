@@ -1,4 +1,4 @@
-"""The fault matrix: which row is shown by what, and what is wrong with a row."""
+"""The fault matrix, and the mistakes in its rows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 FILE = TESTS / "faults" / "matrix.toml"
-#: The families of faults, and how many rows each has.
+#: The families of faults: title and number of rows.
 FAMILIES = {
     "A": ("Crashes", 18),
-    "B": ("Answers of the API server", 19),
+    "B": ("Responses of the API server", 19),
     "C": ("Watches and caches", 14),
     "D": ("API server and etcd", 10),
     "E": ("Network", 5),
     "F": ("Clocks", 4),
     "G": ("Leaders and versions", 6),
     "H": ("Pods and nodes", 15),
-    "I": ("What users do", 13),
-    "J": ("Hostile or absurd input", 18),
-    "K": ("Others' admission", 4),
+    "I": ("Users", 13),
+    "J": ("Invalid or hostile input", 18),
+    "K": ("Admission of other controllers", 4),
 }
 NUMBERS = tuple(f"{letter}{count}" for letter, (_, size) in FAMILIES.items() for count in range(1, size + 1))
 TEST = re.compile(r"(?P<file>[\w/]+\.py)::(?P<test>test_\w+)")
@@ -33,9 +33,9 @@ RUN = re.compile(r"make (?P<target>[a-z-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fault: what must hold, which tests (`file::function` below tests/) and runs (`make ...`) show that it does.
+    """One fault: what must hold, and the tests (`file::function` below tests/) and runs (`make ...`) that show it.
 
-    `not_here` says why nothing shows it, `but` what those that show it leave open.
+    `not_here` is the reason why no test shows it, `but` the part that the tests leave open.
     """
 
     number: str
@@ -47,13 +47,13 @@ class Row:
 
 
 def rows(text: str) -> tuple[Row, ...]:
-    """The rows of a matrix; raises `TypeError` for a key that a row does not have."""
+    """Parse a matrix; raise `TypeError` for an unknown key in a row."""
     found = tomllib.loads(text)
     return tuple(Row(number, **row | {"shown": tuple(row.get("shown", ()))}) for number, row in found.items())
 
 
 def problems(found: tuple[Row, ...]) -> tuple[str, ...]:
-    """Everything that is wrong with these rows, in words."""
+    """Return one sentence for each mistake in these rows."""
     numbers = tuple(row.number for row in found)
     order = () if numbers == NUMBERS else (f"the rows are not {NUMBERS[0]} to {NUMBERS[-1]}, each once, in order",)
     return (*order, *(f"{row.number} {problem}" for row in found for problem in _problems(row)))
@@ -61,12 +61,12 @@ def problems(found: tuple[Row, ...]) -> tuple[str, ...]:
 
 def _problems(row: Row) -> Iterator[str]:
     if bool(row.shown) == bool(row.not_here):
-        yield "is to be shown, or to say why not: the one or the other"
+        yield "needs either `shown` or `not_here`"
     if row.but and not row.shown:
-        yield "leaves something open of what nothing shows"
+        yield "has `but` without `shown`"
     for name in row.shown:
         if not (_is_test(name) or _is_run(name)):
-            yield f"names {name}, which there is not"
+            yield f"names {name}, which does not exist"
 
 
 def _is_test(name: str) -> bool:

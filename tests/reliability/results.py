@@ -1,4 +1,4 @@
-"""What the long runs leave behind: a file of TOML each, with the command and the day, for docs/reliability.md."""
+"""Result files of the long runs: one TOML file for each run below build/results, with the command and the date."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from bed.places import written
 
 from .matrix import TESTS
 
-FOLDER = TESTS / "faults" / "results"
+FOLDER = TESTS.parent / "build" / "results"
 
 
 def place(run: str) -> Path:
-    """Where the figures of a run are kept."""
+    """The result file of a run."""
     return FOLDER / f"{run}.toml"
 
 
 def kept(file: Path) -> dict[str, Any]:
-    """What a file holds, nothing if there is none."""
+    """The content of a result file, empty if there is none."""
     return tomllib.loads(file.read_text()) if file.exists() else {}
 
 
 def keep(file: Path, command: str, found: Mapping[str, Any]) -> None:
-    """Put the figures that a command has found today in the place of those of before, all of them or none."""
+    """Replace a result file atomically; `command` is the command that has produced the results today."""
     day = datetime.now(UTC).date().isoformat()
     file.parent.mkdir(parents=True, exist_ok=True)
     written(file, tomli_w.dumps({"command": command, "date": day} | dict(found)), mode=0o644)

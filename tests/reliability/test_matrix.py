@@ -1,4 +1,4 @@
-"""The matrix answers every row, and what it names is there."""
+"""Each row of the fault matrix names tests and runs that exist, or a reason why there are none."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .matrix import FILE, Row, problems, rows
 HERE = "reliability/test_matrix.py"
 
 
-def test_every_row_is_answered_by_what_there_is() -> None:
+def test_every_row_names_existing_tests_or_a_reason() -> None:
     assert problems(rows(FILE.read_text())) == ()
 
 
-def test_what_is_wrong_with_a_row_is_named() -> None:
+def test_mistakes_in_a_row_are_reported() -> None:
     whole = rows(FILE.read_text())
 
     def complaints(**wrong: object) -> list[str]:
@@ -21,7 +21,7 @@ def test_what_is_wrong_with_a_row_is_named() -> None:
         return [problem for problem in problems((first, *whole[1:])) if problem.startswith("A1 ")]
 
     assert complaints() == []
-    assert complaints(shown=(f"{HERE}::test_what_is_wrong_with_a_row_is_named", "make check"), not_here="") == []
+    assert complaints(shown=(f"{HERE}::test_mistakes_in_a_row_are_reported", "make check"), not_here="") == []
     assert complaints(shown=(f"{HERE}::test_nothing",), not_here="") != []
     assert complaints(shown=("nowhere/test_it.py::test_it",), not_here="") != []
     assert complaints(shown=("make haste",), not_here="") != []
@@ -30,5 +30,5 @@ def test_what_is_wrong_with_a_row_is_named() -> None:
     assert complaints(but="not all") != []
 
 
-def test_a_row_that_is_missing_is_noticed() -> None:
+def test_a_missing_row_is_reported() -> None:
     assert problems(rows(FILE.read_text())[1:])[0].startswith("the rows are not")

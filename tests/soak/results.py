@@ -1,4 +1,4 @@
-"""The figures of a soak: for a terminal, and as a table for the page on reliability."""
+"""The results of a soak: lines for the terminal, and a file of results."""
 
 from __future__ import annotations
 
