@@ -1,4 +1,4 @@
-"""What the pages link to beside docs/ becomes pages of the site as well, and no page fetches from elsewhere."""
+"""MkDocs hook: add pages for linked files outside docs/, and fail if a page requests external content."""
 # ruff: noqa: INP001 - mkdocs loads it by its path
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Where files of the repository have their page.
+#: The folder of the site for files outside docs/.
 SHELF = "repository/"
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
-#: What a browser would fetch by itself.
+#: HTML that makes a browser request external content.
 FETCHED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
-#: How a file is coloured, by its suffix.
+#: The syntax highlighting of a file, by its suffix.
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "sh"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for every file of the repository that a page leads to, and for those that these lead to."""
+    """Add a page for every file of the repository that a page links to, directly or indirectly."""
     found = {f"docs/{file.src_uri}": ROOT / "docs" / file.src_uri for file in files if file.is_documentation_page()}
     todo = list(found)
     while todo:
@@ -37,7 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The same text, with links that fit the site."""
+    """Return the text with its links rewritten for the site."""
     del config, files
     source = page.file.src_uri
     home = source.removeprefix(SHELF) if source.startswith(SHELF) else f"docs/{source}"
@@ -53,10 +53,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """The page as it is, unless a reader's browser would have to ask somebody else for a part of it."""
+    """Return the page unchanged; raise PluginError if it requests external content."""
     del config
     if found := FETCHED.search(output):
-        raise PluginError(f"{page.file.src_uri} fetches from elsewhere: {found[0]}")
+        raise PluginError(f"{page.file.src_uri} requests external content: {found[0]}")
     return output
 
 
@@ -67,7 +67,7 @@ def _targets(name: str) -> Iterator[str]:
 
 
 def _resolved(home: str, link: str) -> str:
-    """The path from the root of the repository; of a folder with a README that is meant."""
+    """Return the path from the root of the repository; for a folder with a README, the README."""
     name = posixpath.normpath(posixpath.join(posixpath.dirname(home), link))
     return f"{name}/README.md" if (ROOT / name / "README.md").is_file() else name
 
@@ -77,7 +77,7 @@ def _shelved(name: str) -> str:
 
 
 def _page(path: Path) -> str:
-    """A page with what the file says; a folder says which files are in it. A file that is not there is an error."""
+    """Return a page with the content of a file, or the list of files of a folder. A missing file is an error."""
     name = path.relative_to(ROOT).as_posix()
     if path.suffix == ".md":
         return path.read_text(encoding="utf-8")

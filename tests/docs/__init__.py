@@ -1,1 +1,1 @@
-"""The pictures and tables of docs/, made from the operator's own tables: `PYTHONPATH=tests python -m docs`."""
+"""Generates the pictures and tables of docs/ from the operator's own tables: `PYTHONPATH=tests python -m docs`."""

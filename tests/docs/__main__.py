@@ -1,4 +1,4 @@
-"""Writes the pictures of docs/ and the generated parts of its pages; --check fails when one is stale."""
+"""Writes the pictures of docs/ and the generated parts of its pages; --check fails if one is stale."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .written import stale
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Fail if anything is stale; write nothing.")
+@click.option("--check", is_flag=True, help="Fail if a file is stale; write nothing.")
 def main(*, check: bool) -> None:
-    """Bring docs/ up to date."""
+    """Update the generated parts of docs/."""
     found = stale()
     for path, text in found.items():
         click.echo(f"{path.name} {'is stale: PYTHONPATH=tests python -m docs' if check else 'written'}")

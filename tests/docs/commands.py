@@ -1,7 +1,7 @@
-"""The commands of a page: what stands after `$` in its blocks of console, and what the page says that they print.
+"""The commands of a page: the lines after `$` in its console blocks, and the output that the page shows for them.
 
-Before each block a comment says what it needs, for the test that runs it: `<!-- needs: cluster helm -->`. With
-`; adds: --dry-run` the test adds that to each of its commands.
+A comment before each block lists what the block needs, for the test that runs it: `<!-- needs: cluster helm -->`. With
+`; adds: --dry-run` the test appends that to each of its commands.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
     r"(?:<!-- needs: ([\w ]+)(?:; adds: ([^>]*?))? -->\n)?```console\n(.*?)^```", re.DOTALL | re.MULTILINE
 )
-#: A line of the output that stands for any number of lines.
+#: A line of the output that matches any number of lines.
 ELLIPSIS = "..."
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command, and the lines that the page shows of what it prints."""
+    """A command, and the lines of its output that the page shows."""
 
     command: str
     shown: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Commands that belong together; what they need is empty if the page does not say it."""
+    """The commands of one block; `needs` is empty if the page has no comment."""
 
     needs: frozenset[str]
     adds: str
@@ -45,16 +45,16 @@ def blocks(text: str) -> tuple[Block, ...]:
 
 
 def _steps(body: str) -> Iterator[Step]:
-    """A line that ends with a backslash goes on in the next; what does not begin with `$` is output."""
+    """Join lines that end with a backslash; lines that do not begin with `$` are output."""
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, rest = part.replace("\\\n", " ").partition("\n")
         yield Step(command.partition(" # ")[0].strip(), tuple(rest.splitlines()))
 
 
 def unlike(shown: tuple[str, ...], printed: str) -> str:
-    """The first line that a page shows and the command did not print, after those before it; nothing if all came.
+    """Return the first line of the page that the command did not print in this order; empty if it printed all of them.
 
-    Numbers may be others, and columns as wide as they like.
+    Numbers and the widths of columns may differ.
     """
     lines = iter(printed.splitlines())
     for line in shown:

@@ -1,4 +1,4 @@
-"""The little of SVG that our pictures need: boxes, words and arrows, in colours that go with light and dark pages."""
+"""A small part of SVG: boxes, text and arrows, in colours that suit light and dark pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ text { font: 14px system-ui, sans-serif; fill: #263238; }
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle by its centre, in pixels."""
+    """A rectangle, given by its centre and size in pixels."""
 
     x: float
     y: float
@@ -31,11 +31,11 @@ class Box:
 
     @property
     def centre(self) -> tuple[float, float]:
-        """Its middle."""
+        """The centre."""
         return self.x, self.y
 
     def edge(self, towards: tuple[float, float]) -> tuple[float, float]:
-        """The point of its border in the direction of another point."""
+        """Return the point of the border in the direction of another point."""
         dx, dy = towards[0] - self.x, towards[1] - self.y
         reach = min(
             (half / abs(part) for half, part in ((self.width / 2, dx), (self.height / 2, dy)) if part), default=0.0
@@ -43,19 +43,19 @@ class Box:
         return self.x + dx * reach, self.y + dy * reach
 
     def drawn(self, style: str = "box") -> str:
-        """It, with round corners."""
+        """Return the SVG of the box, with round corners."""
         x, y = self.x - self.width / 2, self.y - self.height / 2
         return f'<rect class="{style}" x="{x:g}" y="{y:g}" width="{self.width:g}" height="{self.height:g}" rx="8"/>'
 
 
 def words(at: tuple[float, float], text: str, style: str = "", anchor: str = "middle") -> str:
-    """A line of text, its middle or its beginning at a point."""
+    """Return a line of text, centred at a point or starting there."""
     kind = f' class="{style}"' if style else ""
     return f'<text{kind} x="{at[0]:g}" y="{at[1] + 5:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def arrow(start: Box, end: Box, aside: float = 0, bend: float = 0) -> str:
-    """From one box to another, so many pixels aside of the straight line, or bent away from it."""
+    """Return an arrow between two boxes, `aside` pixels beside the straight line, or bent away from it."""
     dx, dy = end.x - start.x, end.y - start.y
     length = math.hypot(dx, dy)
     right = -dy / length, dx / length
@@ -68,7 +68,7 @@ def arrow(start: Box, end: Box, aside: float = 0, bend: float = 0) -> str:
 
 
 def picture(size: tuple[int, int], title: str, *parts: str) -> str:
-    """A whole SVG; its title is what a screen reader says."""
+    """Return a complete SVG; screen readers use the title."""
     box = f"0 0 {size[0]} {size[1]}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img" aria-label="{escape(title)}">'
     ground = '<rect width="100%" height="100%" rx="8" fill="#fafafa"/>'

@@ -1,4 +1,4 @@
-"""What the page of a kind says of it: asked of the framework itself, and of what its example is rendered to."""
+"""The generated parts of the page of a kind, from the framework and from its rendered example."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainshed.frameworks import FRAMEWORKS
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 Shape = tuple[str, dict[str, int], dict[str, Any]]
-#: The shapes that jobs of a kind have: in words, the replicas of each role, and what else the spec says.
+#: The forms of jobs of a kind: a description, the replicas of each replica type, and other fields of the spec.
 SHAPES: dict[str, tuple[Shape, ...]] = {
     "TFJob": (
         ("with a chief", {"Chief": 1, "Worker": 2}, {}),
@@ -45,36 +45,34 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
 }
 SCOPES = {
     Scope.REPLICA: "`Replica`: the one that failed",
-    Scope.ROLE: "`Role`: all of the role",
-    Scope.JOB: "`Job`: all members together",
+    Scope.ROLE: "`Role`: all replicas of its type",
+    Scope.JOB: "`Job`: all replicas together",
 }
 
 
 def glance(kind: str) -> str:
-    """The facts of a kind."""
+    """Return the table of the properties of a kind."""
     framework = KINDS[kind]
-    port = (
-        f"{framework.port} (`{framework.port_name}`)" if framework.port else "none: members are entered by the launcher"
-    )
+    port = f"{framework.port} (`{framework.port_name}`)" if framework.port else "none: the launcher uses `kubectl exec`"
     rows = (
         ("resource", f"`{framework.plural}.kubeflow.org/{framework.version}`"),
-        ("roles, under `spec." + framework.field + "`", ", ".join(f"`{role}`" for role in framework.roles)),
-        ("container", f"`{framework.container}`" if framework.by_name else "the first, whatever its name"),
+        ("replica types, in `spec." + framework.field + "`", ", ".join(f"`{role}`" for role in framework.roles)),
+        ("container", f"`{framework.container}`" if framework.by_name else "the first one, of any name"),
         ("port", port),
-        ("`restartPolicy`, if not given", f"`{framework.restart_policy}`"),
+        ("default `restartPolicy`", f"`{framework.restart_policy}`"),
     )
     return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)))
 
 
 def goals(kind: str) -> str:
-    """Whose success is the job's and how far a restart reaches, for each shape of a kind."""
+    """Return the table of success policy and default restart scope, for each form of a kind."""
     rows = (_row(KINDS[kind], shape) for shape in SHAPES[kind])
-    head = ("| shape | it has succeeded when | `restart-scope: Auto` is |", "|---|---|---|")
+    head = ("| job | succeeds when | `restart-scope: Auto` is |", "|---|---|---|")
     return "\n".join((*head, *rows))
 
 
 def example(name: str) -> str:
-    """The job of an example as it stands in its file, without what it says to the tests."""
+    """Return the job of an example literally, without the annotations for the tests."""
     text = (EXAMPLES / f"{name}.yaml").read_text()
     job = next(part for part in text.split("\n---\n") if "\napiVersion: kubeflow.org/" in f"\n{part}").strip()
     told = re.sub(r"^  annotations:.*\n(?:    .*\n)+", "", job, flags=re.MULTILINE)
@@ -82,7 +80,7 @@ def example(name: str) -> str:
 
 
 def environment(name: str) -> str:
-    """The variables that the pods of an example get from the operator, by member."""
+    """Return the table of the variables that the operator sets in the pods of an example."""
     outcome = CliRunner().invoke(render, ["-f", str(EXAMPLES / f"{name}.yaml")])
     assert outcome.exit_code == 0, outcome.output
     job = next(found for found in _documents(name) if str(found.get("apiVersion")).startswith("kubeflow.org/"))
@@ -125,10 +123,10 @@ def _row(framework: Framework, shape: Shape) -> str:
 
 def _when(goal: Goal, count: int) -> str:
     role = goal.role.lower()
-    served = f", and all {goal.serves.lower()}s have lived to see it" if goal.serves else ""
-    all_of = f"all {role}s have" if count > 1 else f"the {role} has"
-    first = f"{role} 0 has, or all {role}s have"
-    return {Enough.ALL: all_of, Enough.FIRST: first, Enough.ANY: f"any {role} has"}[goal.enough] + served
+    served = f" while all {goal.serves.lower()}s still run" if goal.serves else ""
+    all_of = f"all {role}s succeed" if count > 1 else f"the {role} succeeds"
+    first = f"{role} 0 succeeds, or all {role}s succeed"
+    return {Enough.ALL: all_of, Enough.FIRST: first, Enough.ANY: f"any {role} succeeds"}[goal.enough] + served
 
 
 def _documents(name: str) -> list[dict[str, Any]]:
@@ -142,7 +140,7 @@ def _set_by_user(job: dict[str, Any]) -> set[str]:
 
 
 def _variables(pod: dict[str, Any]) -> dict[str, str]:
-    """Name and value of what the first container is given; of a source its path."""
+    """Return name and value of each variable of the first container; for a fieldRef the path of the field."""
     found = pod["spec"]["containers"][0].get("env") or ()
     return {entry["name"]: _value(entry) for entry in found}
 

@@ -1,4 +1,4 @@
-"""The pictures: the ladder from its own tuple, and the states of a job from the law that random worlds are held to."""
+"""The pictures: the rules of the planner in order, and the states of a job from the table that tests use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainshed.plan.ladder import LADDER, Rule
 
 from .drawing import Box, arrow, picture, words
 
-#: Where the states stand. One that is new has no place, which is an error.
+#: The positions of the states. A new state without a position is an error.
 PLACES = {
     "": Box(70, 170, 90),
     "Created": Box(230, 170),
@@ -30,24 +30,24 @@ RUNG = 46
 
 
 def sentence(rule: Rule) -> str:
-    """What a rule says of itself, without its full stop."""
+    """Return the first sentence of a rule's docstring, without its full stop."""
     return (inspect.getdoc(rule) or "").split("\n\n")[0].replace("\n", " ").removesuffix(".")
 
 
 def ladder() -> str:
-    """The rules from top to bottom, each asked only if those above it were silent."""
-    parts = [words((40, 24), "look at a job: the first rule that has something to say decides", "small", "start")]
+    """Draw the rules from top to bottom; a rule is evaluated only if those above it do not apply."""
+    parts = [words((40, 24), "at each reconcile, the first rule that applies decides", "small", "start")]
     boxes = [Box(110, 66 + RUNG * place, 140, 32) for place in range(len(LADDER))]
     for rule, box in zip(LADDER, boxes, strict=True):
         parts += [box.drawn(), words((box.x, box.y), rule.__name__, "mono")]
         parts.append(words((box.x + 90, box.y), sentence(rule), "", "start"))
     parts += [arrow(upper, lower) for upper, lower in pairwise(boxes)]
-    return picture((1000, 60 + RUNG * len(LADDER)), "The ladder of rules", *parts)
+    return picture((1000, 60 + RUNG * len(LADDER)), "The rules, in order", *parts)
 
 
 def states() -> str:
-    """The states, and which may follow which; what all inside the dashed line share is drawn once."""
-    assert set(MOVES) == {"", *Kind} == set(PLACES), "a state has no place in the picture"
+    """Draw the states and their transitions; a transition that all states inside the dashed line have is drawn once."""
+    assert set(MOVES) == {"", *Kind} == set(PLACES), "a state has no position in the picture"
     shared = set.intersection(*(MOVES[state] for state in INSIDE)) - set(INSIDE)
     parts = [AROUND.drawn("group")]
     parts += [arrow(AROUND, PLACES[state]) for state in sorted(shared)]
@@ -55,12 +55,12 @@ def states() -> str:
     parts += list(_outside(shared))
     for state, box in PLACES.items():
         parts += [box.drawn(LOOKS.get(state, "box")), words((box.x, box.y), state or "new", "mono")]
-    note = "an arrow from the dashed line: from every state inside it; a new job may be stored in any state at first"
+    note = "an arrow from the dashed line starts at every state inside it; the first stored state may be any"
     return picture((880, 440), "The states of a job", *parts, words((20, 425), note, "small", "start"))
 
 
 def favicon() -> str:
-    """A roof over a track."""
+    """Draw the icon of the site."""
     roof = "M2 14 L16 4 L30 14 V17 H2 Z M6 19 H9 V28 H6 Z M23 19 H26 V28 H23 Z M12 22 H20 V28 H12 Z"
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path fill="#3949ab" d="{roof}"/></svg>\n'
 
@@ -76,7 +76,7 @@ def _inside() -> Iterator[str]:
 
 def _outside(shared: set[str]) -> Iterator[str]:
     yield arrow(PLACES[""], PLACES["Created"])
-    assert MOVES[""] == set(MOVES), "a new job may be stored in any state at first: the note says so"
+    assert MOVES[""] == set(MOVES), "the first stored state may be any: the note says so"
     for state in sorted(shared):
         for other in sorted(MOVES[state] - {state}):
             yield arrow(PLACES[state], PLACES[other], aside=12)

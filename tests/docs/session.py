@@ -1,4 +1,4 @@
-"""Runs the commands of a page as a person would, in a shell of its own with a cluster of its own."""
+"""Runs the commands of a page in a shell with its own cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ QUICK_START = ROOT / "docs" / "quick-start.md"
 
 
 class Session:
-    """A shell in the root of the repository; what it has tells which blocks of a page it runs.
+    """A shell in the root of the repository.
 
-    `programs` are those that are not on the PATH; `kubeconfig` is copied, with the namespace for commands without one,
-    or there is none yet. `options` is what this machine adds to a command, by how that begins.
+    `programs` are added to the PATH. `kubeconfig`, if given, is copied, with `namespace` as its default namespace.
+    `options` maps the beginning of a command to options that this machine adds to it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Session:
         self._options = options
 
     def run(self, block: Block) -> None:
-        """Each command of it; one that fails, or does not print what the page shows, is an AssertionError."""
+        """Run each command; raise AssertionError if one fails or does not print what the page shows."""
         for step in block.steps:
             own = " ".join(added for start, added in self._options.items() if step.command.startswith(start))
             command = " ".join(filter(None, (step.command, block.adds, own)))
@@ -65,7 +65,7 @@ class Session:
 
 
 def walk(session: Session, *having: str) -> Iterator[Block]:
-    """Run the blocks of the quick start that need no more than what there is; each, when it has run."""
+    """Run the blocks of the quick start whose needs are in `having`, and yield each after it has run."""
     for block in blocks(QUICK_START.read_text()):
         if block.needs and block.needs <= set(having):
             session.run(block)

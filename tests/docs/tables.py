@@ -1,4 +1,4 @@
-"""Tables that follow from the code: the rules of the ladder, the classes of failures, the flags of the operator."""
+"""Tables that are generated from the code: the rules, the failure classes, the flags of the operator."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trainshed.plan.ladder import LADDER
 
 from .pictures import sentence
 
-#: What becomes of a failure, by its class; docs/failures.md has the same with every reason.
+#: Whether a failure counts and is retried, by its class; docs/failures.md has the same with every reason.
 FATES = {
     failures.APPLICATION: ("yes", "as `restartPolicy` says"),
-    failures.INFRASTRUCTURE: ("no", "yes, after a pause"),
+    failures.INFRASTRUCTURE: ("no", "yes, after a back-off"),
     failures.DISRUPTION: ("no", "yes, at once, unless `trainshed.dev/on-disruption` is `Fail`"),
-    failures.COLLATERAL: ("no", "with the failure that caused it"),
+    failures.COLLATERAL: ("no", "together with its root cause"),
 }
-#: Reasons that most people have met.
+#: Frequent reasons, which the table lists.
 KNOWN = (
     *("Error", "OOMKilled", "StartError", "UnexpectedAdmissionError", "NodeAffinity", "ContainerStatusUnknown"),
     *("Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager"),
@@ -25,20 +25,20 @@ KNOWN = (
 
 
 def rules(_of: str = "") -> str:
-    """The ladder, a row for each rule."""
+    """Return the table of the rules, in order."""
     rows = [f"| {place} | `{rule.__name__}` | {sentence(rule)} |" for place, rule in enumerate(LADDER, 1)]
-    return "\n".join(("| | rule | when it speaks, and what it does |", "|---|---|---|", *rows))
+    return "\n".join(("| | rule | when it applies, and what it does |", "|---|---|---|", *rows))
 
 
 def classes(_of: str = "") -> str:
-    """The classes, with some of their reasons and with what follows from each."""
-    assert set(FATES) == {*failures.CLASSES.values(), failures.COLLATERAL}, "a class has no fate"
-    head = ("| class | such as | counts against `backoffLimit` | tried again |", "|---|---|---|---|")
+    """Return the table of the failure classes, with some of their reasons."""
+    assert set(FATES) == {*failures.CLASSES.values(), failures.COLLATERAL}, "a class is missing in FATES"
+    head = ("| class | such as | counts against `backoffLimit` | retried |", "|---|---|---|---|")
     return "\n".join((*head, *(f"| `{name}` | {_such(name)} | {' | '.join(fate)} |" for name, fate in FATES.items())))
 
 
 def flags(_of: str = "") -> str:
-    """Every flag that is shown by --help, with its default."""
+    """Return the table of all flags that --help shows, with their defaults."""
     options = (option for option in operator.params if isinstance(option, click.Option) and not option.hidden)
     rows = (f"| {_spelt(option)} | {_default(option)} | {option.help or ''} |" for option in options)
     return "\n".join(("| flag | default | |", "|---|---|---|", *rows))
@@ -59,4 +59,4 @@ def _such(name: str) -> str:
     shown = [reason for reason in KNOWN if reason in reasons]
     more = len(reasons) - len(shown)
     listed = ", ".join(f"`{reason}`" for reason in shown)
-    return f"{listed} and {more} more" if reasons else "whatever ends within seconds of another's failure"
+    return f"{listed} and {more} more" if reasons else "a replica that fails within seconds after another one"

@@ -1,4 +1,4 @@
-"""Commands are read from a page as a person would read them, and those of the pages can be run."""
+"""Console blocks of the pages are parsed correctly, and their commands are valid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from .commands import ROOT, Step, blocks, unlike
 
-#: What a block of the quick start may need, and who runs it then; what nobody here has is checked for its syntax.
+#: What a block of the quick start may need. Blocks that no test can run are checked for their syntax.
 KNOWN = {"cluster", "helm", "apiserver", "nothing", "docker", "kind", "registry"}
 QUICK_START = ROOT / "docs" / "quick-start.md"
 PAGE = """
@@ -23,7 +23,7 @@ $ echo
 """
 
 
-def test_a_block_is_read_with_its_needs_its_commands_and_what_they_print():
+def test_a_block_is_parsed_with_its_needs_commands_and_output():
     (block,) = blocks(PAGE)
     assert (block.needs, block.adds) == ({"cluster", "helm"}, "--dry-run")
     assert block.steps == (Step("kubectl get    pods", ("NAME READY AGE", "x-0  1/1   12s")), Step("echo"))
@@ -39,7 +39,7 @@ def test_a_block_is_read_with_its_needs_its_commands_and_what_they_print():
         ("", "NAME READY AGE"),
     ],
 )
-def test_output_is_compared_but_for_numbers_and_widths(printed: str, missing: str):
+def test_output_is_compared_except_for_numbers_and_widths(printed: str, missing: str):
     assert unlike(("NAME READY AGE", "...", "x-0  1/1   12s"), printed) == missing
 
 
@@ -50,13 +50,13 @@ def test_every_block_of_the_quick_start_says_what_it_needs():
 
 
 @pytest.mark.parametrize("page", [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-def test_every_command_of_a_page_is_one_that_a_shell_understands(page):
+def test_every_command_of_a_page_is_valid_shell(page):
     script = "\n".join(step.command for block in blocks(page.read_text()) for step in block.steps)
     outcome = subprocess.run(["bash", "-n", "-c", script], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
 
 
-def test_the_first_job_of_the_readme_is_that_of_the_quick_start():
+def test_the_readme_uses_the_commands_of_the_quick_start():
     known = {step.command for block in blocks(QUICK_START.read_text()) for step in block.steps}
     told = [step.command for block in blocks((ROOT / "README.md").read_text()) for step in block.steps]
     jobs = [command for command in told if command.startswith(("kubectl", "helm", ".venv/bin/trainshed"))]

@@ -1,4 +1,4 @@
-"""What the pages name is there: make targets, flags, values of the chart, metrics, alerts, annotations, headings."""
+"""The pages name only existing make targets, flags, chart values, metrics, alerts, annotations and headings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .commands import ROOT
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions")
 PAGES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md"]
 MAKEFILE = (ROOT / "Makefile").read_text()
-#: Programs whose flags are not ours; what stands on their line is theirs.
+#: Other programs; flags on a line with one of them are not checked.
 OTHERS = re.compile(r".*\b(?:kubectl|helm|docker|kind|mkdocs|buildah|python -m|examples/embed\.py|make)\b.*")
-#: Flags of other programs that a page names by themselves.
+#: Flags of other programs that a page names on a line without the program.
 FOREIGN = {
     "--grace-period": "kubectl",
     "--force": "kubectl",
@@ -27,20 +27,20 @@ FOREIGN = {
     "--set": "helm",
     "--take-ownership": "helm",
 }
-#: Annotations of ours on pods, which are no knobs, and other names under our domain.
-NO_KNOBS = {"trainshed.dev/attempt", "trainshed.dev/result"}
+#: Annotations on pods, and other names with the prefix of the annotations.
+NOT_ON_JOBS = {"trainshed.dev/attempt", "trainshed.dev/result"}
 NAMED = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
 @NAMED
-def test_every_make_target_is_there(page: Path):
+def test_every_make_target_exists(page: Path):
     known = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
     named = re.findall(r"(?:`|\$ )make ([a-z0-9-]+)", page.read_text())
     assert [target for target in named if target not in known] == []
 
 
 @NAMED
-def test_every_flag_is_there(page: Path):
+def test_every_flag_exists(page: Path):
     known = {flag for command in cli.commands.values() for flag in _flags(command)} | FOREIGN.keys()
     text = re.sub(r"```yaml.*?```", "", page.read_text(), flags=re.DOTALL)
     lines = (line for line in text.splitlines() if not OTHERS.fullmatch(line))
@@ -49,7 +49,7 @@ def test_every_flag_is_there(page: Path):
 
 
 @NAMED
-def test_every_value_of_the_chart_is_there(page: Path):
+def test_every_chart_value_exists(page: Path):
     schema = json.loads((ROOT / "charts" / "trainshed" / "values.schema.json").read_text())
     told = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
     told += re.findall(
@@ -60,7 +60,7 @@ def test_every_value_of_the_chart_is_there(page: Path):
 
 
 @NAMED
-def test_every_metric_and_alert_is_there(page: Path):
+def test_every_metric_and_alert_exists(page: Path):
     metrics, alerts = (ROOT / place for place in ("docs/metrics.md", "charts/trainshed/files/alerts.yaml"))
     known = metrics.read_text() + alerts.read_text()
     named = re.findall(r"(?<!\w)(?:trainshed_[a-z_]+|training_operator_[a-z_]+|Trainshed[A-Z]\w+)\b", page.read_text())
@@ -68,20 +68,20 @@ def test_every_metric_and_alert_is_there(page: Path):
 
 
 @NAMED
-def test_every_annotation_is_there(page: Path):
-    known = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)} | NO_KNOBS
+def test_every_annotation_exists(page: Path):
+    known = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)} | NOT_ON_JOBS
     named = re.findall(r"(?<![\w.])trainshed\.dev/[\w-]+", page.read_text())
     assert [name for name in named if name not in known] == []
 
 
-def test_every_annotation_has_its_row():
+def test_every_annotation_is_documented():
     page = (ROOT / "docs" / "annotations.md").read_text()
     knobs = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)}
     assert {name for name in knobs - {annotations.PREFIX} if f"| `{name}` |" not in page} == set()
 
 
 @NAMED
-def test_every_anchor_is_a_heading_of_its_page(page: Path):
+def test_every_anchor_is_a_heading(page: Path):
     text = page.read_text()
     links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#([^)\s]+)\)", text)
     broken = [(target, anchor) for target, anchor in links if anchor not in _anchors(page, target)]

@@ -1,4 +1,4 @@
-"""Which files of docs/ are generated, wholly or between two comments, and what should stand there."""
+"""The generated files of docs/, and the generated parts of its pages, which are between two comments."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PARTS: Mapping[str, Callable[[str], str]] = {
 
 
 def wanted() -> dict[Path, str]:
-    """The text that every generated file of docs/ should have; a part that nobody knows is a KeyError."""
+    """Return the expected text of every generated file of docs/; raise KeyError for an unknown part."""
     pages = {path: path.read_text() for path in sorted(DOCS.rglob("*.md"))}
     drawn = {DOCS / "pictures" / name: draw() for name, draw in PICTURES.items()}
     return drawn | {path: PART.sub(_part, text) for path, text in pages.items() if PART.search(text)}
 
 
 def stale() -> dict[Path, str]:
-    """The files that should have another text, and which."""
+    """Return the files whose text is not up to date, with the expected text."""
     return {path: text for path, text in wanted().items() if not path.exists() or path.read_text() != text}
 
 

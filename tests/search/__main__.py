@@ -22,7 +22,7 @@ TOLD = 5
 @click.option("--minutes", default=30.0, show_default=True, help="For each world at the most.")
 @click.option("--processes", default=2, show_default=True)
 @click.option("--only", default="", help="The worlds whose names contain this.")
-@click.option("--write", is_flag=True, help="Write the results to build/results/exhaustive.toml; keep those of other worlds.")
+@click.option("--write", is_flag=True, help="Write the results to build/results; keep those of other worlds.")
 def main(*, minutes: float, processes: int, only: str, write: bool) -> None:
     """Search every order of events; a world that was broken off before is gone on with."""
     wrong = False
