@@ -44,7 +44,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "MPIJob": (("a launcher and workers", {"Launcher": 1, "Worker": 2}, {}),),
 }
 SCOPES = {
-    Scope.REPLICA: "`Replica`: the one that failed",
+    Scope.REPLICA: "`Replica`: the failed replica",
     Scope.ROLE: "`Role`: all replicas of its type",
     Scope.JOB: "`Job`: all replicas together",
 }
