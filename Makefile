@@ -14,6 +14,8 @@ BED := PYTHONPATH=tests $(PY) -m bed
 CHARTS := PYTHONPATH=tests $(PY) -m charts
 CONFORMANCE := PYTHONPATH=tests $(PY) -m conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
+# Files whose words `make lint` checks: tests/docs/words.txt and phrases.txt have the words to avoid.
+PROSE := docs README.md charts operator Makefile examples
 FAST := -m "not apiserver and not e2e and not bench"
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
 # and the test files of a folder share one, so the files run in the order of their folders.
@@ -99,6 +101,8 @@ lint: venv ## Run linters, type checks, import rules, and checks of generated fi
 	$(PY) -m trainshed.manifests --check
 	$(CONFORMANCE) --check
 	$(PY) examples/embed.py --check
+	$(BIN)/codespell --dictionary=- --dictionary=tests/docs/words.txt $(PROSE)
+	found=0; git grep -nwiE -f tests/docs/phrases.txt -- $(PROSE) || found=$$?; test $$found -eq 1 # 1: no match
 	$(MAKE) docs
 	$(call took,lint)
 
