@@ -184,13 +184,8 @@ mutants: venv ## Seed bugs one at a time and report which tests detect them firs
 	$(call took,mutants)
 
 .PHONY: simulate
-<<<<<<< HEAD
 simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption.
-	@PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state tests/faults/results/simulate.toml
-=======
-simulate: venv ## random schedules in the simulation, N=100000 of them, on both processors; it goes on where it was stopped
 	@PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state build/results/simulate.toml
->>>>>>> d4f94ec (Write the page on reliability by hand, and keep the results of long runs out of the repository)
 	$(call took,simulate)
 
 .PHONY: model-check
@@ -203,19 +198,9 @@ conformance: venv venv-sdk ## Check each row of training-operator v1's behaviour
 	@$(CONFORMANCE)
 	$(call took,conformance)
 
-<<<<<<< HEAD
-.PHONY: reliability
-reliability: venv ## Generate docs/reliability.md from the fault matrix and the results of the runs.
-	@PYTHONPATH=tests $(PY) -m reliability
-
 .PHONY: sim-conformance
 sim-conformance: venv ## Send random calls to the simulated and to a real API server, and compare. N=20000 sets the number of sequences.
-	@PYTHONPATH=tests $(PY) -m sim.likeness $(or $(N),20000) --result tests/faults/results/sim-conformance.toml
-=======
-.PHONY: sim-conformance
-sim-conformance: venv ## random calls, N=20000 sequences of them, to the simulated and to a real API server, and every difference
 	@PYTHONPATH=tests $(PY) -m sim.likeness $(or $(N),20000) --result build/results/sim-conformance.toml
->>>>>>> d4f94ec (Write the page on reliability by hand, and keep the results of long runs out of the repository)
 	$(call took,sim-conformance)
 
 .PHONY: test-e2e
@@ -230,17 +215,10 @@ bench: venv ## Run the benchmarks. Some have limits, others only record times.
 	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_multitude.py
 	$(call took,bench)
 
-<<<<<<< HEAD
 .PHONY: bench-finished-jobs
 bench-finished-jobs: venv ## Measure the cost of a new job, and the idle load, with ten thousand finished jobs.
-	@TRAINSHED_FIGURES=tests/faults/results/finished.toml $(PY) -m pytest -s tests/bench/test_multitude.py
-	$(call took,bench-finished-jobs)
-=======
-.PHONY: multitude
-multitude: venv ## ten thousand finished jobs in the store: what a new one costs, and rest
 	@TRAINSHED_FIGURES=build/results/finished.toml $(PY) -m pytest -s tests/bench/test_multitude.py
-	$(call took,multitude)
->>>>>>> d4f94ec (Write the page on reliability by hand, and keep the results of long runs out of the repository)
+	$(call took,bench-finished-jobs)
 
 ## Test bed: a cluster on this machine
 
