@@ -57,7 +57,7 @@ def env(job: Job, role: str) -> dict[str, str]:
 
 def data(job: Job, *running: str, site=None) -> dict[str, str]:
     """The data of its ConfigMap."""
-    (wish,) = MPI_V2BETA1.dependents(job, site or Site(), running)
+    (wish,) = MPI_V2BETA1.hooks.dependents(job, site or Site(), running)
     assert (wish.resource, wish.name, wish.labels) == (CONFIG_MAPS, "m-config", (("app", "m"),))
     return wish.content["data"]
 

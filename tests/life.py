@@ -95,7 +95,7 @@ class Life:
         if not set(wanted) & {"Chief", "Master", "Launcher", "Worker"}:
             wanted["Worker"] = 2  # somebody has to decide
         field = self.framework.field
-        container = {"name": self.framework.container, "image": "x"}
+        container = {"name": self.framework.container.name, "image": "x"}
         restart = choose(["Never", "OnFailure", "ExitCode", "Always"])
         groups = {
             role: {"replicas": count, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
@@ -151,8 +151,8 @@ class Life:
 
     def use(self) -> None:
         """The user scales or suspends."""
-        field, random = self.framework.field, self.random
-        least = 0 if self.kind in MAY_HAVE_NO_WORKERS and self.framework.goal(self.job[0]).role != "Worker" else 1
+        field, random, hooks = self.framework.field, self.random, self.framework.hooks
+        least = int(self.kind not in MAY_HAVE_NO_WORKERS or hooks.success_policy(self.job[0]).role == "Worker")
 
         def change(spec: dict) -> None:
             if random.random() < 0.5:
@@ -193,7 +193,7 @@ class Life:
         born, self.born = self.world.made[self.born :], len(self.world.made)
         assert set(born) <= seats(self.world.jobs[self.kind, NAME], self.framework.field), "who is made has a seat"
         live = [pod for pod in self.world.pods.values() if not pod.deleting]
-        keys = self.framework.keys(job)
+        keys = self.framework.hooks.ssh_secret_name(job)
         assert not (keys and live) or keys in self.world.secrets
         assert len(EXCLUSIVE & set(states(status))) <= 1, states(status)
         state = next((state for state in reversed(states(status)) if not state.startswith("-")), "")
@@ -210,8 +210,8 @@ class Life:
     async def come_to_rest(self) -> None:
         """No more faults: pods run and those who decide succeed, until nothing more is asked for."""
         self.world.dies_in = -1
-        decides = self.framework.goal(self.job[0]).role.lower()
-        forgiven = [role.lower() for role in self.framework.expendable(self.job[0])]
+        decides = self.framework.hooks.success_policy(self.job[0]).role.lower()
+        forgiven = [role.lower() for role in self.framework.hooks.optional_roles(self.job[0])]
         for _ in range(80):
             before = len(self.world.writes)
             self.hear()
@@ -239,7 +239,7 @@ class Life:
         job, status = self.job
         assert not any(resource.passing for resource, _ in self.world.dependents)
         if status.over:
-            kept = {role.lower() for role in self.framework.kept}
+            kept = {role.lower() for role in self.framework.objects.retained_roles}
             for pod in self.world.pods.values():
                 assert not pod.held, "its result is noted"
                 assert pod.over or (str(job.policy.clean_pods) == "None" and pod.role not in kept)

@@ -9,9 +9,7 @@ from trainshed.api.actions import CreatePod, CreateService, DeletePod, DeleteSer
 from trainshed.api.framework import Framework
 from trainshed.api.job import (
     CleanPodPolicy,
-    Elastic,
     Job,
-    Options,
     Port,
     Replicas,
     RestartPolicy,
@@ -23,6 +21,7 @@ from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Kind, Status
 from trainshed.frameworks import FRAMEWORKS as ALL
+from trainshed.frameworks.pytorch import Elastic, PyTorchJobOptions
 from trainshed.plan import plan
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -46,10 +45,10 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
     """A job with so many replicas of each role, such as worker=2; `rest` may hold other fields of a Job."""
     framework = FRAMEWORKS[kind]
     groups = [(ROLES[role], rest.pop(role)) for role in list(rest) if role in ROLES]
-    template = rest.pop("template", {"spec": {"containers": [{"name": framework.container, "image": "x"}]}})
-    port = Port(framework.port_name, framework.port)
+    template = rest.pop("template", {"spec": {"containers": [{"name": framework.container.name, "image": "x"}]}})
+    port = Port(framework.container.port_name, framework.container.port)
     replicas = tuple(
-        Replicas(role, count, RestartPolicy(restart), template, (port,), framework.port)
+        Replicas(role, count, RestartPolicy(restart), template, (port,), framework.container.port)
         for role, count in sorted(groups, key=lambda group: framework.roles.index(group[0]))
     )
     fields = {"kind": kind, "namespace": "ml", "name": name, "uid": "job-uid", "version": "1", "generation": 1}
@@ -58,7 +57,7 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
         deleting=False,
         replicas=replicas,
         policy=policy or RunPolicy(),
-        options=options or Options(),
+        options=options,
         scope=Scope(scope) if scope else None,
         **rest,
     )
@@ -70,9 +69,9 @@ def run_policy(**fields) -> RunPolicy:
     return RunPolicy(clean_pods=clean, **fields)
 
 
-def elastic(low=1, high=3, **fields) -> Options:
+def elastic(low=1, high=3, **fields) -> PyTorchJobOptions:
     """The options of an elastic PyTorchJob."""
-    return Options(nproc_per_node="auto", elastic=Elastic(low, high, **fields))
+    return PyTorchJobOptions(nproc_per_node="auto", elastic=Elastic(low, high, **fields))
 
 
 def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0, uid="", **fields) -> Pod:
@@ -130,13 +129,13 @@ def look(job: Job, *pods: Pod, **fields) -> Plan:
 
 def running(job: Job, *, now=T0) -> Status:
     """The status of a job all of whose pods run."""
-    pods = [a_pod(str(member), job=job.name, container=FRAMEWORKS[job.kind].container) for member in job.members]
+    pods = [a_pod(str(member), job=job.name, container=FRAMEWORKS[job.kind].container.name) for member in job.members]
     return look(job, *pods, now=now).status
 
 
 def pods_of(job: Job, *others: Pod, attempt=0) -> list[Pod]:
     """A running pod for each seat, but for those that are given."""
-    container = FRAMEWORKS[job.kind].container
+    container = FRAMEWORKS[job.kind].container.name
     mine = {
         f"{job.name}-{member}": a_pod(str(member), job=job.name, attempt=attempt, container=container)
         for member in job.members

@@ -20,7 +20,11 @@ EXAMPLES = ROOT / "examples"
 
 FILE_LINES = 250
 #: Files that may be longer, each with its reason.
-LONGER_FILES = {"operator/trainshed/plan/ladder.py": 300}  # the state machine is to be read in one piece
+LONGER_FILES = {
+    "operator/trainshed/plan/ladder.py": 300,  # the state machine is to be read in one piece
+    "operator/trainshed/frameworks/pytorch.py": 320,  # everything of one kind of job stands in one file
+    "operator/trainshed/frameworks/mpi_v2beta1.py": 300,  # the same
+}
 
 FUNCTION_LINES = 30
 EQUAL_LINES = 6

@@ -39,14 +39,21 @@ def test_names_and_defaults_of_a_kind_are_v1s(kind):
     found = KNOWN[kind]
     assert V1[kind] == (
         *(found.label, found.field, " ".join(found.roles)),
-        *(found.container, found.port_name, found.port, found.restart_policy, found.selectors, found.farewell),
+        *(
+            found.container.name,
+            found.container.port_name,
+            found.container.port,
+            found.defaults.restart_policy,
+            found.selectors,
+            found.naming.ttl_event_reason,
+        ),
     )
     assert (found.plural, found.operator_name) == (f"{kind.lower()}s", f"{kind.lower()}-controller")
 
 
 def test_literals_stand_in_the_order_in_which_they_are_given():
     assert literals(B="1", A="2") == (Variable("B", "1"), Variable("A", "2"))
-    assert literals(yields=True, A="2") == (Variable("A", "2", yields=True),)
+    assert literals(user_overridable=True, A="2") == (Variable("A", "2", user_overridable=True),)
 
 
 def test_one_version_of_mpijob_is_served():
@@ -59,5 +66,5 @@ def test_one_version_of_mpijob_is_served():
 
 def test_unless_a_framework_says_otherwise_nobody_waits_and_everybody_counts():
     job, framework = a_job("JAXJob", worker=1), KNOWN["JAXJob"]
-    assert framework.expendable(job) == ()
-    assert framework.gate(job, next(job.members)) == framework.keys(job) == ""
+    assert framework.hooks.optional_roles(job) == ()
+    assert framework.hooks.start_after(job, next(job.members)) == framework.hooks.ssh_secret_name(job) == ""

@@ -8,6 +8,7 @@ import pytest
 
 from make import a_job
 from trainshed.api.job import Member, RestartPolicy
+from trainshed.frameworks.tensorflow import TFJobOptions
 
 
 def test_a_jobs_members_stand_in_the_order_of_its_roles():
@@ -46,3 +47,9 @@ def test_the_members_of_a_huge_job_are_made_one_by_one():
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_job_whose_spec_could_not_be_read_has_the_default_options():
+    options = TFJobOptions(dynamic_workers=True)
+    assert a_job(worker=1, options=options).options_as(TFJobOptions) is options
+    assert a_job(worker=1).options_as(TFJobOptions) == TFJobOptions()

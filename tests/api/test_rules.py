@@ -35,3 +35,10 @@ def test_every_rule_has_words_of_its_own():
 def test_only_tensorflow_takes_roles_in_any_case():
     assert roles(TENSORFLOW)[0] == "chief"
     assert roles(PYTORCH) == ("Master", "Worker")
+
+
+def test_a_rule_of_one_kind_is_about_a_field_of_that_kind():
+    for framework in FRAMEWORKS:
+        for rule in framework.rules:
+            assert framework.field in rule.message or "self.spec." in rule.cel
+            assert rule.message.startswith("spec.")

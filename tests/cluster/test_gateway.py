@@ -59,7 +59,7 @@ async def test_services_too(gateway, hand):
 
 async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
     job = a_job(hand, workers=65)
-    (wish,) = TENSORFLOW.dependents(job, Site(), ())
+    (wish,) = TENSORFLOW.hooks.dependents(job, Site(), ())
     wish = replace(wish, content={"data": wish.content["data"]})
     body = dependents.body(TENSORFLOW, job, wish)
     first = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
@@ -78,7 +78,7 @@ async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
 
 async def test_a_dependent_that_v1_made_gets_the_label_by_which_we_hear_of_it(gateway, hand):
     job = a_job(hand, workers=65)
-    (wish,) = TENSORFLOW.dependents(job, Site(), ())
+    (wish,) = TENSORFLOW.hooks.dependents(job, Site(), ())
     body = dependents.body(TENSORFLOW, job, wish)
     theirs = {"name": wish.name, "ownerReferences": body["metadata"]["ownerReferences"], "labels": {"app": "mnist"}}
     made = hand.make("configmaps", {"metadata": theirs, "data": {"hosts": "a"}})["metadata"]

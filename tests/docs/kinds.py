@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from trainshed.api import read
-from trainshed.api.framework import Enough, Framework, Goal
+from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.job import Scope
 from trainshed.api.site import Site
 from trainshed.cli.render import render
@@ -53,13 +53,13 @@ SCOPES = {
 def glance(kind: str) -> str:
     """Return the table of the properties of a kind."""
     framework = KINDS[kind]
-    port = f"{framework.port} (`{framework.port_name}`)" if framework.port else "none: the launcher uses `kubectl exec`"
+    port = f"{framework.container.port} (`{framework.container.port_name}`)" if framework.container.port else "none: the launcher uses `kubectl exec`"
     rows = (
         ("resource", f"`{framework.plural}.kubeflow.org/{framework.version}`"),
         ("replica types, in `spec." + framework.field + "`", ", ".join(f"`{role}`" for role in framework.roles)),
-        ("container", f"`{framework.container}`" if framework.by_name else "the first one, of any name"),
+        ("container", f"`{framework.container.name}`" if framework.container.by_name else "the first one, of any name"),
         ("port", port),
-        ("default `restartPolicy`", f"`{framework.restart_policy}`"),
+        ("default `restartPolicy`", f"`{framework.defaults.restart_policy}`"),
     )
     return "\n".join(("| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)))
 
@@ -110,23 +110,23 @@ def _cell(value: str | None) -> str:
 
 def _row(framework: Framework, shape: Shape) -> str:
     said, groups, rest = shape
-    container = {"name": framework.container, "image": "x"}
+    container = {"name": framework.container.name, "image": "x"}
     template = {"template": {"spec": {"containers": [container]}}}
     roles = {role: {"replicas": count, **template} for role, count in groups.items()}
     document = {"metadata": {"name": "x", "namespace": "x"}, "spec": {framework.field: roles, **rest}}
     job = read.job(document, framework, Site())
     assert not job.problems, job.problems
-    goal = framework.goal(job)
+    goal = framework.hooks.success_policy(job)
     assert goal, f"{framework.kind} {said} has no goal"
-    return f"| {said} | {_when(goal, job.of(goal.role).count)} | {SCOPES[framework.scope(job)]} |"
+    return f"| {said} | {_when(goal, job.of(goal.role).count)} | {SCOPES[framework.hooks.scope(job)]} |"
 
 
-def _when(goal: Goal, count: int) -> str:
+def _when(goal: SuccessPolicy, count: int) -> str:
     role = goal.role.lower()
-    served = f" while all {goal.serves.lower()}s still run" if goal.serves else ""
+    served = f" while all {goal.depends_on.lower()}s still run" if goal.depends_on else ""
     all_of = f"all {role}s succeed" if count > 1 else f"the {role} succeeds"
     first = f"{role} 0 succeeds, or all {role}s succeed"
-    return {Enough.ALL: all_of, Enough.FIRST: first, Enough.ANY: f"any {role} succeeds"}[goal.enough] + served
+    return {Quorum.ALL: all_of, Quorum.FIRST: first, Quorum.ANY: f"any {role} succeeds"}[goal.quorum] + served
 
 
 def _documents(name: str) -> list[dict[str, Any]]:

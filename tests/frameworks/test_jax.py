@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, replace
-from trainshed.api.framework import Enough, Goal
+from trainshed.api.framework import Quorum, SuccessPolicy
 from trainshed.api.job import Member, Scope
 from trainshed.api.site import Site
 from trainshed.frameworks.jax import JAX
@@ -13,7 +13,9 @@ from trainshed.frameworks.jax import JAX
 
 def env(job, index):
     """The variables of a worker as NAME=value."""
-    return [f"{variable.name}={variable.value}" for variable in JAX.environment(job, Site())(Member("Worker", index))]
+    return [
+        f"{variable.name}={variable.value}" for variable in JAX.hooks.environment(job, Site())(Member("Worker", index))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +58,8 @@ def test_each_process_learns_where_the_first_one_is_and_which_it_is_itself(name,
 
 
 def test_v1s_variables_win_and_ours_yield():
-    variables = JAX.environment(a_job("JAXJob", worker=2), Site())(Member("Worker", 0))
-    assert [variable.yields for variable in variables] == [False] * 5 + [True] * 3
+    variables = JAX.hooks.environment(a_job("JAXJob", worker=2), Site())(Member("Worker", 0))
+    assert [variable.user_overridable for variable in variables] == [False] * 5 + [True] * 3
 
 
 def test_the_coordinators_port_is_the_one_it_names():
@@ -68,6 +70,6 @@ def test_the_coordinators_port_is_the_one_it_names():
 
 def test_all_workers_decide_the_first_leads_and_the_group_starts_whole():
     job = a_job("JAXJob", worker=3)
-    assert JAX.goal(job) == Goal("Worker", Enough.ALL, qualified=True)
-    assert [JAX.leads(job, member) for member in job.members] == [True, False, False]
-    assert JAX.scope(job) is Scope.JOB
+    assert JAX.hooks.success_policy(job) == SuccessPolicy("Worker", Quorum.ALL, qualified=True)
+    assert [JAX.hooks.is_leader(job, member) for member in job.members] == [True, False, False]
+    assert JAX.hooks.scope(job) is Scope.JOB

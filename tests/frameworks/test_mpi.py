@@ -8,9 +8,9 @@ import pytest
 
 from make import a_job
 from trainshed.api.dependent import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-from trainshed.api.job import Member, Options, Scope
+from trainshed.api.job import Member, Scope
 from trainshed.api.site import Site
-from trainshed.frameworks.mpi import MPI
+from trainshed.frameworks.mpi import MPI, MPIJobOptions
 from trainshed.plan import build
 
 
@@ -22,13 +22,13 @@ def template(command=(), limits=None, **spec) -> dict:
 
 def a_run(worker=2, slots=4, **fields):
     """A job `m` with so many workers."""
-    options = Options(slots=slots, main_container=fields.pop("main", ""))
+    options = MPIJobOptions(slots=slots, main_container=fields.pop("main", ""))
     return a_job("MPIJob", name="m", launcher=1, worker=worker, options=options, **fields)
 
 
 def wishes(job, *running, site=None) -> dict:
     """What the job owns, by kind."""
-    return {wish.resource: wish for wish in MPI.dependents(job, site or Site(), running)}
+    return {wish.resource: wish for wish in MPI.hooks.dependents(job, site or Site(), running)}
 
 
 def data(job, *running, site=None) -> dict:
@@ -176,7 +176,7 @@ def test_the_launcher_is_told_in_v1s_order_and_then_in_newer_names():
 
 
 def test_a_launcher_that_looks_for_hosts_now_and_then_stands_the_loss_of_one():
-    assert MPI.scope(a_run()) is Scope.JOB
+    assert MPI.hooks.scope(a_run()) is Scope.JOB
     elastic = template(["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"])
-    assert MPI.scope(a_run(template=elastic)) is Scope.REPLICA
-    assert MPI.scope(a_job("MPIJob", name="m", worker=1)) is Scope.JOB
+    assert MPI.hooks.scope(a_run(template=elastic)) is Scope.REPLICA
+    assert MPI.hooks.scope(a_job("MPIJob", name="m", worker=1)) is Scope.JOB

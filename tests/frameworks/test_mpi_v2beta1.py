@@ -19,8 +19,8 @@ LABEL = "training.kubeflow.org/"
 def test_what_is_left_open_is_mpi_operators():
     job = a_run(3)
     assert job.api_version == "kubeflow.org/v2beta1"
-    assert (job.options.slots, job.options.ssh.path, job.options.ssh.implementation) == (1, "/root/.ssh", "OpenMPI")
-    assert not job.options.ssh.works
+    assert (job.options.slots, job.options.ssh_path, job.options.implementation) == (1, "/root/.ssh", "OpenMPI")
+    assert not job.options.launcher_is_worker
     assert {group.role: (group.count, group.restart_policy) for group in job.replicas} == {
         "Launcher": (1, RestartPolicy.ON_FAILURE),
         "Worker": (3, RestartPolicy.NEVER),
@@ -55,10 +55,10 @@ def test_what_cannot_be_is_refused(fields, problem):
 def test_a_launcher_may_be_alone():
     assert a_run(None).problems == ()
     assert data(a_run(None)) == {"hostfile": "", "discover_hosts.sh": "#!/bin/sh\n"}
-    assert MPI_V2BETA1.scope(a_run(None)) is Scope.JOB
+    assert MPI_V2BETA1.hooks.scope(a_run(None)) is Scope.JOB
     alone = replace(a_run(), replicas=a_run().replicas[1:])
-    assert MPI_V2BETA1.scope(alone) is Scope.JOB
-    assert MPI_V2BETA1.waits(alone, Member("Launcher", 0), Site(gang_scheduler="x")) == ()
+    assert MPI_V2BETA1.hooks.scope(alone) is Scope.JOB
+    assert MPI_V2BETA1.hooks.init_containers(alone, Member("Launcher", 0), Site(gang_scheduler="x")) == ()
 
 
 def test_the_hosts_are_named_as_each_mpi_reads_them():
@@ -141,9 +141,9 @@ def test_keys_are_where_ssh_looks_for_them():
 
 def test_a_secret_is_one_jobs_and_no_namesakes():
     job = a_run()
-    assert MPI_V2BETA1.keys(job) == MPI_V2BETA1.keys(replace(job, version="2"))
-    assert MPI_V2BETA1.keys(job) != MPI_V2BETA1.keys(replace(job, uid="another"))
-    assert MPI_V2BETA1.keys(job).startswith("m-ssh-")
+    assert MPI_V2BETA1.hooks.ssh_secret_name(job) == MPI_V2BETA1.hooks.ssh_secret_name(replace(job, version="2"))
+    assert MPI_V2BETA1.hooks.ssh_secret_name(job) != MPI_V2BETA1.hooks.ssh_secret_name(replace(job, uid="another"))
+    assert MPI_V2BETA1.hooks.ssh_secret_name(job).startswith("m-ssh-")
 
 
 def test_keys_are_asked_for_whenever_pods_are_made_and_only_then():

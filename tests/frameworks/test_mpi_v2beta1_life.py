@@ -39,7 +39,9 @@ def test_an_evicted_worker_brings_a_new_try_of_all_with_new_pods_and_the_same_ke
     assert deleted(decision) == ["m-launcher", "m-worker-1"]
     again = look(job, status=decision.status, now=at(31))
     assert made(again) == ["m-worker-0", "m-worker-1"]
-    assert [action.name for action in again.actions if isinstance(action, CreateKeys)] == [MPI_V2BETA1.keys(job)]
+    assert [action.name for action in again.actions if isinstance(action, CreateKeys)] == [
+        MPI_V2BETA1.hooks.ssh_secret_name(job)
+    ]
 
 
 def test_a_launcher_that_fails_again_and_again_fails_the_job():
@@ -52,7 +54,7 @@ def test_a_launcher_that_fails_again_and_again_fails_the_job():
 def test_with_elastic_horovod_one_worker_may_be_lost():
     command = {"command": ["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"]}
     job = a_run(launcher=spec_of(command))
-    assert MPI_V2BETA1.scope(job) is Scope.REPLICA
+    assert MPI_V2BETA1.hooks.scope(job) is Scope.REPLICA
     decision = look(job, launcher(), worker(0, deleting=True), worker(1), now=at(30))
     assert deleted(decision) == []
     assert "Failed" not in states(decision.status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, replace
-from trainshed.api.framework import Enough, Goal
+from trainshed.api.framework import Quorum, SuccessPolicy
 from trainshed.api.job import Member, Scope
 from trainshed.api.site import Site
 from trainshed.frameworks.paddle import PADDLE
@@ -17,7 +17,7 @@ POD_IP = "POD_IP_DUMMY={'fieldRef': {'fieldPath': 'status.podIP'}}"
 
 def env(job, role, index):
     """The variables of a member as NAME=value, or NAME=source."""
-    variables = PADDLE.environment(job, Site())(Member(role, index))
+    variables = PADDLE.hooks.environment(job, Site())(Member(role, index))
     return [f"{variable.name}={variable.source or variable.value}" for variable in variables]
 
 
@@ -64,16 +64,19 @@ def test_the_usual_port_is_v1s():
 
 
 def test_only_the_rank_yields_for_v1_does_not_give_it():
-    variables = PADDLE.environment(COLLECTIVE, Site())(Member("Worker", 0))
-    assert [variable.name for variable in variables if variable.yields] == ["PADDLE_RANK"]
+    variables = PADDLE.hooks.environment(COLLECTIVE, Site())(Member("Worker", 0))
+    assert [variable.name for variable in variables if variable.user_overridable] == ["PADDLE_RANK"]
 
 
 def test_the_master_decides_or_all_workers():
-    assert PADDLE.goal(SERVED) == Goal("Master", Enough.ALL, qualified=False)
-    assert PADDLE.goal(COLLECTIVE) == Goal("Worker", Enough.ALL, qualified=True)
+    assert PADDLE.hooks.success_policy(SERVED) == SuccessPolicy("Master", Quorum.ALL, qualified=False)
+    assert PADDLE.hooks.success_policy(COLLECTIVE) == SuccessPolicy("Worker", Quorum.ALL, qualified=True)
 
 
 def test_only_a_master_leads_and_the_group_starts_whole():
-    assert [str(member) for member in SERVED.members if PADDLE.leads(SERVED, member)] == ["master-0", "master-1"]
-    assert [member for member in COLLECTIVE.members if PADDLE.leads(COLLECTIVE, member)] == []
-    assert PADDLE.scope(COLLECTIVE) is Scope.JOB
+    assert [str(member) for member in SERVED.members if PADDLE.hooks.is_leader(SERVED, member)] == [
+        "master-0",
+        "master-1",
+    ]
+    assert [member for member in COLLECTIVE.members if PADDLE.hooks.is_leader(COLLECTIVE, member)] == []
+    assert PADDLE.hooks.scope(COLLECTIVE) is Scope.JOB

@@ -8,20 +8,22 @@ from make import a_job, elastic, replace
 from rig.jobs import pytorchjob
 from trainshed.api import read
 from trainshed.api.dependent import AUTOSCALERS
-from trainshed.api.job import Member, Options, Scope
+from trainshed.api.job import Member, Scope
 from trainshed.api.site import Site
-from trainshed.frameworks.pytorch import PYTORCH
+from trainshed.frameworks.pytorch import PYTORCH, PyTorchJobOptions
 
 STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 
 
 def env(job, role, index):
     """The variables of a member as NAME=value."""
-    return [f"{variable.name}={variable.value}" for variable in PYTORCH.environment(job, Site())(Member(role, index))]
+    return [
+        f"{variable.name}={variable.value}" for variable in PYTORCH.hooks.environment(job, Site())(Member(role, index))
+    ]
 
 
 def ddp(nproc, **roles):
-    return a_job("PyTorchJob", name="ddp", options=Options(nproc_per_node=nproc), **roles)
+    return a_job("PyTorchJob", name="ddp", options=PyTorchJobOptions(nproc_per_node=nproc), **roles)
 
 
 def test_the_master_is_rank_0_and_the_world_counts_processes():
@@ -52,7 +54,7 @@ def test_without_a_number_of_processes_the_world_counts_pods(nproc):
 def test_without_a_master_worker_0_is_rank_0():
     job = ddp("auto", worker=2)
     assert {"MASTER_ADDR=ddp-worker-0", "WORLD_SIZE=2", "RANK=1", "PET_NNODES=2"} <= set(env(job, "Worker", 1))
-    assert [PYTORCH.leads(job, member) for member in job.members] == [True, False]
+    assert [PYTORCH.hooks.is_leader(job, member) for member in job.members] == [True, False]
 
 
 def test_the_masters_port_is_the_one_it_names():
@@ -80,13 +82,13 @@ def test_an_elastic_job_without_workers_meets_at_the_usual_port():
 
 
 def test_a_group_starts_whole_unless_it_is_elastic():
-    assert PYTORCH.scope(ddp("auto", worker=2)) is Scope.JOB
-    assert PYTORCH.scope(a_job("PyTorchJob", worker=2, options=elastic())) is Scope.REPLICA
+    assert PYTORCH.hooks.scope(ddp("auto", worker=2)) is Scope.JOB
+    assert PYTORCH.hooks.scope(a_job("PyTorchJob", worker=2, options=elastic())) is Scope.REPLICA
 
 
 def test_a_job_of_nobody_has_no_goal_and_no_ranks():
     job = a_job("PyTorchJob")
-    assert PYTORCH.goal(job) is None
+    assert PYTORCH.hooks.success_policy(job) is None
     assert env(job, "Worker", 0) == ["PYTHONUNBUFFERED=1", "PET_NNODES=0"]
 
 
@@ -95,8 +97,8 @@ def test_v1s_file_of_init_containers_takes_the_place_of_the_init_container():
     text = "- {name: wait, image: '{{.InitContainerImage}}', args: ['{{.MasterAddr}}', '{{.MaxTries}}']}"
     site = Site(init_image="busybox", init_tries=7, init_template=text)
     expected = {"name": "wait", "image": "busybox", "args": ["ddp-master-0", "7"]}
-    assert PYTORCH.waits(job, Member("Worker", 0), site) == (expected,)
-    assert PYTORCH.waits(job, Member("Master", 0), site) == ()
+    assert PYTORCH.hooks.init_containers(job, Member("Worker", 0), site) == (expected,)
+    assert PYTORCH.hooks.init_containers(job, Member("Master", 0), site) == ()
 
 
 METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -216,7 +218,7 @@ def test_an_elastic_jobs_port_is_its_workers():
 def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = {"maxReplicas": 3, "metrics": metrics}
-    (wish,) = PYTORCH.dependents(read.job(document, PYTORCH, Site()), Site(), ())
+    (wish,) = PYTORCH.hooks.dependents(read.job(document, PYTORCH, Site()), Site(), ())
     assert (wish.resource, wish.name, wish.shared) == (AUTOSCALERS, "j", False)
     spec = {key: value for key, value in wish.content["spec"].items() if value is not None}
     assert spec == {
@@ -231,4 +233,4 @@ def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
 def test_without_metrics_there_is_no_autoscaler(policy):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = policy
-    assert PYTORCH.dependents(read.job(document, PYTORCH, Site()), Site(), ()) == ()
+    assert PYTORCH.hooks.dependents(read.job(document, PYTORCH, Site()), Site(), ()) == ()

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from make import a_job, replace
-from trainshed.api.job import Member, Options, Scope
+from trainshed.api.job import Member, Scope
 from trainshed.api.kernel import LONGEST_VARIABLE
 from trainshed.api.site import Site
 from trainshed.frameworks import tensorflow
-from trainshed.frameworks.tensorflow import CLUSTER, LITERAL_UP_TO, TENSORFLOW
+from trainshed.frameworks.tensorflow import CLUSTER, LITERAL_UP_TO, TENSORFLOW, TFJobOptions
 
 MNIST = a_job(chief=1, ps=2, worker=2, evaluator=1)
 SERVERS = '["mnist-ps-0.ml.svc:2222","mnist-ps-1.ml.svc:2222"]'
-DYNAMIC = Options(dynamic_workers=True)
+DYNAMIC = TFJobOptions(dynamic_workers=True)
 
 
 def config(job, role, index, site=None):
     """The value of TF_CONFIG, or None."""
-    variables = TENSORFLOW.environment(job, site or Site())(Member(role, index))
+    variables = TENSORFLOW.hooks.environment(job, site or Site())(Member(role, index))
     return next((variable.value for variable in variables if variable.name == "TF_CONFIG"), None)
 
 
@@ -83,24 +83,24 @@ def test_a_dynamic_worker_without_servers_is_told_of_none():
 
 def test_a_big_job_shares_one_text_which_expands_to_the_same():
     job = a_job(worker=LITERAL_UP_TO + 1)
-    (shared,) = TENSORFLOW.dependents(job, Site(), ())
-    reference, whole = TENSORFLOW.environment(job, Site())(Member("Worker", 3))
+    (shared,) = TENSORFLOW.hooks.dependents(job, Site(), ())
+    reference, whole = TENSORFLOW.hooks.environment(job, Site())(Member("Worker", 3))
     assert reference.source == {"configMapKeyRef": {"name": shared.name, "key": CLUSTER}}
     expanded = json.loads(whole.value.replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
     assert expanded["task"] == {"type": "worker", "index": 3}
     assert len(expanded["cluster"]["worker"]) == LITERAL_UP_TO + 1
-    assert TENSORFLOW.dependents(a_job(worker=LITERAL_UP_TO), Site(), ()) == ()
-    (bigger,) = TENSORFLOW.dependents(a_job(worker=LITERAL_UP_TO + 2), Site(), ())
+    assert TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO), Site(), ()) == ()
+    (bigger,) = TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO + 2), Site(), ())
     assert bigger.name != shared.name
     assert shared.name.startswith("mnist-cluster-")
 
 
 def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
-    (problem,) = TENSORFLOW.refuses(a_job(worker=5000), Site())
+    (problem,) = TENSORFLOW.hooks.validate(a_job(worker=5000), Site())
     assert "5000 replicas" in problem
     assert str(LONGEST_VARIABLE) in problem
-    assert TENSORFLOW.refuses(a_job(worker=1000), Site()) == ()
-    assert TENSORFLOW.refuses(a_job(worker=5000, options=DYNAMIC), Site()) == ()
+    assert TENSORFLOW.hooks.validate(a_job(worker=1000), Site()) == ()
+    assert TENSORFLOW.hooks.validate(a_job(worker=5000, options=DYNAMIC), Site()) == ()
 
 
 @given(st.dictionaries(st.sampled_from(["chief", "ps", "worker", "evaluator"]), st.integers(0, 1200), min_size=1))
@@ -112,7 +112,7 @@ def test_the_length_of_the_addresses_is_known_without_writing_them_down(roles):
 
 def test_the_limit_is_met_to_the_byte_by_the_longest_of_all_roles():
     replicas = next(
-        count for count in range(2000, 5000) if TENSORFLOW.refuses(a_job(worker=count, evaluator=1), Site())
+        count for count in range(2000, 5000) if TENSORFLOW.hooks.validate(a_job(worker=count, evaluator=1), Site())
     )
     for count, fits in ((replicas - 1, True), (replicas, False)):
         job = a_job(worker=count, evaluator=1)
@@ -124,7 +124,7 @@ def test_jobs_that_are_refused_for_their_size_take_no_memory():
     tracemalloc.start()
     try:
         for number in range(8):
-            assert TENSORFLOW.refuses(a_job(name=f"huge-{number}", worker=100_000), Site())
+            assert TENSORFLOW.hooks.validate(a_job(name=f"huge-{number}", worker=100_000), Site())
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -132,9 +132,9 @@ def test_jobs_that_are_refused_for_their_size_take_no_memory():
 
 def test_the_longest_config_is_measured_with_its_name_and_end():
     job = a_job(worker=2000)
-    (shared,) = TENSORFLOW.dependents(job, Site(), ())
+    (shared,) = TENSORFLOW.hooks.dependents(job, Site(), ())
     longest = len(config(job, "Worker", 1999).replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
-    assert (longest + len("TF_CONFIG=") + 1 > LONGEST_VARIABLE) == bool(TENSORFLOW.refuses(job, Site()))
+    assert (longest + len("TF_CONFIG=") + 1 > LONGEST_VARIABLE) == bool(TENSORFLOW.hooks.validate(job, Site()))
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_the_longest_config_is_measured_with_its_name_and_end():
     [(MNIST, Scope.REPLICA), (a_job(worker=2), Scope.JOB), (a_job(worker=2, options=DYNAMIC), Scope.REPLICA)],
 )
 def test_only_parameter_servers_take_a_newcomer_in(job, scope):
-    assert TENSORFLOW.scope(job) is scope
+    assert TENSORFLOW.hooks.scope(job) is scope
 
 
 def test_the_chief_leads_or_worker_0():
-    leaders = [str(member) for member in MNIST.members if TENSORFLOW.leads(MNIST, member)]
+    leaders = [str(member) for member in MNIST.members if TENSORFLOW.hooks.is_leader(MNIST, member)]
     assert leaders == ["chief-0"]
     job = a_job(worker=2, ps=1)
-    assert [str(member) for member in job.members if TENSORFLOW.leads(job, member)] == ["worker-0"]
+    assert [str(member) for member in job.members if TENSORFLOW.hooks.is_leader(job, member)] == ["worker-0"]
 
 
 def test_dynamic_workers_may_be_lost():
-    assert TENSORFLOW.expendable(a_job(worker=1)) == ()
-    assert TENSORFLOW.expendable(a_job(worker=1, options=DYNAMIC)) == ("Worker",)
+    assert TENSORFLOW.hooks.optional_roles(a_job(worker=1)) == ()
+    assert TENSORFLOW.hooks.optional_roles(a_job(worker=1, options=DYNAMIC)) == ("Worker",)
 
 
 def test_an_address_of_a_role_that_the_job_lacks_has_the_usual_port():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, replace
-from trainshed.api.framework import Enough, Goal
+from trainshed.api.framework import Quorum, SuccessPolicy
 from trainshed.api.job import Member, Scope
 from trainshed.api.site import Site
 from trainshed.frameworks.xgboost import XGBOOST
@@ -15,7 +15,9 @@ XGB = a_job("XGBoostJob", name="xgb", master=1, worker=2)
 
 def env(job, role, index):
     """The variables of a member as NAME=value."""
-    return [f"{variable.name}={variable.value}" for variable in XGBOOST.environment(job, Site())(Member(role, index))]
+    return [
+        f"{variable.name}={variable.value}" for variable in XGBOOST.hooks.environment(job, Site())(Member(role, index))
+    ]
 
 
 @pytest.mark.parametrize(("role", "index", "rank"), [("Master", 0, 0), ("Worker", 0, 1), ("Worker", 1, 2)])
@@ -50,8 +52,8 @@ def test_a_master_alone_hears_of_no_workers():
 
 
 def test_v1s_variables_win_and_ours_yield():
-    variables = XGBOOST.environment(XGB, Site())(Member("Worker", 0))
-    assert {variable.name for variable in variables if variable.yields} == {
+    variables = XGBOOST.hooks.environment(XGB, Site())(Member("Worker", 0))
+    assert {variable.name for variable in variables if variable.user_overridable} == {
         "DMLC_TRACKER_URI",
         "DMLC_TRACKER_PORT",
         "DMLC_TASK_ID",
@@ -69,16 +71,16 @@ def test_a_list_of_workers_that_the_kernel_would_refuse_is_refused_with_the_figu
     job = a_job("XGBoostJob", name="xgb", master=1, worker=9000)
     longest = env(job, "Worker", 0)[6]
     assert longest.startswith("WORKER_ADDRS=xgb-worker-0,")
-    (problem,) = XGBOOST.refuses(job, Site())
+    (problem,) = XGBOOST.hooks.validate(job, Site())
     assert f"WORKER_ADDRS for 9001 replicas takes {len(longest) + 1} bytes" in problem
-    assert XGBOOST.refuses(XGB, Site()) == ()
+    assert XGBOOST.hooks.validate(XGB, Site()) == ()
 
 
 def test_the_master_decides_and_leads_and_the_group_starts_whole():
-    assert XGBOOST.goal(XGB) == Goal("Master", Enough.ALL, qualified=False)
-    assert [str(member) for member in XGB.members if XGBOOST.leads(XGB, member)] == ["master-0"]
-    assert XGBOOST.scope(XGB) is Scope.JOB
+    assert XGBOOST.hooks.success_policy(XGB) == SuccessPolicy("Master", Quorum.ALL, qualified=False)
+    assert [str(member) for member in XGB.members if XGBOOST.hooks.is_leader(XGB, member)] == ["master-0"]
+    assert XGBOOST.hooks.scope(XGB) is Scope.JOB
 
 
 def test_workers_come_after_the_master_for_they_give_up_when_nobody_listens():
-    assert [XGBOOST.gate(XGB, member) for member in XGB.members] == ["", "Master", "Master"]
+    assert [XGBOOST.hooks.start_after(XGB, member) for member in XGB.members] == ["", "Master", "Master"]

@@ -155,11 +155,10 @@ def test_a_big_jobs_pods_read_the_cluster_from_one_config_map_that_is_made_first
     assert env[1]["value"].startswith('{"cluster":$(TRAINSHED_CLUSTER),"task"')
 
 
-def test_a_variable_that_yields_leaves_the_users_own_alone():
-    framework = replace(
-        PYTORCH,
-        environment=lambda _job, _site: lambda _member: (Variable("A", "ours", yields=True), Variable("B", "b")),
-    )
+def test_a_user_overridable_variable_is_left_out_if_the_user_sets_it():
+    variables = (Variable("A", "ours", user_overridable=True), Variable("B", "b"))
+    hooks = replace(PYTORCH.hooks, environment=lambda _job, _site: lambda _member: variables)
+    framework = replace(PYTORCH, hooks=hooks)
     template = {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "A", "value": "mine"}]}]}}
     make = build.pods(framework, with_template(template, "PyTorchJob"), Site())
     env = make(Member("Worker", 0), 3).body["spec"]["containers"][0]["env"]

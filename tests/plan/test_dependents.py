@@ -21,7 +21,8 @@ ACCOUNT = Wish(SERVICE_ACCOUNTS, "runner", {}, shared=True)
 def facts(*wishes: Wish, there=(), pods=(), job=JOB, **fields) -> Facts:
     """What a look at a job sees that wishes for these, while those are there."""
     snapshot = seen(job, *pods, **fields)
-    framework = replace(snapshot.framework, dependents=lambda _job, _site, _running: wishes)
+    hooks = replace(snapshot.framework.hooks, dependents=lambda _job, _site, _running: wishes)
+    framework = replace(snapshot.framework, hooks=hooks)
     return Facts(replace(snapshot, framework=framework, dependents=tuple(there)))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from make import a_job, a_pod, at, deleted, elastic, look, made, pods_of, replace, run_policy, running, seen, states
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Options
 from trainshed.api.pod import Container
 from trainshed.api.status import Status, Tally
+from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan.facts import Facts
 
 
@@ -31,8 +31,8 @@ def test_names_decide_whose_seat_a_pod_has_never_labels():
         (a_job(master=1, worker=1), ["worker-0"], False),
         (a_job(worker=2), ["worker-0"], True),
         (a_job(worker=2), ["worker-1"], False),
-        (a_job(worker=2, options=Options(success_policy="AllWorkers")), ["worker-0"], False),
-        (a_job(worker=2, options=Options(success_policy="AllWorkers")), ["worker-0", "worker-1"], True),
+        (a_job(worker=2, options=TFJobOptions(success_policy="AllWorkers")), ["worker-0"], False),
+        (a_job(worker=2, options=TFJobOptions(success_policy="AllWorkers")), ["worker-0", "worker-1"], True),
         (a_job(ps=1), ["ps-0"], False),
         (a_job(worker=0), [], False),
         (a_job("PyTorchJob", master=1, worker=1), ["master-0"], True),

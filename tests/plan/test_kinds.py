@@ -22,7 +22,7 @@ every_kind = pytest.mark.parametrize(("kind", "roles", "decide", "name"), KINDS)
 
 def pod(job, seat, phase, code):
     """The pod of a seat, with the container of the job's kind."""
-    return a_pod(seat, phase, code=code, container=FRAMEWORKS[job.kind].container)
+    return a_pod(seat, phase, code=code, container=FRAMEWORKS[job.kind].container.name)
 
 
 @every_kind

@@ -19,13 +19,13 @@ def counting(framework: Framework, calls: Counter[str]) -> Framework:
 
     def goal(job):
         calls["goal"] += 1
-        return framework.goal(job)
+        return framework.hooks.success_policy(job)
 
     def expendable(job):
         calls["expendable"] += 1
-        return framework.expendable(job)
+        return framework.hooks.optional_roles(job)
 
-    return replace(framework, goal=goal, expendable=expendable)
+    return replace(framework, hooks=replace(framework.hooks, success_policy=goal, optional_roles=expendable))
 
 
 @pytest.mark.parametrize("gone", [(), ("mnist-worker-1",)], ids=["all are there", "one is missing"])

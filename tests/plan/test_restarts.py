@@ -20,7 +20,7 @@ from make import (
     states,
     told,
 )
-from trainshed.api.job import Options
+from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan.failures import DISRUPTION
 from trainshed.plan.restarts import AT_ONCE, LONGEST_DELAY, delay
 
@@ -217,12 +217,12 @@ def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
 
 
 def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
-    job = a_job(chief=1, ps=1, worker=2, options=Options(dynamic_workers=True))
+    job = a_job(chief=1, ps=1, worker=2, options=TFJobOptions(dynamic_workers=True))
     one, other = (failed(f"worker-{index}", 1, container="tensorflow") for index in range(2))
     for decision in (after_failure(job, one), after_failure(job, one, other)):
         assert states(decision.status) == ["Created", "Running"]
         assert decision.actions == ()
-    alone = a_job(ps=1, worker=1, options=Options(dynamic_workers=True))
+    alone = a_job(ps=1, worker=1, options=TFJobOptions(dynamic_workers=True))
     assert states(after_failure(alone, one).status) == ["Created", "-Running", "Failed"], "nobody is left to decide"
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from make import a_job, a_pod, at, look, pods_of, replace, run_policy, running, told
 from trainshed.api.actions import CreatePod, ReleasePod
-from trainshed.api.job import Options
 from trainshed.api.pod import RESULT
 from trainshed.api.site import Site
+from trainshed.frameworks.tensorflow import TFJobOptions
 
 JOB = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", keep_results=True)
 
@@ -76,7 +76,7 @@ def test_a_pod_that_is_leaving_is_held_until_its_failure_is_answered():
 
 
 def test_a_failure_that_nobody_answers_for_lets_its_pod_go_if_somebody_deletes_it():
-    job = a_job(ps=1, worker=2, options=Options(dynamic_workers=True), keep_results=True)
+    job = a_job(ps=1, worker=2, options=TFJobOptions(dynamic_workers=True), keep_results=True)
     failed = held("worker-1", "Failed", code=1, container="tensorflow")
     assert released(after(failed, job=job)) == []
     assert released(after(replace(failed, deleting=True, leaves=at(20)), job=job)) == ["mnist-worker-1"]

@@ -7,9 +7,9 @@ import pytest
 from make import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
 from trainshed.api.actions import DeleteDependent, Tone
 from trainshed.api.dependent import CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.api.job import Options
 from trainshed.api.pod import Container
 from trainshed.api.site import Site
+from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan import says
 
 JOBS = [
@@ -89,7 +89,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
 
 
 def test_a_failure_that_changes_nothing_is_told_of_as_well():
-    job = a_job(chief=1, worker=2, options=Options(dynamic_workers=True))
+    job = a_job(chief=1, worker=2, options=TFJobOptions(dynamic_workers=True))
     pods = pods_of(job, a_pod("worker-1", "Failed", code=2))
     decision = look(job, *pods, status=running(job))
     assert [note.message for note in decision.notes] == ["Pod: ml.mnist-worker-1 exited with code 2"]

@@ -30,7 +30,7 @@ class Scenario:
 
     def job(self) -> dict[str, Any]:
         """The job, as a user would write it."""
-        container = {"name": served("v1", (self.kind,))[0].container, "image": "x:1"}
+        container = {"name": served("v1", (self.kind,))[0].container.name, "image": "x:1"}
         group = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": [container]}}}
         replicas = {role: {**group, "replicas": count} for role, count in self.roles}
         spec = {served("v1", (self.kind,))[0].field: replicas, "runPolicy": {"backoffLimit": self.limit}}

@@ -33,7 +33,12 @@ TELLING = frozenset(
 )
 #: Seconds by which one decides: within which a failure has yet to settle, after which another is no consequence of it,
 #: after which its cause is looked for no more, and after which a reason may be told in other words.
-AGES = (SETTLES_AFTER.total_seconds(), TENSORFLOW.follows_within, 2 * TENSORFLOW.follows_within, REWORDED)
+AGES = (
+    SETTLES_AFTER.total_seconds(),
+    TENSORFLOW.defaults.cascade_window,
+    2 * TENSORFLOW.defaults.cascade_window,
+    REWORDED,
+)
 
 
 class Names:

@@ -113,7 +113,7 @@ class Tale:
         if pod is None:
             return
         end = {"exitCode": code, "reason": "Error", "finishedAt": self.stage.server.registry.stamp()}
-        own = {"name": self.framework.container, "restartCount": 0, "state": {"terminated": end}}
+        own = {"name": self.framework.container.name, "restartCount": 0, "state": {"terminated": end}}
         self.write(f"{CORE}/pods/{name}/status", {"status": {"phase": "Failed", "containerStatuses": [own]}})
 
     def run(self, path: str, patch: Document) -> None:
@@ -158,7 +158,7 @@ class Tale:
         self.stage.close()
 
     def _job(self, roles: dict[str, int], scope: str, restart: str) -> Document:
-        template = {"spec": {"containers": [{"name": self.framework.container, "image": "x:1"}]}}
+        template = {"spec": {"containers": [{"name": self.framework.container.name, "image": "x:1"}]}}
         groups = {
             role: {"restartPolicy": restart, "template": template, "replicas": count} for role, count in roles.items()
         }

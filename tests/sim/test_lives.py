@@ -22,7 +22,7 @@ CASTS = {
 
 
 def a_job(kind: str, roles: dict[str, int], **policy) -> dict:
-    container = {"name": KINDS[kind].container, "image": "x:1"}
+    container = {"name": KINDS[kind].container.name, "image": "x:1"}
     group = {"restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
     replicas = {role: {**group, "replicas": count} for role, count in roles.items()}
     spec = {KINDS[kind].field: replicas, "runPolicy": policy}

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from .framework import Framework
-from .spec import JobSpec, ReplicaSpec
+from .spec import ReplicaSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a job asks for, as its rules look at it: `roles` as written, `name` from its metadata."""
+    """The input of a rule: `roles` as written, `name` from the metadata, `spec` an instance of the kind's model."""
 
-    framework: Framework
     name: str
     roles: dict[str, ReplicaSpec]
-    spec: JobSpec
+    spec: Any
 
 
 class Place(StrEnum):

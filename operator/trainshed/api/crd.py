@@ -11,7 +11,6 @@ from . import metric, template
 from .claim import Place, Rule
 from .framework import Framework
 from .rules import LONGEST_NAME, rules
-from .spec import SPECS
 from .status_schema import STATUS, TEXT
 
 COLUMNS = (
@@ -90,7 +89,7 @@ def _scale(framework: Framework) -> dict[str, Any]:
 
 
 def _schema(framework: Framework) -> dict[str, Any]:
-    described = SPECS[framework.version, framework.kind].model_json_schema(by_alias=True)
+    described = framework.spec.model_json_schema(by_alias=True)
     spec = _plain(described, described.get("$defs", {}))
     replicas = spec["properties"][framework.field]
     group = replicas["additionalProperties"]

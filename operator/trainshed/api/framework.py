@@ -1,4 +1,7 @@
-"""What a framework says of itself; the rest of the house treats all frameworks alike."""
+"""The description of one kind of training job: names, spec model, validation rules, defaults and hooks.
+
+A kind is one file in `trainshed.frameworks`; the other packages treat all kinds alike.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from .claim import Rule
 from .dependent import Resource, Wish
-from .job import Document, Job, Member, RestartPolicy, Scope
+from .job import Document, Job, Member, Replicas, RestartPolicy, Scope
 from .site import Site
+from .spec import JobSpec
 
 
-class Enough(StrEnum):
-    """How many of the deciding replicas must succeed for the job to have succeeded."""
+class Quorum(StrEnum):
+    """The number of success-defining replicas that must succeed: all, the one with index 0, or any one."""
 
     ALL = "all"
     FIRST = "first"
@@ -21,120 +26,168 @@ class Enough(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """Whose success is the job's, and whose running is its running.
+class SuccessPolicy:
+    """The role that defines the success of a job, and when the job counts as running.
 
-    `qualified` says whether v1 names the job with its namespace when it speaks of it. A success counts only if all of
-    the role that `serves` have lived to see it. With `whole` the job runs only while all of those run as well.
+    v1's messages name the job with its namespace if `qualified`. A success counts only if no replica of the role
+    `depends_on` ended before it. With `require_all_running` the job is Running only while all of those run as well.
     """
 
     role: str
-    enough: Enough
+    quorum: Quorum
     qualified: bool
-    serves: str = ""
-    whole: bool = False
+    depends_on: str = ""
+    require_all_running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """An environment variable: a literal value, or a `source` as in a container's `valueFrom`.
 
-    One that `yields` is left out where the user has set it; any other stands last and so wins.
+    A `user_overridable` variable is left out if the user's template sets it. Any other stands last in the container's
+    `env`, so that it overrides the user's value.
     """
 
     name: str
     value: str = ""
     source: Document | None = None
-    yields: bool = False
+    user_overridable: bool = False
 
 
-def literals(*, yields: bool = False, **values: str) -> tuple[Variable, ...]:
-    """Variables of these names and values, in this order; with `yields` they stand back behind the user's own."""
-    return tuple(Variable(name, value, yields=yields) for name, value in values.items())
+def literals(*, user_overridable: bool = False, **values: str) -> tuple[Variable, ...]:
+    """Return variables with these names and values, in this order."""
+    return tuple(Variable(name, value, user_overridable=user_overridable) for name, value in values.items())
 
 
-#: The variables of one member; made once for a job, asked once for a pod.
+#: The variables of one replica. It is made once for a job and called once for each pod.
 Environment = Callable[[Member], tuple[Variable, ...]]
-#: Adds to the spec of a member's pod what no environment variable can do.
-Dresser = Callable[[Member, dict[str, Any]], None]
+#: Changes in place the pod spec of one replica.
+PodSpecMutator = Callable[[Member, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The framework's own container in each pod, and its port; port 0 means that no process listens.
+
+    It is the container with this name if `by_name`, else the first one. All containers of the pod get the environment,
+    or only this one.
+    """
+
+    name: str
+    port_name: str = ""
+    port: int = 0
+    by_name: bool = True
+    env_in_all_containers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Values for what the spec of a job leaves open, and the timing of the kind.
+
+    Roles in `on_failure_by_default` have the restart policy OnFailure, those in `zero_by_default` have no replicas.
+    A failure within `cascade_window` seconds of another one counts as its consequence.
+    """
+
+    restart_policy: RestartPolicy
+    zero_by_default: tuple[str, ...] = ()
+    on_failure_by_default: tuple[str, ...] = ()
+    backoff_limit: int | None = None
+    cascade_window: int = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Names and sentences in which kinds differ.
+
+    `manager` is the value of `spec.runPolicy.managedBy` that stands for this operator, `operator` the value of the
+    label `training.kubeflow.org/operator-name` ("": made from the kind). `ttl_event_reason` is the reason of the Event
+    when the job is deleted after its TTL.
+    """
+
+    manager: str = "kubeflow.org/training-operator"
+    operator: str = ""
+    ttl_event_reason: str = "SuccessfulDeleteJob"
+    failure_message: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The objects of a job besides its pods.
+
+    `services`: one Service for each replica. `job_service`: one Service with the job's name, under which DNS finds
+    replicas by the names of their pods. `owns` lists the other kinds. When the job finishes, pods of `retained_roles`
+    are deleted only if they still run, so that their logs can be read.
+    """
+
+    services: bool = True
+    job_service: bool = False
+    owns: tuple[Resource, ...] = ()
+    retained_roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The functions of a kind; all are pure."""
+
+    #: The success policy of a job, or None if it has no role that could define its success.
+    success_policy: Callable[[Job], SuccessPolicy | None]
+    #: Whether a replica bears the label `training.kubeflow.org/job-role: master`.
+    is_leader: Callable[[Job, Member], bool]
+    #: The pods that a restart after a failure replaces, unless the user chooses.
+    scope: Callable[[Job], Scope]
+    environment: Callable[[Job, Site], Environment]
+    #: Problems of a job that the rules of its kind cannot express.
+    validate: Callable[[Job, Site], tuple[str, ...]] = lambda _job, _site: ()
+    #: Init containers that a replica's pod gets.
+    init_containers: Callable[[Job, Member, Site], tuple[Document, ...]] = lambda _job, _member, _site: ()
+    #: Changes of the pod spec besides the environment.
+    mutate_pod_spec: Callable[[Job, Site], PodSpecMutator] = lambda _job, _site: lambda _member, _spec: None
+    #: Labels of a replica's pod besides v1's.
+    extra_labels: Callable[[Job, Member], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
+    #: Roles whose replicas may fail permanently without failing the job.
+    optional_roles: Callable[[Job], tuple[str, ...]] = lambda _job: ()
+    #: The role whose replicas must be ready before this replica is created; "" for none.
+    start_after: Callable[[Job, Member], str] = lambda _job, _member: ""
+    #: The objects of the kinds that the job owns, given the names of the running pods.
+    dependents: Callable[[Job, Site, tuple[str, ...]], tuple[Wish, ...]] = lambda _job, _site, _running: ()
+    #: The name of the Secret with the job's ssh keys; "" for none.
+    ssh_secret_name: Callable[[Job], str] = lambda _job: ""
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One kind of training job: what it is called, how its members are made, and whose end is the job's.
+    """One kind of training job.
 
-    All functions are pure.
+    `label` is its value in metrics. `field` is the field of the spec that maps roles to ReplicaSpecs; `roles` stand in
+    the order in which their pods are created. `options` makes the kind's options from a validated spec, which is an
+    instance of `spec`, and the job's replicas: `Job.options_as` returns them.
     """
 
-    # What it is called: `label` in metrics, `field` holds the roles, which stand in the order in which they are made.
     kind: str
     plural: str
     label: str
     field: str
     roles: tuple[str, ...]
-    #: The framework's own container, and the port that it is given; 0 if nobody listens.
-    container: str
-    port_name: str
-    port: int
-    #: What is done about a replica that failed, unless the user says otherwise.
-    restart_policy: RestartPolicy
-    #: Whose success is the job's, who leads, how far a restart reaches, and what the members are told.
-    goal: Callable[[Job], Goal | None]
-    leads: Callable[[Job, Member], bool]
-    scope: Callable[[Job], Scope]
-    environment: Callable[[Job, Site], Environment]
-
-    # What else a few kinds need.
-
-    #: Init containers that a member waits in, and problems of a job that asks for what cannot be.
-    waits: Callable[[Job, Member, Site], tuple[Document, ...]] = lambda _job, _member, _site: ()
-    refuses: Callable[[Job, Site], tuple[str, ...]] = lambda _job, _site: ()
-    #: Roles whose members may fail for good without failing the job.
-    expendable: Callable[[Job], tuple[str, ...]] = lambda _job: ()
-    #: Whether roles may be written in any case, all containers get the environment, the framework's own is known by its
-    #: name (or is the first), `kubectl get` prints the age first, and members find each other by a Service each.
-    any_case: bool = False
-    everywhere: bool = True
-    by_name: bool = True
-    age_first: bool = False
-    services: bool = True
-    #: Of these roles there are none, and these the kubelet restarts, unless the user says otherwise.
-    none_by_default: tuple[str, ...] = ()
-    on_failure_by_default: tuple[str, ...] = ()
-    #: What a job owns beside pods and Services: the kinds, and the objects, given the names of the running pods.
-    owns: tuple[Resource, ...] = ()
-    dependents: Callable[[Job, Site, tuple[str, ...]], tuple[Wish, ...]] = lambda _job, _site, _running: ()
-    #: The role whose members have to be ready before this one is made.
-    gate: Callable[[Job, Member], str] = lambda _job, _member: ""
-    #: Adds to a member's pod what no environment variable can do.
-    dress: Callable[[Job, Site], Dresser] = lambda _job, _site: lambda _member, _spec: None
-    #: Whether the status holds selectors, for the scale subresource.
-    selectors: bool = False
-    #: The version of the API that its jobs are written in.
+    spec: type[JobSpec]
+    container: Container
+    defaults: Defaults
+    hooks: Hooks
     version: str = "v1"
-    #: Whether the job has one Service of its own name, in which members are found by their pods' names.
-    domain: bool = False
-    #: The name of the Secret with its ssh keys.
-    keys: Callable[[Job], str] = lambda _job: ""
-    #: Labels of a member's pod besides v1's.
-    marks: Callable[[Job, Member], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
-    #: Roles that end with the job and stay to be read: of their pods only those that still run are deleted.
-    kept: tuple[str, ...] = ()
-    #: How often the kubelet may restart, if nothing is said of it.
-    backoff_limit: int | None = None
-    #: A failure that comes within so many seconds of another's is taken for its consequence.
-    follows_within: int = 15
-    #: What `managedBy` calls us, and what a label does.
-    manager: str = "kubeflow.org/training-operator"
-    operator: str = ""
-    #: The reason of the event when a job is deleted at its time, and the message when replicas fail it.
-    farewell: str = "SuccessfulDeleteJob"
-    epitaph: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
+    rules: tuple[Rule, ...] = ()
+    options: Callable[[Any, tuple[Replicas, ...]], object] = lambda _spec, _replicas: None
+    naming: Naming = Naming()
+    objects: Objects = Objects()
+    #: Role names may be written in any case.
+    case_insensitive: bool = False
+    #: The status holds selectors, and the CRD has the scale subresource.
+    selectors: bool = False
+    #: `kubectl get` prints the age before the state.
+    age_first: bool = False
 
     @property
     def operator_name(self) -> str:
         """The value of the label `training.kubeflow.org/operator-name`."""
-        return self.operator or f"{self.kind.lower()}-controller"
+        return self.naming.operator or f"{self.kind.lower()}-controller"
 
     @property
     def api_version(self) -> str:
@@ -143,5 +196,5 @@ class Framework:
 
     @property
     def prefix(self) -> str:
-        """Where the API server has its jobs."""
+        """The path of its API group and version on the API server."""
         return f"/apis/{self.api_version}"

@@ -24,7 +24,7 @@ def resources(scheduler: str) -> tuple[Resource, ...]:
 
 def owned(frameworks: Iterable[Framework], scheduler: str) -> tuple[Resource, ...]:
     """The kinds of dependents that jobs of these frameworks may own, PodGroups among them; each once."""
-    own = (resource for framework in frameworks for resource in framework.owns)
+    own = (resource for framework in frameworks for resource in framework.objects.owns)
     return tuple(dict.fromkeys((*own, *resources(scheduler))))
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 #: A piece of the pod template or another object, kept just as the user wrote it.
 Document = Mapping[str, Any]
+#: The options that one kind of job has besides those of all kinds; each kind defines its own class.
+Options = TypeVar("Options")
 
 
 class RestartPolicy(StrEnum):
@@ -102,53 +104,6 @@ class RunPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Elastic:
-    """PyTorchJob's `elasticPolicy`, its bounds filled in.
-
-    `rdzv_conf` holds pairs in the order they were written, `metrics` what an autoscaler goes by, just as it came.
-    """
-
-    minimum: int
-    maximum: int
-    backend: str | None = None
-    host: str | None = None
-    port: int | None = None
-    rdzv_id: str | None = None
-    rdzv_conf: tuple[tuple[str, str], ...] = ()
-    standalone: bool = False
-    nproc_per_node: int | None = None
-    max_restarts: int | None = None
-    metrics: tuple[Document, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ssh:
-    """How the launcher of an MPIJob of v2beta1 gets into its workers.
-
-    The keys are mounted at `path`. `at_startup` says that the launcher is made before its workers are ready, and
-    `works` that it is a host itself.
-    """
-
-    path: str = "/root/.ssh"
-    implementation: str = "OpenMPI"
-    at_startup: bool = False
-    works: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What only some kinds know: a kind that does not know a field leaves it at its default."""
-
-    success_policy: str = ""
-    dynamic_workers: bool = False
-    nproc_per_node: str | None = None
-    elastic: Elastic | None = None
-    slots: int = 1
-    main_container: str = ""
-    ssh: Ssh = Ssh()
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """One job; `version` moves with every change of the object, `generation` with changes of its spec only.
 
@@ -166,7 +121,7 @@ class Job:
     deleting: bool
     replicas: tuple[Replicas, ...]
     policy: RunPolicy
-    options: Options = Options()
+    options: object = None
     scope: Scope | None = None
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
@@ -185,6 +140,10 @@ class Job:
         """The port at which members of `role` are found, or `otherwise` if the job has no such role."""
         group = self.of(role)
         return group.port if group else otherwise
+
+    def options_as(self, kind: type[Options]) -> Options:
+        """Return the options of the job's kind, or their defaults if its spec could not be read."""
+        return self.options if isinstance(self.options, kind) else kind()
 
     @property
     def members(self) -> Iterator[Member]:

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
 
 from .annotations import knobs
 from .claim import Claim
-from .framework import Framework
+from .framework import Container, Framework
 from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, RunPolicy, Scheduling
-from .options import options
 from .pieces import integer, mapping, sequence, time
 from .recall import status
 from .rules import complaints
 from .site import Site
-from .spec import SPECS, JobSpec, MPIJobSpec, ReplicaSpec, SchedulingPolicy
+from .spec import JobSpec, ReplicaSpec, SchedulingPolicy
 
 #: What kubectl keeps for itself: the whole job once more.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -58,7 +58,7 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
 
 def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tuple[str, ...]]:
     try:
-        return SPECS[framework.version, framework.kind].model_validate(document.get("spec")), ()
+        return framework.spec.model_validate(document.get("spec")), ()
     except ValidationError as error:
         return None, tuple(_sentence(item["loc"], item["msg"]) for item in error.errors(include_url=False))
 
@@ -69,32 +69,32 @@ def _sentence(location: tuple[int | str, ...], message: str) -> str:
 
 
 def _complete(found: Job, framework: Framework, site: Site, spec: JobSpec) -> Job:
-    roles: dict[str, ReplicaSpec] = getattr(spec, _snake(framework.field))
-    claim = Claim(framework, found.name, roles, spec)
-    problems = (*found.problems, *complaints(claim))
+    roles: dict[str, ReplicaSpec] = getattr(spec, to_snake(framework.field))
+    problems = (*found.problems, *complaints(framework, Claim(found.name, roles, spec)))
     written = {_canonical(framework, role): group for role, group in roles.items()}
     groups = tuple(_replicas(framework, role, written[role]) for role in framework.roles if role in written)
-    whole = replace(found, replicas=groups, policy=_policy(spec, framework, site), options=options(spec, groups))
-    whole = replace(whole, problems=problems)
-    return whole if problems else replace(whole, problems=framework.refuses(whole, site))
-
-
-def _snake(field: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
+    whole = replace(
+        found,
+        replicas=groups,
+        policy=_policy(spec, framework, site),
+        options=framework.options(spec, groups),
+        problems=problems,
+    )
+    return whole if problems else replace(whole, problems=framework.hooks.validate(whole, site))
 
 
 def _canonical(framework: Framework, role: str) -> str:
-    if not framework.any_case:
+    if not framework.case_insensitive:
         return role
     return next((known for known in framework.roles if known.lower() == role.lower()), role)
 
 
 def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> Replicas:
-    template = group.template or {}
-    ports = _ports(framework, template)
-    own = next((port.number for port in ports if port.name == framework.port_name), framework.port)
-    if framework.port and all(port.name != framework.port_name for port in ports):
-        ports = (*ports, Port(framework.port_name, framework.port))
+    template, container = group.template or {}, framework.container
+    ports = _ports(container, template)
+    own = next((port.number for port in ports if port.name == container.port_name), container.port)
+    if container.port and all(port.name != container.port_name for port in ports):
+        ports = (*ports, Port(container.port_name, container.port))
     return Replicas(
         role=role,
         count=_count(framework, role, group),
@@ -106,31 +106,32 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> Replicas:
 
 
 def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> RestartPolicy:
-    in_place = role in framework.on_failure_by_default
-    return RestartPolicy(group.restart_policy or (RestartPolicy.ON_FAILURE if in_place else framework.restart_policy))
+    defaults = framework.defaults
+    in_place = role in defaults.on_failure_by_default
+    return RestartPolicy(group.restart_policy or (RestartPolicy.ON_FAILURE if in_place else defaults.restart_policy))
 
 
 def _count(framework: Framework, role: str, group: ReplicaSpec) -> int:
-    return (0 if role in framework.none_by_default else 1) if group.replicas is None else group.replicas
+    return (0 if role in framework.defaults.zero_by_default else 1) if group.replicas is None else group.replicas
 
 
-def _ports(framework: Framework, template: Document) -> tuple[Port, ...]:
+def _ports(own: Container, template: Document) -> tuple[Port, ...]:
     containers = [item for item in sequence(mapping(template.get("spec")).get("containers")) if isinstance(item, dict)]
-    named = (item for item in containers if framework.by_name and item.get("name") == framework.container)
+    named = (item for item in containers if own.by_name and item.get("name") == own.name)
     container = next(named, containers[0] if containers else {})
     ports = (item for item in sequence(container.get("ports")) if isinstance(item, dict))
     return tuple(Port(str(port.get("name", "")), integer(port.get("containerPort"))) for port in ports)
 
 
 def _policy(spec: JobSpec, framework: Framework, site: Site) -> RunPolicy:
-    policy, older = spec.run_policy, spec.clean_pod_policy if isinstance(spec, MPIJobSpec) else None
+    policy, older = spec.run_policy, spec.top_level_clean_pod_policy
     return RunPolicy(
         clean_pods=CleanPodPolicy(policy.clean_pod_policy or older or site.clean_pods),
         ttl=policy.ttl_seconds_after_finished,
         deadline=policy.active_deadline_seconds,
-        backoff_limit=framework.backoff_limit if policy.backoff_limit is None else policy.backoff_limit,
+        backoff_limit=framework.defaults.backoff_limit if policy.backoff_limit is None else policy.backoff_limit,
         suspend=policy.suspend,
-        managed_elsewhere=policy.managed_by not in (None, framework.manager),
+        managed_elsewhere=policy.managed_by not in (None, framework.naming.manager),
         scheduling=_scheduling(policy.scheduling_policy or SchedulingPolicy()),
     )
 
@@ -148,7 +149,7 @@ def _scheduling(policy: SchedulingPolicy) -> Scheduling:
 def _managed(document: Document, framework: Framework) -> RunPolicy:
     """Who manages a job is asked even if the rest of its spec makes no sense to us."""
     policy = mapping(mapping(document.get("spec")).get("runPolicy"))
-    return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.manager))
+    return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager))
 
 
 def _own(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,6 @@ from functools import cache
 
 from .claim import Claim, Place, Rule, containers, count
 from .framework import Framework
-from .kind_rules import kind_rules
 from .spec import MOST_REPLICAS
 
 #: A Service's name, and so a member's, has so many characters at the most (RFC 1035).
@@ -22,18 +21,18 @@ LONGEST_NAME = 63
 def rules(framework: Framework) -> tuple[Rule, ...]:
     """The rules of a kind."""
     return (
-        *(_names(framework) if framework.services or framework.domain else ()),
+        *(_names(framework) if framework.objects.services or framework.objects.job_service else ()),
         *_roles(framework),
         *_containers(framework),
-        *kind_rules(framework),
+        *framework.rules,
     )
 
 
-def complaints(claim: Claim) -> tuple[str, ...]:
+def complaints(framework: Framework, claim: Claim) -> tuple[str, ...]:
     """What is wrong with a claim, in the words of the rules that it breaks, and with the places where it does."""
     return tuple(
         _at(rule.message, names)
-        for rule in rules(claim.framework)
+        for rule in rules(framework)
         for names, part in _parts(claim, rule.place)
         if not rule.kept(part)
     )
@@ -61,13 +60,44 @@ def _parts(claim: Claim, place: Place) -> Iterator[tuple[tuple[str, ...], Claim]
 
 def roles(framework: Framework) -> tuple[str, ...]:
     """The names that a kind's roles may be written with, for comparison: lower case where any case will do."""
-    return tuple(role.lower() for role in framework.roles) if framework.any_case else framework.roles
+    return tuple(role.lower() for role in framework.roles) if framework.case_insensitive else framework.roles
 
 
 def fitting(claim: Claim) -> int:
     """The longest name that a job may have so that its members' names are legal."""
     suffixes = (len(role) + len(str(max(count(group), 1) - 1)) for role, group in claim.roles.items())
     return LONGEST_NAME - 2 - max(suffixes, default=0)
+
+
+def required_role(field: str, role: str) -> Rule:
+    """Return the rule that a job has this role; `field` holds its roles."""
+    return Rule(
+        f"'{role}' in self.spec.{field}",
+        f"spec.{field}[{role}]: Required value: must be present",
+        lambda claim: role in claim.roles,
+    )
+
+
+def single_replica(field: str, role: str, *, default: bool) -> Rule:
+    """Return the rule that this role, if the job has it, has one replica; with `default` also if none is given."""
+    replicas = f"self.spec.{field}['{role}'].replicas"
+    one = f"!has({replicas}) || {replicas} == 1" if default else f"(has({replicas}) && {replicas} == 1)"
+    allowed = (None, 1) if default else (1,)
+    return Rule(
+        f"!('{role}' in self.spec.{field}) || {one}",
+        f"spec.{field}[{role}].replicas: Forbidden: must be 1",
+        lambda claim: role not in claim.roles or claim.roles[role].replicas in allowed,
+    )
+
+
+def named_containers(field: str) -> Rule:
+    """Return the rule that each container has a name."""
+    return Rule(
+        "size(self.name) > 0",
+        f"spec.{field}[*].template.spec.containers[*].name: Required value: must be required",
+        lambda claim: all(item.get("name") for group in claim.roles.values() for item in containers(group)),
+        place=Place.CONTAINER,
+    )
 
 
 def _names(framework: Framework) -> tuple[Rule, ...]:
@@ -93,7 +123,7 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
 def _roles(framework: Framework) -> tuple[Rule, ...]:
     field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
     known = list(roles(framework))
-    case = ".lowerAscii()" if framework.any_case else ""
+    case = ".lowerAscii()" if framework.case_insensitive else ""
     supported = ", ".join(f'"{role}"' for role in framework.roles)
     return (
         Rule(
@@ -113,7 +143,7 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
     path = f"spec.{framework.field}[*].template.spec.containers"
     listed = "self.template.spec.containers"
     there = "has(self.template) && has(self.template.spec)"
-    named = framework.container
+    named = framework.container.name
     by_name = Rule(
         f"{there} && {listed}.exists(c, c.name == '{named}')",
         f"{path}: Required value: must have at least one container with name {named}",
@@ -137,7 +167,7 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
             ),
             place=Place.CONTAINER,
         ),
-        *((by_name,) if framework.by_name else ()),
+        *((by_name,) if framework.container.by_name else ()),
     )
 
 
@@ -162,4 +192,4 @@ def _is_dns_label(name: str) -> bool:
 
 
 def _spelled(framework: Framework, role: str) -> str:
-    return role.lower() if framework.any_case else role
+    return role.lower() if framework.case_insensitive else role

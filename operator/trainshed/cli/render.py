@@ -94,7 +94,7 @@ def _become(document: Document, namespace: str, site: Site) -> tuple[Job, list[D
     if job.problems:
         return job, []
     at_large = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
-    together = replace(framework, gate=lambda _job, _member: "")
+    together = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _member: ""))
     snapshot = Snapshot(at_large, together, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
     made = (action for action in plan(snapshot).actions if isinstance(action, MAKES))
     return job, list(_in_namespace((action.body for action in made), job.namespace))

@@ -1,21 +1,49 @@
-"""JAX: process 0 coordinates, and a group of processes that has lost one cannot go on."""
+"""JAXJob: process 0 is the coordinator; if one process fails, all restart, because the others cannot continue."""
 
 from __future__ import annotations
 
-from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable, literals
+from typing import Annotated
+
+from pydantic import Field
+
+from trainshed.api.framework import (
+    Container,
+    Defaults,
+    Environment,
+    Framework,
+    Hooks,
+    Naming,
+    Quorum,
+    SuccessPolicy,
+    Variable,
+    literals,
+)
 from trainshed.api.job import Job, Member, RestartPolicy, Scope
 from trainshed.api.site import Site
+from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
+
+PORT = 6666
+
+
+class JAXJobSpec(JobSpec):
+    """The spec of a JAXJob."""
+
+    run_policy: Policy = RunPolicy()
+    jax_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
 def environment(job: Job, _site: Site) -> Environment:
-    """v1's names; then JAX's own, of which it reads the address itself and has the others passed by the user's code."""
-    host, port, size = f"{job.name}-worker-0", str(job.port("Worker", JAX.port)), str(job.size)
-    told = literals(PYTHONUNBUFFERED="1", COORDINATOR_PORT=port, COORDINATOR_ADDRESS=host, NUM_PROCESSES=size)
-    read = literals(yields=True, JAX_COORDINATOR_ADDRESS=f"{host}:{port}", JAX_NUM_PROCESSES=size)
+    """Return v1's variables, then JAX's own.
+
+    JAX reads only its coordinator address from the environment by itself; the user's code passes the others.
+    """
+    host, port, size = f"{job.name}-worker-0", str(job.port("Worker", PORT)), str(job.size)
+    v1 = literals(PYTHONUNBUFFERED="1", COORDINATOR_PORT=port, COORDINATOR_ADDRESS=host, NUM_PROCESSES=size)
+    jax = literals(user_overridable=True, JAX_COORDINATOR_ADDRESS=f"{host}:{port}", JAX_NUM_PROCESSES=size)
 
     def variables(member: Member) -> tuple[Variable, ...]:
         index = str(member.index)
-        return (*told, *literals(PROCESS_ID=index), *read, *literals(yields=True, JAX_PROCESS_ID=index))
+        return (*v1, *literals(PROCESS_ID=index), *jax, *literals(user_overridable=True, JAX_PROCESS_ID=index))
 
     return variables
 
@@ -26,15 +54,18 @@ JAX = Framework(
     label="jax",
     field="jaxReplicaSpecs",
     roles=("Worker",),
-    container="jax",
-    port_name="jaxjob-port",
-    port=6666,
-    restart_policy=RestartPolicy.NEVER,
-    goal=lambda _job: Goal("Worker", Enough.ALL, qualified=True),
-    leads=lambda _job, member: member.index == 0,
-    scope=lambda _job: Scope.JOB,
-    environment=environment,
+    spec=JAXJobSpec,
+    container=Container("jax", "jaxjob-port", PORT),
+    defaults=Defaults(
+        restart_policy=RestartPolicy.NEVER,
+        cascade_window=100,  # jax.distributed declares a process dead after that time without a heartbeat
+    ),
+    naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
+    hooks=Hooks(
+        success_policy=lambda _job: SuccessPolicy("Worker", Quorum.ALL, qualified=True),
+        is_leader=lambda _job, member: member.index == 0,
+        scope=lambda _job: Scope.JOB,
+        environment=environment,
+    ),
     selectors=True,
-    follows_within=100,  # jax.distributed takes a process for lost after that time without a heartbeat
-    farewell="SuccessfulDeletePod",
 )

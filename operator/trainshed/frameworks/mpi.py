@@ -7,12 +7,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from trainshed.api.dependent import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Wish
-from trainshed.api.framework import Dresser, Enough, Environment, Framework, Goal, Variable
-from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
+from trainshed.api.framework import (
+    Container,
+    Defaults,
+    Environment,
+    Framework,
+    Hooks,
+    Objects,
+    PodSpecMutator,
+    Quorum,
+    SuccessPolicy,
+    Variable,
+)
+from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
+from trainshed.api.rules import named_containers, required_role, single_replica
 from trainshed.api.site import Site
+from trainshed.api.spec import Count, JobSpec, Policy, ReplicaSpec, RunPolicy
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 #: Where launchers find their configuration and kubectl.
@@ -22,6 +38,36 @@ RUNNABLE, READABLE = 0o555, 0o444
 #: Under a gang scheduler the launcher starts together with its workers, and has to wait for each of them by itself.
 WAIT = f'{KUBECTL}/kubectl wait --for=condition=Ready --timeout=600s "pod/$pod" >&2\n'
 DELIVERY_NEEDS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+
+FIELD = "mpiReplicaSpecs"
+
+
+class MPIJobSpec(JobSpec):
+    """The spec of an MPIJob. The `cleanPodPolicy` beside `runPolicy` is the older form, which v1 still accepts."""
+
+    run_policy: Policy = RunPolicy()
+    slots_per_worker: Count | None = None
+    clean_pod_policy: Literal["All", "Running", "None"] | None = None
+    main_container: str | None = None
+    mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+    @property
+    def top_level_clean_pod_policy(self) -> str | None:
+        """The older form."""
+        return self.clean_pod_policy
+
+
+@dataclass(frozen=True, slots=True)
+class MPIJobOptions:
+    """The options of an MPIJob."""
+
+    slots: int = 1
+    main_container: str = ""
+
+
+def options(spec: MPIJobSpec, _replicas: tuple[Replicas, ...]) -> MPIJobOptions:
+    """Return the options of a job with this spec."""
+    return MPIJobOptions(slots=spec.slots_per_worker or 1, main_container=spec.main_container or "")
 
 
 def scope(job: Job) -> Scope:
@@ -39,7 +85,7 @@ def environment(job: Job, _site: Site) -> Environment:
     newer = {"PRTE_MCA_plm_ssh_agent": kubexec, "PRTE_MCA_prte_default_hostfile": hostfile}
     mpich = {"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": kubexec}
     v1s = (Variable(name, value) for name, value in told.items())
-    others = (Variable(name, value, yields=True) for name, value in {**intel, **newer, **mpich}.items())
+    others = (Variable(name, value, user_overridable=True) for name, value in {**intel, **newer, **mpich}.items())
     variables = (*v1s, *others)
     return lambda member: variables if member.role == LAUNCHER else ()
 
@@ -48,8 +94,8 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
     """The launcher's configuration, and its right to start processes in its workers, and in nobody else."""
     name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
     labels = (("app", job.name),)
-    hosts = [f"{name} slots={job.options.slots}"] if computes(job) else []
-    hosts += [f"{worker} slots={job.options.slots}" for worker in workers]
+    hosts = [f"{name} slots={job.options_as(MPIJobOptions).slots}"] if computes(job) else []
+    hosts += [f"{worker} slots={job.options_as(MPIJobOptions).slots}" for worker in workers]
     up = set(running)
     data = {
         HOSTFILE: "".join(f"{host}\n" for host in hosts),
@@ -70,7 +116,7 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
     )
 
 
-def dress(job: Job, site: Site) -> Dresser:
+def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
     """Workers sleep until somebody comes in; the launcher has kubectl, its configuration and an account."""
 
     def worker(spec: dict[str, Any]) -> None:
@@ -118,15 +164,16 @@ def _workers(job: Job) -> list[str]:
 
 
 def _kubexec(job: Job, site: Site) -> str:
-    container = f" --container {shlex.quote(job.options.main_container)}" if job.options.main_container else ""
+    main = job.options_as(MPIJobOptions).main_container
+    container = f" --container {shlex.quote(main)}" if main else ""
     wait = WAIT if site.gang_scheduler else ""
     enter = f'{KUBECTL}/kubectl exec "$pod"{container} -- /bin/sh -c "$*"'
     return f'#!/bin/sh\nset -x\npod="$1"\nshift\n{wait}{enter}\n'
 
 
 def _discover(job: Job, running: list[str]) -> str:
-    own = f"\necho {job.name}-launcher:{job.options.slots}\n" if computes(job) else ""
-    return "#!/bin/sh" + own + "".join(f"\necho {worker}:{job.options.slots}" for worker in running)
+    own = f"\necho {job.name}-launcher:{job.options_as(MPIJobOptions).slots}\n" if computes(job) else ""
+    return "#!/bin/sh" + own + "".join(f"\necho {worker}:{job.options_as(MPIJobOptions).slots}" for worker in running)
 
 
 def _config(job: Job, items: dict[str, int]) -> Document:
@@ -163,23 +210,26 @@ MPI = Framework(
     kind="MPIJob",
     plural="mpijobs",
     label="mpi",
-    field="mpiReplicaSpecs",
+    field=FIELD,
     roles=(LAUNCHER, WORKER),
-    container="mpi",
-    port_name="",
-    port=0,
-    restart_policy=RestartPolicy.NEVER,
-    goal=lambda _job: Goal(LAUNCHER, Enough.ALL, qualified=False, serves=WORKER),
-    leads=lambda _job, member: member.role == LAUNCHER,
-    scope=scope,
-    environment=environment,
-    owns=(SERVICE_ACCOUNTS, CONFIG_MAPS, ROLES, ROLE_BINDINGS),
-    dependents=dependents,
-    gate=lambda _job, member: WORKER if member.role == LAUNCHER else "",
-    dress=dress,
-    everywhere=False,
-    services=False,
-    by_name=False,
+    spec=MPIJobSpec,
+    rules=(
+        required_role(FIELD, LAUNCHER),
+        single_replica(FIELD, LAUNCHER, default=True),
+        named_containers(FIELD),
+    ),
+    options=options,
+    container=Container("mpi", by_name=False, env_in_all_containers=False),
+    defaults=Defaults(restart_policy=RestartPolicy.NEVER, zero_by_default=(WORKER,)),
+    objects=Objects(services=False, owns=(SERVICE_ACCOUNTS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)),
+    hooks=Hooks(
+        success_policy=lambda _job: SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=False, depends_on=WORKER),
+        is_leader=lambda _job, member: member.role == LAUNCHER,
+        scope=scope,
+        environment=environment,
+        dependents=dependents,
+        start_after=lambda _job, member: WORKER if member.role == LAUNCHER else "",
+        mutate_pod_spec=mutate_pod_spec,
+    ),
     age_first=True,
-    none_by_default=(WORKER,),
 )

@@ -8,12 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from trainshed.api.claim import Place, Rule
 from trainshed.api.dependent import CONFIG_MAPS, Wish
-from trainshed.api.framework import Dresser, Enough, Environment, Framework, Goal, Variable, literals
-from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
+from trainshed.api.framework import (
+    Container,
+    Defaults,
+    Environment,
+    Framework,
+    Hooks,
+    Naming,
+    Objects,
+    PodSpecMutator,
+    Quorum,
+    SuccessPolicy,
+    Variable,
+    literals,
+)
+from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
+from trainshed.api.rules import named_containers, required_role, single_replica
 from trainshed.api.site import Site
+from trainshed.api.spec import FILLED, CommonRunPolicy, Count, JobSpec, ReplicaSpec
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, ROOT = "/etc/mpi", "/root/.ssh"
@@ -26,12 +45,91 @@ PATIENCE = "-o ConnectionAttempts=10"
 ENTER = 'until ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true </dev/null; do sleep 1; done'
 WAIT = f"sed 's/[: ].*//' {CONFIG}/{HOSTFILE} | grep -v '^{{own}}[.]' | xargs -r -P 32 -I HOST sh -c {{enter}} sh HOST"
 #: How often Kubernetes tries a launcher when nobody says how often: the default of a batch/v1 Job.
-TRIES = 6
+BACKOFF_LIMIT = 6
+
+FIELD = "mpiReplicaSpecs"
 
 
-def keys(job: Job) -> str:
+class MPIRunPolicy(CommonRunPolicy):
+    """`spec.runPolicy`, where `managedBy` has the name of mpi-operator."""
+
+    managed_by: Literal["kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue"] | None = None
+
+
+class MPIJobV2Spec(JobSpec):
+    """The spec of an MPIJob of v2beta1."""
+
+    run_policy: Annotated[MPIRunPolicy, FILLED] = MPIRunPolicy()
+    slots_per_worker: Count | None = None
+    run_launcher_as_worker: bool | None = None
+    ssh_auth_mount_path: str | None = None
+    launcher_creation_policy: Literal["AtStartup", "WaitForWorkersReady"] | None = None
+    mpi_implementation: Literal["OpenMPI", "Intel", "MPICH"] | None = None
+    mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+WORKERS = f"self.spec.{FIELD}['Worker'].replicas"
+RULES = (
+    required_role(FIELD, LAUNCHER),
+    single_replica(FIELD, LAUNCHER, default=True),
+    named_containers(FIELD),
+    Rule(
+        f"!('Worker' in self.spec.{FIELD}) || (has({WORKERS}) && {WORKERS} >= 1)",
+        f"spec.{FIELD}[Worker].replicas: Invalid value: must be greater than or equal to 1",
+        lambda claim: WORKER not in claim.roles or (claim.roles[WORKER].replicas or 0) >= 1,
+    ),
+    Rule(
+        "!has(self.restartPolicy) || self.restartPolicy != 'Always'",
+        f'spec.{FIELD}[*].restartPolicy: Invalid value: supported values: "Never", "OnFailure", "ExitCode"',
+        lambda claim: all(group.restart_policy != "Always" for group in claim.roles.values()),
+        place=Place.REPLICAS,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MPIJobV2Options:
+    """The options of an MPIJob of v2beta1.
+
+    The ssh keys are mounted at `ssh_path`. With `launcher_at_startup` the launcher is created before its workers are
+    ready. With `launcher_is_worker` it is a host of ranks itself.
+    """
+
+    slots: int = 1
+    ssh_path: str = ROOT
+    implementation: str = "OpenMPI"
+    launcher_at_startup: bool = False
+    launcher_is_worker: bool = False
+
+
+def options(spec: MPIJobV2Spec, _replicas: tuple[Replicas, ...]) -> MPIJobV2Options:
+    """Return the options of a job with this spec."""
+    return MPIJobV2Options(
+        slots=spec.slots_per_worker or 1,
+        ssh_path=spec.ssh_auth_mount_path or ROOT,
+        implementation=spec.mpi_implementation or "OpenMPI",
+        launcher_at_startup=spec.launcher_creation_policy == "AtStartup",
+        launcher_is_worker=bool(spec.run_launcher_as_worker),
+    )
+
+
+def _options(job: Job) -> MPIJobV2Options:
+    return job.options_as(MPIJobV2Options)
+
+
+def ssh_secret_name(job: Job) -> str:
     """The name of the Secret with the keys; it bears the job's uid, so that a namesake's is never taken for it."""
     return f"{job.name}-ssh-{hashlib.sha256(job.uid.encode()).hexdigest()[:8]}"
+
+
+def success_policy(_job: Job) -> SuccessPolicy:
+    """Return that the launcher defines success, and that the job is Running while all workers run as well."""
+    return SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=True, depends_on=WORKER, require_all_running=True)
+
+
+def start_after(job: Job, member: Member) -> str:
+    """Return that the launcher starts after its workers, unless `launcherCreationPolicy` is `AtStartup`."""
+    return WORKER if member.role == LAUNCHER and not _options(job).launcher_at_startup else ""
 
 
 def scope(job: Job) -> Scope:
@@ -40,16 +138,18 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else Scope.JOB
 
 
-def marks(job: Job, member: Member) -> tuple[tuple[str, str], ...]:
+def extra_labels(job: Job, member: Member) -> tuple[tuple[str, str], ...]:
     """mpi-operator's labels: the number is that of the host, and the launcher may be the first of these."""
-    first = 1 if job.options.ssh.works and member.role == WORKER else 0
+    first = 1 if _options(job).launcher_is_worker and member.role == WORKER else 0
     index = ("training.kubeflow.org/replica-index", str(member.index + first))
     return (("training.kubeflow.org/job-role", member.role.lower()), index)
 
 
 def environment(job: Job, _site: Site) -> Environment:
     """Which role a pod has; for the launcher, how each MPI finds its hosts and gets into them."""
-    nvidia = () if job.options.ssh.works else literals(NVIDIA_VISIBLE_DEVICES="", NVIDIA_DRIVER_CAPABILITIES="")
+    nvidia = (
+        () if _options(job).launcher_is_worker else literals(NVIDIA_VISIBLE_DEVICES="", NVIDIA_DRIVER_CAPABILITIES="")
+    )
     launcher = (*literals(K_MPI_JOB_ROLE="launcher"), *_told(job), *nvidia)
     worker = literals(K_MPI_JOB_ROLE="worker")
     return lambda member: launcher if member.role == LAUNCHER else worker
@@ -57,10 +157,10 @@ def environment(job: Job, _site: Site) -> Environment:
 
 def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ...]:
     """Where the hosts are, and a script that tells who of them runs now."""
-    own = [f"{job.name}-launcher"] if job.options.ssh.works else []
+    own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)
     workers = [f"{job.name}-{Member(WORKER, index)}" for index in range(group.count if group else 0)]
-    slots = f" slots={job.options.slots}" if job.options.ssh.implementation == "OpenMPI" else f":{job.options.slots}"
+    slots = f" slots={_options(job).slots}" if _options(job).implementation == "OpenMPI" else f":{_options(job).slots}"
     there = [*own, *sorted(set(workers) & set(running))]
     data = {
         HOSTFILE: "".join(f"{_host(job, site, pod)}{slots}\n" for pod in (*own, *workers)),
@@ -69,7 +169,7 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
     return (Wish(CONFIG_MAPS, f"{job.name}-config", {"data": data}, (("app", job.name),)),)
 
 
-def dress(job: Job, site: Site) -> Dresser:
+def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
     """Every pod has its name in the job's domain, and the keys; workers wait for whoever comes in by ssh."""
     domain = f"{job.name}.{job.namespace}.svc.{site.cluster_domain or 'cluster.local'}"
 
@@ -91,10 +191,10 @@ def dress(job: Job, site: Site) -> Dresser:
     return put_on
 
 
-def waits(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
+def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
     """Whoever wants the launcher at once, or places it together with its workers, has it wait by itself."""
     launcher = job.of(LAUNCHER)
-    if member.role != LAUNCHER or launcher is None or not (job.options.ssh.at_startup or site.gang_scheduler):
+    if member.role != LAUNCHER or launcher is None or not (_options(job).launcher_at_startup or site.gang_scheduler):
         return ()
     first = launcher.template["spec"]["containers"][0]
     same = ("image", "imagePullPolicy", "resources", "securityContext")
@@ -105,9 +205,9 @@ def waits(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
 
 def _told(job: Job) -> tuple[Variable, ...]:
     """What mpi-operator tells, and after it, where the user has said nothing, the names that are really read."""
-    hosts, slots = f"{CONFIG}/{HOSTFILE}", str(job.options.slots)
+    hosts, slots = f"{CONFIG}/{HOSTFILE}", str(_options(job).slots)
     newer = {}
-    match job.options.ssh.implementation:
+    match _options(job).implementation:
         case "Intel":
             told = {"I_MPI_HYDRA_HOST_FILE": hosts, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": PATIENCE}
             told["I_MPI_PERHOST"] = slots
@@ -119,7 +219,7 @@ def _told(job: Job) -> tuple[Variable, ...]:
             told |= {"OMPI_MCA_plm_rsh_args": PATIENCE, "OMPI_MCA_orte_set_default_slots": slots}
             newer = {"PRTE_MCA_prte_default_hostfile": hosts, "PRTE_MCA_plm_ssh_args": PATIENCE}
     variables = [Variable(name, value) for name, value in told.items()]
-    return (*variables, *(Variable(name, value, yields=True) for name, value in newer.items()))
+    return (*variables, *(Variable(name, value, user_overridable=True) for name, value in newer.items()))
 
 
 def _host(job: Job, site: Site, pod: str) -> str:
@@ -129,8 +229,10 @@ def _host(job: Job, site: Site, pod: str) -> str:
 def _volumes(job: Job, member: Member) -> list[Document]:
     """The keys; for the launcher its configuration as well."""
     items = [{"key": key, "path": path} for path, key in FILES.items()]
-    mode = {"defaultMode": 0o600} if job.options.ssh.path == ROOT else {}
-    volumes: list[Document] = [{"name": "ssh-auth", "secret": {"secretName": keys(job), "items": items, **mode}}]
+    mode = {"defaultMode": 0o600} if _options(job).ssh_path == ROOT else {}
+    volumes: list[Document] = [
+        {"name": "ssh-auth", "secret": {"secretName": ssh_secret_name(job), "items": items, **mode}}
+    ]
     if member.role == LAUNCHER:
         modes = {HOSTFILE: 0o444, DISCOVER: 0o555}
         files = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
@@ -139,40 +241,39 @@ def _volumes(job: Job, member: Member) -> list[Document]:
 
 
 def _mounts(job: Job, member: Member) -> list[Document]:
-    paths = {"ssh-auth": job.options.ssh.path} | ({"mpi-job-config": CONFIG} if member.role == LAUNCHER else {})
+    paths = {"ssh-auth": _options(job).ssh_path} | ({"mpi-job-config": CONFIG} if member.role == LAUNCHER else {})
     return [{"name": name, "mountPath": path} for name, path in paths.items()]
 
 
 MPI_V2BETA1 = Framework(
     kind="MPIJob",
     version="v2beta1",
-    manager="kubeflow.org/mpi-operator",
-    operator="mpi-operator",
     plural="mpijobs",
     label="mpi",
-    field="mpiReplicaSpecs",
+    field=FIELD,
     roles=(LAUNCHER, WORKER),
-    marks=marks,
-    container="mpi",
-    port_name="",
-    port=0,
-    services=False,
-    domain=True,
-    keys=keys,
-    restart_policy=RestartPolicy.NEVER,
-    on_failure_by_default=(LAUNCHER,),
-    backoff_limit=TRIES,
-    goal=lambda _job: Goal(LAUNCHER, Enough.ALL, qualified=True, serves=WORKER, whole=True),
-    leads=lambda _job, _member: False,
-    scope=scope,
-    environment=environment,
-    owns=(CONFIG_MAPS,),
-    dependents=dependents,
-    gate=lambda job, member: WORKER if member.role == LAUNCHER and not job.options.ssh.at_startup else "",
-    waits=waits,
-    dress=dress,
-    kept=(LAUNCHER,),
-    everywhere=False,
-    by_name=False,
+    spec=MPIJobV2Spec,
+    rules=RULES,
+    options=options,
+    container=Container("mpi", by_name=False, env_in_all_containers=False),
+    defaults=Defaults(
+        restart_policy=RestartPolicy.NEVER,
+        on_failure_by_default=(LAUNCHER,),
+        backoff_limit=BACKOFF_LIMIT,
+    ),
+    naming=Naming(manager="kubeflow.org/mpi-operator", operator="mpi-operator"),
+    objects=Objects(services=False, job_service=True, owns=(CONFIG_MAPS,), retained_roles=(LAUNCHER,)),
+    hooks=Hooks(
+        success_policy=success_policy,
+        is_leader=lambda _job, _member: False,
+        scope=scope,
+        environment=environment,
+        dependents=dependents,
+        start_after=start_after,
+        init_containers=init_containers,
+        mutate_pod_spec=mutate_pod_spec,
+        extra_labels=extra_labels,
+        ssh_secret_name=ssh_secret_name,
+    ),
     age_first=True,
 )

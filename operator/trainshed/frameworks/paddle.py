@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable, literals
+from typing import Annotated
+
+from pydantic import Field
+
+from trainshed.api.framework import (
+    Container,
+    Defaults,
+    Environment,
+    Framework,
+    Hooks,
+    Naming,
+    Quorum,
+    SuccessPolicy,
+    Variable,
+    literals,
+)
 from trainshed.api.job import Job, Member, RestartPolicy, Scope
 from trainshed.api.site import Site
+from trainshed.api.spec import Elasticity, JobSpec, Policy, ReplicaSpec, RunPolicy
+
+PORT = 36543
 
 
-def goal(job: Job) -> Goal:
+class PaddleJobSpec(JobSpec):
+    """The spec of a PaddleJob. v1 accepts an elastic policy and ignores it, and so does Trainshed."""
+
+    run_policy: Policy = RunPolicy()
+    elastic_policy: Elasticity | None = None
+    paddle_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+def success_policy(job: Job) -> SuccessPolicy:
     """The master decides; without one all workers do, elastic or not."""
     if job.of("Master"):
-        return Goal("Master", Enough.ALL, qualified=False)
-    return Goal("Worker", Enough.ALL, qualified=True)
+        return SuccessPolicy("Master", Quorum.ALL, qualified=False)
+    return SuccessPolicy("Worker", Quorum.ALL, qualified=True)
 
 
 def environment(job: Job, _site: Site) -> Environment:
     """What Paddle's launcher reads, in v1's order: with a master that of a parameter server, without that of peers."""
     host = Member("Master" if job.of("Master") else "Worker", 0)
-    port = job.port(host.role, PADDLE.port)
+    port = job.port(host.role, PORT)
     common = literals(PYTHONUNBUFFERED="1", PADDLE_JOB_ID=job.name, PADDLE_NNODES=str(job.size))
     # The launcher serves where the address is one of its own, and compares text: a name would never be.
     here = (
@@ -40,7 +66,7 @@ def duty(member: Member) -> tuple[Variable, ...]:
 
 def rank(member: Member) -> tuple[Variable, ...]:
     """Which peer this is; the launcher by itself would count them by name, worker-10 before worker-2."""
-    return literals(yields=True, PADDLE_RANK=str(member.index))
+    return literals(user_overridable=True, PADDLE_RANK=str(member.index))
 
 
 PADDLE = Framework(
@@ -49,14 +75,15 @@ PADDLE = Framework(
     label="paddle",
     field="paddleReplicaSpecs",
     roles=("Master", "Worker"),
-    container="paddle",
-    port_name="master",
-    port=36543,
-    restart_policy=RestartPolicy.ON_FAILURE,
-    goal=goal,
-    leads=lambda _job, member: member.role == "Master",
-    scope=lambda _job: Scope.JOB,
-    environment=environment,
+    spec=PaddleJobSpec,
+    container=Container("paddle", "master", PORT),
+    defaults=Defaults(restart_policy=RestartPolicy.ON_FAILURE),
+    naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
+    hooks=Hooks(
+        success_policy=success_policy,
+        is_leader=lambda _job, member: member.role == "Master",
+        scope=lambda _job: Scope.JOB,
+        environment=environment,
+    ),
     selectors=True,
-    farewell="SuccessfulDeletePod",
 )

@@ -2,26 +2,176 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainshed.api.claim import Claim, Rule, count
 from trainshed.api.dependent import AUTOSCALERS, Wish
-from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
+from trainshed.api.framework import (
+    Container,
+    Defaults,
+    Environment,
+    Framework,
+    Hooks,
+    Naming,
+    Objects,
+    Quorum,
+    SuccessPolicy,
+    Variable,
+)
 from trainshed.api.init_template import containers
-from trainshed.api.job import Document, Elastic, Job, Member, RestartPolicy, Scope
+from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
+from trainshed.api.rules import single_replica
 from trainshed.api.site import Site
+from trainshed.api.spec import Count, Elasticity, JobSpec, Model, Policy, PortNumber, ReplicaSpec, RunPolicy
 
 #: v1's loop, for whoever wants workers to wait until the master's name resolves; torch waits by itself.
 WAIT = (
     "tries={tries}; until nslookup {host}; do tries=$((tries - 1)); "
     "[ $tries -gt 0 ] || exit 1; echo waiting for {host}; sleep 2; done"
 )
+FIELD = "pytorchReplicaSpecs"
+PORT = 23456
 
 
-def goal(job: Job) -> Goal | None:
+class RendezvousConf(Model):
+    """A further setting of torchrun's rendezvous."""
+
+    key: str
+    value: str
+
+
+class ElasticPolicy(Elasticity):
+    """The elasticity of a PyTorchJob, and where its nodes meet."""
+
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = None
+    rdzv_port: PortNumber | None = None
+    rdzv_host: str | None = None
+    rdzv_id: str | None = None
+    rdzv_conf: Annotated[list[RendezvousConf], Field(max_length=64)] | None = None
+    standalone: bool | None = None
+    n_proc_per_node: Count | None = None
+
+
+class PyTorchJobSpec(JobSpec):
+    """The spec of a PyTorchJob."""
+
+    run_policy: Policy = RunPolicy()
+    elastic_policy: ElasticPolicy | None = None
+    nproc_per_node: Annotated[str, Field(max_length=16)] | None = None
+    pytorch_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
+
+
+def _elastic(claim: Claim) -> ElasticPolicy | None:
+    policy: ElasticPolicy | None = claim.spec.elastic_policy
+    return policy
+
+
+def _bounds_in_order(claim: Claim) -> bool:
+    policy = _elastic(claim)
+    least, most = (policy.min_replicas, policy.max_replicas) if policy else (None, None)
+    return least is None or most is None or least <= most
+
+
+def _processes_given_twice(claim: Claim) -> bool:
+    policy = _elastic(claim)
+    return policy is not None and policy.n_proc_per_node is not None and claim.spec.nproc_per_node is not None
+
+
+WORKERS = f"self.spec.{FIELD}['Worker'].replicas"
+RULES = (
+    single_replica(FIELD, "Master", default=False),
+    Rule(
+        f"!('Worker' in self.spec.{FIELD}) || !has({WORKERS}) || {WORKERS} >= 1",
+        f"spec.{FIELD}[Worker].replicas: Forbidden: must be at least 1",
+        lambda claim: "Worker" not in claim.roles or count(claim.roles["Worker"]) >= 1,
+    ),
+    Rule(
+        f"!has(self.spec.elasticPolicy) || 'Worker' in self.spec.{FIELD}",
+        f"spec.{FIELD}[Worker]: Required value: must be configured if elastic policy is used",
+        lambda claim: _elastic(claim) is None or "Worker" in claim.roles,
+    ),
+    Rule(
+        "!(has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.minReplicas)"
+        " && has(self.spec.elasticPolicy.maxReplicas))"
+        " || self.spec.elasticPolicy.minReplicas <= self.spec.elasticPolicy.maxReplicas",
+        "spec.elasticPolicy.minReplicas: Invalid value: must be no more than maxReplicas",
+        _bounds_in_order,
+    ),
+    Rule(
+        "!(has(self.spec.nprocPerNode) && has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.nProcPerNode))",
+        "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
+        lambda claim: not _processes_given_twice(claim),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Elastic:
+    """PyTorchJob's `elasticPolicy`, its bounds filled in.
+
+    `rdzv_conf` holds pairs in the order they were written, `metrics` what an autoscaler goes by, just as it came.
+    """
+
+    minimum: int
+    maximum: int
+    backend: str | None = None
+    host: str | None = None
+    port: int | None = None
+    rdzv_id: str | None = None
+    rdzv_conf: tuple[tuple[str, str], ...] = ()
+    standalone: bool = False
+    nproc_per_node: int | None = None
+    max_restarts: int | None = None
+    metrics: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PyTorchJobOptions:
+    """The options of a PyTorchJob; `elastic` is None without an elastic policy."""
+
+    nproc_per_node: str | None = None
+    elastic: Elastic | None = None
+
+
+def options(spec: PyTorchJobSpec, replicas: tuple[Replicas, ...]) -> PyTorchJobOptions:
+    """Return the options of a job with this spec; v1 sets `nprocPerNode` to `auto` if neither field is given."""
+    policy = spec.elastic_policy
+    per_node = spec.nproc_per_node
+    if per_node is None and (policy is None or policy.n_proc_per_node is None):
+        per_node = "auto"
+    return PyTorchJobOptions(per_node, _elastic_options(policy, replicas) if policy else None)
+
+
+def _elastic_options(policy: ElasticPolicy, replicas: tuple[Replicas, ...]) -> Elastic:
+    workers = next((group.count for group in replicas if group.role == "Worker"), 1)
+    bounds = [bound for bound in (policy.min_replicas, policy.max_replicas) if bound is not None] or [workers]
+    return Elastic(
+        minimum=bounds[0],
+        maximum=bounds[-1],
+        backend=policy.rdzv_backend,
+        host=policy.rdzv_host,
+        port=policy.rdzv_port,
+        rdzv_id=policy.rdzv_id,
+        rdzv_conf=tuple((pair.key, pair.value) for pair in policy.rdzv_conf or ()),
+        standalone=bool(policy.standalone),
+        nproc_per_node=policy.n_proc_per_node,
+        max_restarts=policy.max_restarts,
+        metrics=tuple(policy.metrics or ()),
+    )
+
+
+def success_policy(job: Job) -> SuccessPolicy | None:
     """The master decides; without one all workers do, and one is enough if the job is elastic."""
     if job.of("Master"):
-        return Goal("Master", Enough.ALL, qualified=False)
+        return SuccessPolicy("Master", Quorum.ALL, qualified=False)
     if not job.of("Worker"):
         return None
-    return Goal("Worker", Enough.ANY if job.options.elastic else Enough.ALL, qualified=True)
+    return SuccessPolicy(
+        "Worker", Quorum.ANY if job.options_as(PyTorchJobOptions).elastic else Quorum.ALL, qualified=True
+    )
 
 
 def leader(job: Job) -> str:
@@ -29,21 +179,21 @@ def leader(job: Job) -> str:
     return "Master" if job.of("Master") else "Worker"
 
 
-def leads(job: Job, member: Member) -> bool:
+def is_leader(job: Job, member: Member) -> bool:
     """Rank 0."""
     return member == Member(leader(job), 0)
 
 
 def scope(job: Job) -> Scope:
     """torchrun takes in a lone newcomer if the job is elastic; otherwise a process group only starts whole."""
-    return Scope.REPLICA if job.options.elastic else Scope.JOB
+    return Scope.REPLICA if job.options_as(PyTorchJobOptions).elastic else Scope.JOB
 
 
 def environment(job: Job, _site: Site) -> Environment:
     """What `env://` and torchrun read, in v1's order."""
-    elastic = job.options.elastic
+    elastic = job.options_as(PyTorchJobOptions).elastic
     rendezvous = meet_elastically(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
-    nproc = job.options.nproc_per_node
+    nproc = job.options_as(PyTorchJobOptions).nproc_per_node
     per_node = (Variable("PET_NPROC_PER_NODE", nproc),) if nproc else ()
 
     def variables(member: Member) -> tuple[Variable, ...]:
@@ -56,9 +206,9 @@ def ranks(job: Job, member: Member) -> tuple[Variable, ...]:
     """Where rank 0 is and which rank this is; an elastic job without master leaves both to torchrun."""
     first = leader(job)
     group = job.of(first)
-    if group is None or (first == "Worker" and job.options.elastic):
+    if group is None or (first == "Worker" and job.options_as(PyTorchJobOptions).elastic):
         return ()
-    nproc = job.options.nproc_per_node or ""
+    nproc = job.options_as(PyTorchJobOptions).nproc_per_node or ""
     world = job.size * (int(nproc) if nproc.isdecimal() else 1)
     rank = member.index + (1 if member.role != first else 0)
     host = f"{job.name}-{first.lower()}-0"
@@ -76,7 +226,7 @@ def ranks(job: Job, member: Member) -> tuple[Variable, ...]:
 def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     """Where an elastic job's nodes meet, and how few or many may train."""
     group = job.of("Worker")
-    port = elastic.port or (group.port if group else PYTORCH.port)
+    port = elastic.port or (group.port if group else PORT)
     host = elastic.host or f"{job.name}-worker-0"
     wanted = (
         ("PET_RDZV_ENDPOINT", f"{host}:{port}"),
@@ -90,13 +240,13 @@ def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     )
     # Since torch 2.4 whoever joins a later round waits for an address that only the first round published, and takes
     # the whole job along when it gives up (pytorch issue 135712); a store of its own for each round avoids that.
-    cure = Variable("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", yields=True)
+    cure = Variable("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", user_overridable=True)
     return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
 
 
 def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
     """v1's autoscaler, for an elastic job that says what it should go by."""
-    elastic = job.options.elastic
+    elastic = job.options_as(PyTorchJobOptions).elastic
     if elastic is None or not elastic.metrics:
         return ()
     spec = {
@@ -109,7 +259,7 @@ def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, 
     return (Wish(AUTOSCALERS, job.name, {"spec": spec}),)
 
 
-def waits(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
+def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
     """v1's init container on workers, where the administrator asks for it."""
     if not (site.init_image and job.of("Master") and member.role == "Worker"):
         return ()
@@ -135,19 +285,22 @@ PYTORCH = Framework(
     kind="PyTorchJob",
     plural="pytorchjobs",
     label="pytorch",
-    field="pytorchReplicaSpecs",
+    field=FIELD,
     roles=("Master", "Worker"),
-    container="pytorch",
-    port_name="pytorchjob-port",
-    port=23456,
-    restart_policy=RestartPolicy.ON_FAILURE,
-    goal=goal,
-    leads=leads,
-    scope=scope,
-    environment=environment,
-    owns=(AUTOSCALERS,),
-    dependents=dependents,
-    waits=waits,
+    spec=PyTorchJobSpec,
+    rules=RULES,
+    options=options,
+    container=Container("pytorch", "pytorchjob-port", PORT),
+    defaults=Defaults(restart_policy=RestartPolicy.ON_FAILURE),
+    naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
+    objects=Objects(owns=(AUTOSCALERS,)),
+    hooks=Hooks(
+        success_policy=success_policy,
+        is_leader=is_leader,
+        scope=scope,
+        environment=environment,
+        dependents=dependents,
+        init_containers=init_containers,
+    ),
     selectors=True,
-    farewell="SuccessfulDeletePod",
 )

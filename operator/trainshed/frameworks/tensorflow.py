@@ -5,32 +5,92 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from trainshed.api.claim import Rule
 from trainshed.api.dependent import CONFIG_MAPS, Wish
-from trainshed.api.framework import Enough, Environment, Framework, Goal, Variable
-from trainshed.api.job import Document, Job, Member, RestartPolicy, Scope
+from trainshed.api.framework import (
+    Container,
+    Defaults,
+    Environment,
+    Framework,
+    Hooks,
+    Naming,
+    Objects,
+    Quorum,
+    SuccessPolicy,
+    Variable,
+)
+from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
 from trainshed.api.kernel import list_length, too_long
 from trainshed.api.site import Site
+from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
 
 #: Up to so many pods TF_CONFIG is written out in each; above, one ConfigMap holds what they share, and the kubelet
 #: puts it together: n pods of n addresses would be n² bytes.
 LITERAL_UP_TO = 64
 CLUSTER = "TRAINSHED_CLUSTER"
+FIELD = "tfReplicaSpecs"
+PORT = 2222
 
 
-def goal(job: Job) -> Goal | None:
+class TFJobSpec(JobSpec):
+    """The spec of a TFJob."""
+
+    run_policy: Policy = RunPolicy()
+    success_policy: Literal["", "AllWorkers"] | None = None
+    enable_dynamic_worker: bool | None = None
+    tf_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=5)]
+
+
+RULES = (
+    Rule(
+        f"self.spec.{FIELD}.all(r, self.spec.{FIELD}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
+        f"spec.{FIELD}: Invalid value: a replica type must not appear twice in different cases",
+        lambda claim: len({role.lower() for role in claim.roles}) == len(claim.roles),
+    ),
+    Rule(
+        f"!(self.spec.{FIELD}.exists(r, r.lowerAscii() == 'chief')"
+        f" && self.spec.{FIELD}.exists(r, r.lowerAscii() == 'master'))",
+        f"spec.{FIELD}: Forbidden: must not have more than 1 Chief or Master role",
+        lambda claim: not {"chief", "master"} <= {role.lower() for role in claim.roles},
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TFJobOptions:
+    """The options of a TFJob."""
+
+    success_policy: str = ""
+    dynamic_workers: bool = False
+
+
+def options(spec: TFJobSpec, _replicas: tuple[Replicas, ...]) -> TFJobOptions:
+    """Return the options of a job with this spec."""
+    return TFJobOptions(spec.success_policy or "", dynamic_workers=bool(spec.enable_dynamic_worker))
+
+
+def _dynamic(job: Job) -> bool:
+    return job.options_as(TFJobOptions).dynamic_workers
+
+
+def success_policy(job: Job) -> SuccessPolicy | None:
     """The chief decides, by either of its names; without one worker 0 does, or all workers if the user says so."""
     for role in ("Chief", "Master"):
         if job.of(role):
-            return Goal(role, Enough.ALL, qualified=True)
+            return SuccessPolicy(role, Quorum.ALL, qualified=True)
     if not job.of("Worker"):
         return None
-    enough = Enough.ALL if job.options.success_policy == "AllWorkers" else Enough.FIRST
-    return Goal("Worker", enough, qualified=True)
+    enough = Quorum.ALL if job.options_as(TFJobOptions).success_policy == "AllWorkers" else Quorum.FIRST
+    return SuccessPolicy("Worker", enough, qualified=True)
 
 
-def leads(job: Job, member: Member) -> bool:
+def is_leader(job: Job, member: Member) -> bool:
     """Every chief, or worker 0 where there is none."""
     if job.of("Chief") or job.of("Master"):
         return member.role in ("Chief", "Master")
@@ -39,14 +99,14 @@ def leads(job: Job, member: Member) -> bool:
 
 def scope(job: Job) -> Scope:
     """With parameter servers a lone newcomer is taken in again; synchronous workers only start together."""
-    return Scope.REPLICA if job.of("PS") or job.options.dynamic_workers else Scope.JOB
+    return Scope.REPLICA if job.of("PS") or _dynamic(job) else Scope.JOB
 
 
 def environment(job: Job, site: Site) -> Environment:
     """TF_CONFIG, unless the job is a single pod, which needs to know nobody."""
     if job.size == 1:
         return lambda _member: ()
-    if job.options.dynamic_workers:
+    if _dynamic(job):
         return lambda member: (Variable("TF_CONFIG", compact(sparse(job, site, member))),)
     common = shared(job, site)
     if common is None:
@@ -58,7 +118,7 @@ def environment(job: Job, site: Site) -> Environment:
 
 def shared(job: Job, site: Site) -> Wish | None:
     """The cluster's addresses, for a job too big to write them out in every pod."""
-    if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
+    if job.size <= LITERAL_UP_TO or _dynamic(job):
         return None
     text = cluster(job, site)
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -71,17 +131,17 @@ def dependents(job: Job, site: Site, _running: tuple[str, ...]) -> tuple[Wish, .
     return (common,) if common else ()
 
 
-def refuses(job: Job, site: Site) -> tuple[str, ...]:
+def validate(job: Job, site: Site) -> tuple[str, ...]:
     """A TF_CONFIG that no process could be started with."""
-    if job.size <= LITERAL_UP_TO or job.options.dynamic_workers:
+    if job.size <= LITERAL_UP_TO or _dynamic(job):
         return ()
     own = max(len(config("", Member(group.role, group.count - 1))) for group in job.replicas if group.count)
-    return too_long(job, TENSORFLOW.field, "TF_CONFIG", cluster_length(job, site) + own)
+    return too_long(job, FIELD, "TF_CONFIG", cluster_length(job, site) + own)
 
 
-def expendable(job: Job) -> tuple[str, ...]:
+def optional_roles(job: Job) -> tuple[str, ...]:
     """Dynamic workers come and go: losing one is no failure of the job."""
-    return ("Worker",) if job.options.dynamic_workers else ()
+    return ("Worker",) if _dynamic(job) else ()
 
 
 def cluster(job: Job, site: Site) -> str:
@@ -141,7 +201,7 @@ def task(member: Member) -> Document:
 
 def address(job: Job, site: Site, member: Member) -> str:
     """Host and port of a member, good in every namespace of the cluster."""
-    return _address(job.name, _domain(job, site), member, job.port(member.role, TENSORFLOW.port))
+    return _address(job.name, _domain(job, site), member, job.port(member.role, PORT))
 
 
 def _address(name: str, domain: str, member: Member, port: int) -> str:
@@ -161,21 +221,23 @@ TENSORFLOW = Framework(
     kind="TFJob",
     plural="tfjobs",
     label="tensorflow",
-    field="tfReplicaSpecs",
+    field=FIELD,
     roles=("Chief", "Master", "PS", "Worker", "Evaluator"),
-    container="tensorflow",
-    port_name="tfjob-port",
-    port=2222,
-    restart_policy=RestartPolicy.NEVER,
-    goal=goal,
-    leads=leads,
-    scope=scope,
-    environment=environment,
-    owns=(CONFIG_MAPS,),
-    dependents=dependents,
-    refuses=refuses,
-    expendable=expendable,
-    any_case=True,
-    everywhere=False,
-    epitaph="{kind} {namespace}/{name} has failed because {count} {role} replica(s) failed.",
+    case_insensitive=True,
+    spec=TFJobSpec,
+    rules=RULES,
+    options=options,
+    container=Container("tensorflow", "tfjob-port", PORT, env_in_all_containers=False),
+    defaults=Defaults(restart_policy=RestartPolicy.NEVER),
+    naming=Naming(failure_message="{kind} {namespace}/{name} has failed because {count} {role} replica(s) failed."),
+    objects=Objects(owns=(CONFIG_MAPS,)),
+    hooks=Hooks(
+        success_policy=success_policy,
+        is_leader=is_leader,
+        optional_roles=optional_roles,
+        scope=scope,
+        environment=environment,
+        validate=validate,
+        dependents=dependents,
+    ),
 )

@@ -49,6 +49,6 @@ def words(snapshot: Snapshot, action: Action) -> Words | None:
         case DeleteDependent(name=name) if action.resource.kind == GROUP:
             return Words(f"Delete{GROUP}", f"Deleted {GROUP}: {name}", "Error deleting")
         case DeleteJob():
-            what = snapshot.framework.farewell.removeprefix("Successful")
+            what = snapshot.framework.naming.ttl_event_reason.removeprefix("Successful")
             return Words(what, f"Deleted job: {snapshot.job.name}", "Error deleting")
     return None

@@ -20,15 +20,15 @@ PodMaker = Callable[[Member, int], CreatePod]
 
 def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
     """The maker of this job's pods; what they have in common is worked out once."""
-    variables, dress = framework.environment(job, site), framework.dress(job, site)
+    variables, dress = framework.hooks.environment(job, site), framework.hooks.mutate_pod_spec(job, site)
     groups = {group.role: group for group in job.replicas}
-    scheduler, goal = site.gang_scheduler, framework.goal(job)
+    scheduler, goal = site.gang_scheduler, framework.hooks.success_policy(job)
     decides = goal.role if goal and job.keep_results else ""
 
     def make(member: Member, attempt: int) -> CreatePod:
         group = groups[member.role]
         name = names.child(job, member)
-        spec = _spec(framework, group, variables(member), framework.waits(job, member, site))
+        spec = _spec(framework, group, variables(member), framework.hooks.init_containers(job, member, site))
         dress(member, spec)
         if scheduler:
             spec["schedulerName"] = spec.get("schedulerName") or gang.name(scheduler)
@@ -69,7 +69,7 @@ def domain(framework: Framework, job: Job) -> CreateService:
 
 def keys(framework: Framework, job: Job) -> tuple[CreateKeys, ...]:
     """The Secret with the job's ssh keys, if it has any; the keys themselves are made when it is."""
-    name = framework.keys(job)
+    name = framework.hooks.ssh_secret_name(job)
     head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
     return (CreateKeys(name, {**head, "metadata": _head(framework, job, name)}),) if name else ()
 
@@ -93,10 +93,10 @@ def owner(job: Job) -> Document:
 
 def _pod_labels(framework: Framework, job: Job, group: Replicas, member: Member) -> dict[str, str]:
     own = names.labels(framework, job, member)
-    if framework.leads(job, member):
+    if framework.hooks.is_leader(job, member):
         own[names.JOB_ROLE] = "master"
     theirs = {key: value for key, value in _metadata(group, "labels").items() if key != names.JOB_ROLE}
-    return theirs | own | dict(framework.marks(job, member))
+    return theirs | own | dict(framework.hooks.extra_labels(job, member))
 
 
 def _metadata(group: Replicas, part: str) -> dict[str, str]:
@@ -106,7 +106,9 @@ def _metadata(group: Replicas, part: str) -> dict[str, str]:
 
 def main_container(framework: Framework, containers: Sequence[Document]) -> Document | None:
     """The framework's own container: the one that bears its name, or the first."""
-    named = (item for item in containers if framework.by_name and item.get("name") == framework.container)
+    named = (
+        item for item in containers if framework.container.by_name and item.get("name") == framework.container.name
+    )
     return next(named, containers[0] if containers else None)
 
 
@@ -117,9 +119,10 @@ def _spec(
     containers = spec.get("containers") or []
     own = main_container(framework, containers)
     spec["containers"] = [
-        _container(container, variables if framework.everywhere or container is own else ()) for container in containers
+        _container(container, variables if framework.container.env_in_all_containers or container is own else ())
+        for container in containers
     ]
-    if own is not None and framework.port:
+    if own is not None and framework.container.port:
         _open_port(framework, group, spec["containers"][containers.index(own)])
     if waits:
         spec["initContainers"] = [*(spec.get("initContainers") or []), *waits]
@@ -130,7 +133,9 @@ def _spec(
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
     env = container.get("env") or []
     set_by_user = {entry.get("name") for entry in env}
-    ours = [_entry(variable) for variable in variables if not (variable.yields and variable.name in set_by_user)]
+    ours = [
+        _entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)
+    ]
     # With this policy the last lines of a failure arrive in the pod's status: no right to read logs is needed for them.
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     return {**policy, **container} | ({"env": [*env, *ours]} if ours else {})
@@ -144,5 +149,5 @@ def _entry(variable: Variable) -> dict[str, Any]:
 
 def _open_port(framework: Framework, group: Replicas, container: dict[str, Any]) -> None:
     ports = container.get("ports") or []
-    if not any(port.get("name") == framework.port_name for port in ports):
-        container["ports"] = [*ports, {"name": framework.port_name, "containerPort": group.port}]
+    if not any(port.get("name") == framework.container.port_name for port in ports):
+        container["ports"] = [*ports, {"name": framework.container.port_name, "containerPort": group.port}]

@@ -49,7 +49,7 @@ def fill(facts: Facts) -> tuple[Action, ...]:
 def services(facts: Facts) -> tuple[CreateService, ...]:
     """The Services that are missing."""
     framework, job = facts.framework, facts.job
-    if not (framework.services or framework.domain):
+    if not (framework.objects.services or framework.objects.job_service):
         return ()
     there = {service.name for service in facts.snapshot.services}
     absent = (member for name, member in facts.addresses.items() if name not in there)
@@ -91,7 +91,7 @@ def _stays(facts: Facts, pod: Pod) -> bool:
 def _depends(facts: Facts, pod: Pod) -> bool:
     """Whether it depends on how a pod is if it stays."""
     member = facts.seats.get(pod.name)
-    kept = member is not None and member.role in facts.framework.kept
+    kept = member is not None and member.role in facts.framework.objects.retained_roles
     return kept or facts.job.policy.clean_pods is CleanPodPolicy.RUNNING
 
 

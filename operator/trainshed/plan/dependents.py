@@ -23,7 +23,7 @@ DIGEST = "trainshed.dev/digest"
 
 def wishes(facts: Facts) -> tuple[Wish, ...]:
     """All that the job is to own while it has pods."""
-    own = facts.framework.dependents(facts.job, facts.snapshot.site, _running(facts))
+    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.site, _running(facts))
     return (*gang.wishes(facts), *own)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from trainshed.api.framework import Enough, Framework, Goal
+from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Member, Replicas, Scope
 from trainshed.api.pod import Phase, Pod
@@ -68,17 +68,17 @@ class Facts:
     @property
     def own_container(self) -> str:
         """The name of the framework's own container, or nothing if it is the first."""
-        return self.framework.container if self.framework.by_name else ""
+        return self.framework.container.name if self.framework.container.by_name else ""
 
     @cached_property
-    def goal(self) -> Goal | None:
+    def goal(self) -> SuccessPolicy | None:
         """Whose success is the job's."""
-        return self.framework.goal(self.job)
+        return self.framework.hooks.success_policy(self.job)
 
     @cached_property
     def scope(self) -> Scope:
         """How far a restart reaches: as the user says, or as the framework needs."""
-        return self.job.scope or self.framework.scope(self.job)
+        return self.job.scope or self.framework.hooks.scope(self.job)
 
     @cached_property
     def groups(self) -> dict[str, Replicas]:
@@ -93,7 +93,7 @@ class Facts:
     @cached_property
     def addresses(self) -> Mapping[str, Member | None]:
         """The names of the job's Services, each with its member; the one that is the whole job's has none."""
-        return {self.job.name: None} if self.framework.domain else self.seats
+        return {self.job.name: None} if self.framework.objects.job_service else self.seats
 
     @cached_property
     def present(self) -> frozenset[str]:
@@ -119,7 +119,7 @@ class Facts:
     @cached_property
     def done(self) -> dict[str, Indexes]:
         """Which members have succeeded, by role, whether their pods are still there or not."""
-        never = {self.goal.serves, self.goal.role if self.deserters else ""} if self.goal else set()
+        never = {self.goal.depends_on, self.goal.role if self.deserters else ""} if self.goal else set()
         ended = (member for member, pod in self.current.items() if pod.phase is Phase.SUCCEEDED)
         finished = [member for member in ended if member.role not in never]
         return {group.role: self._done(group, finished) for group in self.job.replicas}
@@ -131,9 +131,9 @@ class Facts:
         if self.goal is None or group is None or group.count == 0:
             return False
         done = self.done[group.role]
-        if self.goal.enough is Enough.ANY:
+        if self.goal.quorum is Quorum.ANY:
             return len(done) > 0
-        return len(done) >= group.count or (self.goal.enough is Enough.FIRST and 0 in done)
+        return len(done) >= group.count or (self.goal.quorum is Quorum.FIRST and 0 in done)
 
     @cached_property
     def running(self) -> bool:
@@ -141,7 +141,7 @@ class Facts:
         running = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.RUNNING)
         if self.goal is None or not running[self.goal.role]:
             return False
-        others = self.job.of(self.goal.serves) if self.goal.whole else None
+        others = self.job.of(self.goal.depends_on) if self.goal.require_all_running else None
         return others is None or running[others.role] >= others.count
 
     @cached_property
@@ -156,11 +156,11 @@ class Facts:
     def deserters(self) -> dict[Member, Failure]:
         """Those who left before the one they served had succeeded; where members come and go nobody deserts."""
         goal = self.goal
-        if goal is None or not goal.serves or self.scope is Scope.REPLICA:
+        if goal is None or not goal.depends_on or self.scope is Scope.REPLICA:
             return {}
         done = (pod for pod in self.current.values() if pod.phase is Phase.SUCCEEDED)
         winners = [pod for pod in done if self.seats[pod.name].role == goal.role]
-        servants = {member: pod for member, pod in self.current.items() if member.role == goal.serves}
+        servants = {member: pod for member, pod in self.current.items() if member.role == goal.depends_on}
         found = {
             member: failures.desertion(pod, winner, self.now) for winner in winners for member, pod in servants.items()
         }
@@ -241,7 +241,7 @@ class Facts:
         return member.index in self.done[member.role]
 
     def _done(self, group: Replicas, finished: list[Member]) -> Indexes:
-        if self.goal and group.role == self.goal.serves:
+        if self.goal and group.role == self.goal.depends_on:
             return Indexes()  # whoever wrote something else into the status was not us
         before = self.status.tallies.get(group.role, Tally()).done
         now = Indexes.of(member.index for member in finished if member.role == group.role)

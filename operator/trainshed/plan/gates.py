@@ -14,7 +14,7 @@ def gated(facts: Facts) -> frozenset[Member]:
     """
     if facts.snapshot.site.gang_scheduler:
         return frozenset()
-    gates = {member: facts.framework.gate(facts.job, member) for member in facts.missing}
+    gates = {member: facts.framework.hooks.start_after(facts.job, member) for member in facts.missing}
     open_gates = {role for role in set(gates.values()) if _all_ready(facts, role)}
     return frozenset(member for member, role in gates.items() if role not in open_gates)
 

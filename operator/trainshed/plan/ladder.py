@@ -206,7 +206,7 @@ def _verdict(facts: Facts, word: Word) -> Plan:
     status = conditions.put(_born(facts, facts.seen), word, facts.now)
     status = replace(status, completion=facts.now, replacing=())
     if word.kind is Kind.SUCCEEDED:
-        serves = facts.goal.serves if facts.goal else ""
+        serves = facts.goal.depends_on if facts.goal else ""
         tallies = {role: Tally() if role == serves else _settled(tally) for role, tally in status.tallies.items()}
         status = replace(status, tallies=tallies)
     return Plan(status, (_note(word),), look_again=facts.now)

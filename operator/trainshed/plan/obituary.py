@@ -54,7 +54,7 @@ def of(facts: Facts, member: Member, failure: Failure) -> Failure:
         failure,
         member=str(member),
         container=container,
-        ran=_ran(pod, failure, container or facts.framework.container) if pod else None,
+        ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
         message=_cleared(failure.message),
     )
     return replace(told, summary=_summary(facts, member, told))
@@ -157,7 +157,7 @@ def _named(pod: Pod, name: str) -> Container | None:
 def _limit(facts: Facts, member: Member, failure: Failure) -> str:
     """The memory that the container may have, as its template says it."""
     containers = _containers(facts.group(member).template)
-    wanted = failure.container or facts.framework.container
+    wanted = failure.container or facts.framework.container.name
     found = next((item for item in containers if item.get("name") == wanted), containers[0] if containers else {})
     amount = _mapping(_mapping(found.get("resources")).get("limits")).get("memory")
     return str(amount) if isinstance(amount, (str, int)) else ""

@@ -149,7 +149,7 @@ def _vanished(facts: Facts, member: Member) -> Failure:
 
 def _forgiven(facts: Facts, member: Member, failure: Failure) -> bool:
     """Whether it may go for good: as long as one of those who decide may yet succeed."""
-    expendable = member.role in facts.framework.expendable(facts.job) and permanent(facts, member, failure)
+    expendable = member.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, member, failure)
     return expendable and any(
         other.role == (facts.goal.role if facts.goal else "")
         and other.index not in facts.done[other.role]
@@ -195,7 +195,7 @@ def _as_seen(facts: Facts, failure: Failure, cause: Failure | None) -> Failure:
 
 
 def _follows_within(facts: Facts) -> timedelta:
-    return timedelta(seconds=facts.framework.follows_within)
+    return timedelta(seconds=facts.framework.defaults.cascade_window)
 
 
 def _next(facts: Facts, incident: Incident) -> Retries:

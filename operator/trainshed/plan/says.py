@@ -84,7 +84,7 @@ def failed(facts: Facts, member: Member, failure: Failure) -> Word:
         told = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
     else:
         words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
-        told = facts.framework.epitaph.format(**words, count=facts.tallies[member.role].failed or 1)
+        told = facts.framework.naming.failure_message.format(**words, count=facts.tallies[member.role].failed or 1)
     return _word(facts, Kind.FAILED, told, asides.permanent(facts, member, failure))
 
 
