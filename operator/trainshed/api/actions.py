@@ -1,4 +1,4 @@
-"""What can be done about a job: a plan is a status to store, things to say, and actions each safe to repeat."""
+"""The planner's output: a status to store, Events to record, and idempotent actions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .status import Status
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make this pod; that it is there already, and ours, is success."""
+    """Create this pod; if the job already owns a pod of that name, the action succeeds."""
 
     name: str
     body: Document
@@ -21,7 +21,7 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class CreateService:
-    """Make this Service; that it is there already, and ours, is success."""
+    """Create this Service; if the job already owns a Service of that name, the action succeeds."""
 
     name: str
     body: Document
@@ -29,7 +29,10 @@ class CreateService:
 
 @dataclass(frozen=True, slots=True)
 class CreateKeys:
-    """Make this Secret with new ssh keys in it; one that is there already is ours, for no other job's has its name."""
+    """Create this Secret with new ssh keys.
+
+    If it exists already, the action succeeds: the name contains the job's uid, so it is not another job's.
+    """
 
     name: str
     body: Document
@@ -37,7 +40,7 @@ class CreateKeys:
 
 @dataclass(frozen=True, slots=True)
 class CreateDependent:
-    """Make this; that it is there already is success if it is ours, or with `shared` whoever's it is."""
+    """Create this dependent; if the job already owns one of that name, or with `shared` if any exists, it succeeds."""
 
     resource: Resource
     name: str
@@ -47,7 +50,7 @@ class CreateDependent:
 
 @dataclass(frozen=True, slots=True)
 class UpdateDependent:
-    """Merge `patch` into this; its `metadata.uid` and `.resourceVersion` are preconditions."""
+    """Apply the merge patch `patch`, whose `metadata.uid` and `.resourceVersion` are preconditions."""
 
     resource: Resource
     name: str
@@ -56,7 +59,7 @@ class UpdateDependent:
 
 @dataclass(frozen=True, slots=True)
 class DeleteDependent:
-    """Delete the dependent with this uid, and no other of that name."""
+    """Delete the dependent with this name, with its uid as precondition."""
 
     resource: Resource
     name: str
@@ -65,9 +68,10 @@ class DeleteDependent:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete the pod with this uid, and no other of that name; `grace` is seconds, None leaves it to the pod.
+    """Delete the pod with this name, with its uid as precondition.
 
-    With a `version` it goes only if it is still as it was then: to be given where what is deleted depends on how it is.
+    `grace` is in seconds; None means the pod's own grace period. `version` is a second precondition, on the
+    resourceVersion. It is set where the decision to delete depends on the pod's state.
     """
 
     name: str
@@ -78,7 +82,10 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePod:
-    """Take our finalizer off the pod with this uid, at this version, and leave it those of others."""
+    """Remove Trainshed's finalizer from the pod, with uid and resourceVersion as preconditions.
+
+    `finalizers` are the others, which stay.
+    """
 
     name: str
     uid: str
@@ -88,7 +95,7 @@ class ReleasePod:
 
 @dataclass(frozen=True, slots=True)
 class DeleteService:
-    """Delete the Service with this uid, and no other of that name."""
+    """Delete the Service with this name, with its uid as precondition."""
 
     name: str
     uid: str
@@ -96,7 +103,7 @@ class DeleteService:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete the job with this uid, its children after it, if it is still as it was at this version."""
+    """Delete the job and, by garbage collection, its children; uid and resourceVersion are preconditions."""
 
     uid: str
     version: str
@@ -125,9 +132,9 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to tell the user: it becomes a Kubernetes Event on the job once the status it belongs to is stored.
+    """A Kubernetes Event on the job, recorded after the status that belongs to it is stored.
 
-    A note with a `key` tells of something that lasts: it may be noted at every look and is told once.
+    A `key` marks a lasting state: the planner may return the note at every reconcile, and the Event is recorded once.
     """
 
     tone: Tone
@@ -138,7 +145,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One decision: remember `status`, say `notes`, do `actions`, in this order; look again by `look_again`."""
+    """The result of one reconcile: store `status`, record `notes`, carry out `actions`, in this order.
+
+    The job must be reconciled again at `look_again` at the latest; None means only after a change.
+    """
 
     status: Status
     notes: tuple[Note, ...] = ()

@@ -1,4 +1,4 @@
-"""What a user says of a job in annotations, because `kubeflow.org/v1` has no field for it."""
+"""Settings of a job for which `kubeflow.org/v1` has no field: annotations that the user sets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
 STARTUP_DEADLINE = f"{PREFIX}startup-deadline"
 KEEP_RESULTS = f"{PREFIX}keep-results"
-#: A length of time, as Go writes whole seconds, and the longest that makes sense: a year.
+#: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
 DURATION = re.compile(r"(?=\d)(?:(\d{1,8})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
 LONGEST = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """The values of the annotations; times are seconds, None means that the user has not asked for it."""
+    """The parsed annotations; durations are in seconds, None means that the annotation is not set."""
 
     scope: Scope | None = None
     fail_on_disruption: bool = False
@@ -32,7 +32,7 @@ class Knobs:
 
 
 def knobs(annotations: Mapping[str, Any]) -> tuple[Knobs, tuple[str, ...]]:
-    """What these annotations say, and what is wrong with them; a wrong one says nothing."""
+    """Parse the annotations; return their values and their problems. An invalid one has its default value."""
     problems: list[str] = []
     scope = _choice(annotations, RESTART_SCOPE, ("Auto", *Scope), problems)
     disruption = _choice(annotations, ON_DISRUPTION, ("Replace", "Fail"), problems)

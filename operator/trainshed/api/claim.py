@@ -1,4 +1,4 @@
-"""What a job asks for, and a rule it must keep."""
+"""A validation rule, and its input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Claim:
 
 
 class Place(StrEnum):
-    """Where in a job a rule looks: the whole of it, the spec of each role, or each container of its template."""
+    """The level of a rule: the job, each ReplicaSpec, or each container of a pod template."""
 
     JOB = ""
     REPLICAS = "[*]"
@@ -29,9 +29,10 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`cel` must hold on the object at each `place`, `kept` on a claim; `message_cel` words the message with figures.
+    """A validation rule, in CEL for the CRD and in Python for the operator.
 
-    A message is v1's: a path, what kind of error it is, and what is wrong.
+    `cel` must be true for the object at each `place`, and `kept` for the claim. `message_cel` is a CEL expression for a
+    message that contains numbers. A message has v1's form: path, type of error, detail.
     """
 
     cel: str
@@ -42,12 +43,12 @@ class Rule:
 
 
 def count(group: ReplicaSpec) -> int:
-    """How many replicas of a role; one unless the user says otherwise."""
+    """Return the number of replicas of a role; the default is 1."""
     return 1 if group.replicas is None else group.replicas
 
 
 def containers(group: ReplicaSpec) -> list[dict[str, object]]:
-    """The containers of a role's template, as far as they look like containers."""
+    """Return the containers of a role's template; list items that are not objects are skipped."""
     spec = (group.template or {}).get("spec")
     found = spec.get("containers") if isinstance(spec, dict) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of a kind: from the models of its spec, its rules, and the pod template's schema."""
+"""The CustomResourceDefinition of a kind, made from its spec model, its rules and the pod template's schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
     ("Reason", "string", ".status.conditions[-1:].reason", 1),
     ("Failure", "string", ".status.failure.summary", 1),
 )
-#: The kinds of errors that a rule may have, as the API server calls them.
+#: The types of errors in messages, and the API server's names for them.
 REASONS = {
     "Required value": "FieldValueRequired",
     "Invalid value": "FieldValueInvalid",
@@ -40,7 +40,7 @@ IMMUTABLE = {
 
 
 def definition(framework: Framework) -> dict[str, Any]:
-    """The CRD of a kind."""
+    """Return the CRD of a kind."""
     names = {
         "kind": framework.kind,
         "listKind": f"{framework.kind}List",
@@ -72,7 +72,7 @@ def _version(framework: Framework) -> dict[str, Any]:
 
 
 def columns(framework: Framework) -> tuple[tuple[str, str, str, int], ...]:
-    """What `kubectl get` prints: name, type, path, and 1 for what it prints only if asked for more."""
+    """Return the printer columns: name, type, JSON path, and priority (1: only with `-o wide`)."""
     state, age, *wide = COLUMNS
     return (age, state, *wide) if framework.age_first else COLUMNS
 
@@ -124,7 +124,7 @@ def _validations(framework: Framework, place: Place) -> list[dict[str, str]]:
 
 
 def _validation(rule: Rule, at: str) -> dict[str, str]:
-    """The rule as the API server wants it, which puts path and kind of the error before the message by itself."""
+    """Return the rule as in a CRD; the API server itself prefixes the message with the path and the type of error."""
     path, kind, detail = rule.message.removeprefix(at).split(": ", 2)
     worded = {"messageExpression": rule.message_cel} if rule.message_cel else {}
     where = re.sub(r"\[(\w+)\]", r"['\1']", path if path.startswith(".") else f".{path}")
@@ -137,7 +137,7 @@ def _immutable(what: str) -> dict[str, str]:
 
 
 def _plain(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema as pydantic writes it, as a CRD must have it: references inlined, "or null" left out."""
+    """Convert a schema from pydantic to structural form: references inlined, the alternative `null` removed."""
     if "$ref" in node:
         return _plain(known[node["$ref"].rpartition("/")[2]], known)
     if "anyOf" in node:

@@ -1,4 +1,4 @@
-"""What a job owns besides pods and Services: configuration, rights, an autoscaler, a group for the gang scheduler."""
+"""The objects that a job owns besides pods and Services: ConfigMaps, RBAC objects, an autoscaler, a PodGroup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from .job import Document
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of dependent and where it lives; one that is `passing` is wanted only while the job has pods."""
+    """A kind of dependent and its path on the API server.
+
+    A `passing` one exists only while the job may have pods; the others exist as long as the job.
+    """
 
     prefix: str
     plural: str
@@ -18,11 +21,11 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """As in `apiVersion`."""
+        """The value of `apiVersion`."""
         return self.prefix.removeprefix("/apis/").removeprefix("/api/")
 
 
-#: The kind in which gang schedulers group pods, whoever's API it is.
+#: The kind in which all gang schedulers group pods; each has its own API group.
 GROUP = "PodGroup"
 
 CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap")
@@ -36,9 +39,9 @@ COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A dependent as it is to be; `content` are its top-level fields besides the metadata.
+    """The desired state of a dependent; `content` are its top-level fields besides the metadata.
 
-    With `shared` somebody else's of that name will do as well.
+    With `shared` an object of that name that the job does not own is accepted too.
     """
 
     resource: Resource
@@ -51,7 +54,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Dependent:
-    """A dependent as it is; `job` is its label, `owner` the uid of its controller."""
+    """The observed state of a dependent; `job` is its label, `owner` the uid of its controller."""
 
     resource: Resource
     name: str

@@ -191,7 +191,7 @@ class Framework:
 
     @property
     def api_version(self) -> str:
-        """As in `apiVersion`."""
+        """The value of `apiVersion`."""
         return f"kubeflow.org/{self.version}"
 
     @property

@@ -1,4 +1,4 @@
-"""A set of replica indexes that prints itself in little space, like `0-3,7`."""
+"""A set of replica indexes with a compact text form, like `0-3,7`."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from itertools import takewhile
 from operator import itemgetter
 
-#: Ranges are for people; a text that would be longer is a map of bits instead.
+#: The longest text of ranges, in characters; a set that needs more is written as a bitmap.
 READABLE = 2048
-#: Begins a map: bit i of byte k, from the lowest, is index 8k + i; compressed (RFC 1950), then base64 (RFC 4648).
+#: The prefix of a bitmap: bit i of byte k (0 is the lowest bit) is index 8k + i; zlib (RFC 1950), base64 (RFC 4648).
 MAP = "bits:"
-#: No job has a higher index; a forged one fills neither memory nor time.
+#: The highest index of any job. It bounds the memory and time that a forged text can take.
 HIGHEST = 99_999
 
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """Indexes as closed ranges `(first, last)`, ascending and never touching."""
+    """Indexes as closed ranges `(first, last)`, ascending, with a gap between neighbours."""
 
     ranges: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Indexes:
-        """The set of these indexes."""
+        """Return the set of these indexes."""
         return cls(_joined((index, index) for index in indexes))
 
     @classmethod
     def parse(cls, text: str) -> Indexes:
-        """The set that `text` printed; a part that is no range is left out."""
+        """Parse the output of `text`; a part that is not a range is skipped."""
         if text.startswith(MAP):
             return cls.of(_members(text.removeprefix(MAP)))
         return cls(_joined(found for part in text.split(",") if (found := _range(part))))
@@ -51,14 +51,14 @@ class Indexes:
         return sum(last - first + 1 for first, last in self.ranges)
 
     def below(self, count: int) -> Indexes:
-        """Those that are smaller than `count`."""
+        """Return the indexes that are smaller than `count`."""
         return Indexes(tuple((first, min(last, count - 1)) for first, last in self.ranges if first < count))
 
     def text(self, room: int) -> str:
-        """The set in `room` characters: as ranges, or else as a map of bits.
+        """Return the set in at most `room` characters, as ranges or else as a bitmap.
 
-        Any set of indexes below 6 * `room` - 150 has room as a map, and so has a bigger one with few or regular gaps.
-        Of a set that has not, the highest are forgotten.
+        As a bitmap, any set of indexes below 6 * `room` - 150 fits, and so does a larger one with few or regular gaps.
+        If a set does not fit, its highest indexes are lost.
         """
         return _ranges(self.ranges, min(room, READABLE)) or (_map(self, room) if self.ranges else "")
 
@@ -74,7 +74,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _ranges(ranges: tuple[tuple[int, int], ...], room: int) -> str:
-    """The ranges as text, or nothing if they have no room."""
+    """Return the ranges as text, or "" if they do not fit."""
     if 2 * len(ranges) - 1 > room:
         return ""
     text = ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
@@ -100,7 +100,7 @@ def _map(indexes: Iterable[int], room: int) -> str:
 
 
 def _members(text: str) -> Iterator[int]:
-    """The indexes in a map; a forged one holds none, or no more than there can be."""
+    """Yield the indexes in a bitmap; a malformed one has none, and none is above `HIGHEST`."""
     try:
         bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), HIGHEST // 8 + 1)
     except (binascii.Error, ValueError, zlib.error):

@@ -1,4 +1,4 @@
-"""v1's file of init containers for PyTorch workers: a list in YAML, with three words to be filled in for each job."""
+"""v1's template of init containers for PyTorch workers: a YAML list with three variables that each job fills in."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import yaml
 
 from .job import Document
 
-#: What stands in the place of each word of v1's (its template language is Go's, of which no more is understood).
+#: v1's template variables. The language is Go's text/template; only variables and comments of it are supported.
 WORDS = ("MasterAddr", "InitContainerImage", "MaxTries")
 _ACTION = re.compile(r"(\s*\{\{-\s|\{\{)\s*(.*?)\s*(\s-\}\}\s*|\}\})", re.DOTALL)
 
 
 class BadTemplate(ValueError):
-    """The file is not what v1 would have understood; the text says why."""
+    """The file is not a template that v1 would accept; the message says why."""
 
 
 @lru_cache(maxsize=64)
 def containers(text: str, values: tuple[str, str, str]) -> tuple[Document, ...]:
-    """The init containers that `text` describes, with these values in the place of `WORDS`; raises `BadTemplate`."""
+    """Return the init containers of the template `text`, with `values` for `WORDS`.
+
+    Raises `BadTemplate`.
+    """
     known = dict(zip(WORDS, values, strict=True))
     try:
         found = yaml.safe_load(_ACTION.sub(lambda action: _value(known, action[2]), text))
@@ -37,5 +40,5 @@ def _value(known: dict[str, str], action: str) -> str:
     word = action.removeprefix(".")
     if word == action or word not in known:
         listed = ", ".join(f"{{{{.{word}}}}}" for word in WORDS)
-        raise BadTemplate(f"{{{{{action}}}}} is not understood; there are {listed}")
+        raise BadTemplate(f"{{{{{action}}}}} is not supported; the variables are {listed}")
     return known[word]

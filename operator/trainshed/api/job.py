@@ -1,4 +1,4 @@
-"""A training job as the rest of the house sees it: parsed, its defaults filled in."""
+"""A training job, parsed, with its defaults filled in."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-#: A piece of the pod template or another object, kept just as the user wrote it.
+#: A part of a pod template or of another object, unchanged.
 Document = Mapping[str, Any]
 #: The options that one kind of job has besides those of all kinds; each kind defines its own class.
 Options = TypeVar("Options")
 
 
 class RestartPolicy(StrEnum):
-    """What to do about a replica that failed; the values are those of the `kubeflow.org/v1` API."""
+    """The action for a replica that failed; the values are those of the `kubeflow.org/v1` API."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -24,12 +24,12 @@ class RestartPolicy(StrEnum):
 
     @property
     def in_place(self) -> bool:
-        """Whether the kubelet restarts a failed container by itself, in the same pod."""
+        """True if the kubelet restarts a failed container in the same pod."""
         return self in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE)
 
 
 class CleanPodPolicy(StrEnum):
-    """Which pods go once the job is over."""
+    """The pods that are deleted when the job finishes."""
 
     ALL = "All"
     RUNNING = "Running"
@@ -37,20 +37,20 @@ class CleanPodPolicy(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far a restart reaches: the replica that failed, its whole role, or the whole job."""
+    """The pods that a restart replaces: the failed replica's, those of its role, or those of the job."""
 
     REPLICA = "Replica"
     ROLE = "Role"
     JOB = "Job"
 
 
-#: Roles that have one member, which bears no number.
+#: Roles with a single replica, whose name has no index.
 ALONE = ("Launcher",)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """One seat in a job: the replica of `role` (canonical case) at `index`, counted from 0."""
+    """A replica of a job: its `role`, in canonical case, and its `index`, counted from 0."""
 
     role: str
     index: int
@@ -69,7 +69,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """One role: how many, from which template, and what happens when one fails."""
+    """The replicas of one role; `port` is the port of the framework's container."""
 
     role: str
     count: int
@@ -81,7 +81,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """What `runPolicy.schedulingPolicy` tells a gang scheduler; None or "" leaves it open, `timeout` is in seconds."""
+    """`runPolicy.schedulingPolicy`, for a gang scheduler; None and "" mean not set, `timeout` is in seconds."""
 
     min_available: int | None = None
     queue: str = ""
@@ -92,7 +92,7 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """`spec.runPolicy`; durations are seconds, and None means that there is no such limit."""
+    """`spec.runPolicy`; durations are in seconds, None means no limit."""
 
     clean_pods: CleanPodPolicy = CleanPodPolicy.NONE
     ttl: int | None = None
@@ -105,11 +105,11 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job; `version` moves with every change of the object, `generation` with changes of its spec only.
+    """A job; `version` is its resourceVersion.
 
-    `problems` are sentences about what the spec asks for and cannot have; a sound job has none. `annotations` are the
-    user's own, as pairs. `force_delete_after` and `startup_deadline` are seconds. With
-    `keep_results` the pods of those who decide stay until their results are noted.
+    `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
+    `options_as`). `annotations` are the user's, as pairs. `force_delete_after` and `startup_deadline` are in seconds.
+    With `keep_results` a finalizer holds the pods of the role that defines success until the status has their results.
     """
 
     kind: str
@@ -133,11 +133,11 @@ class Job:
     created: datetime | None = None
 
     def of(self, role: str) -> Replicas | None:
-        """The replicas of `role`, or None if the job has no such role."""
+        """Return the replicas of `role`, or None if the job has no such role."""
         return next((group for group in self.replicas if group.role == role), None)
 
     def port(self, role: str, otherwise: int) -> int:
-        """The port at which members of `role` are found, or `otherwise` if the job has no such role."""
+        """Return the port of the replicas of `role`, or `otherwise` if the job has no such role."""
         group = self.of(role)
         return group.port if group else otherwise
 
@@ -147,10 +147,10 @@ class Job:
 
     @property
     def members(self) -> Iterator[Member]:
-        """Every seat of the job, roles in the order they were declared; one by one, because there may be 100,000."""
+        """All replicas of the job, in the order of its roles; an iterator, because there may be 100,000."""
         return (Member(group.role, index) for group in self.replicas for index in range(group.count))
 
     @property
     def size(self) -> int:
-        """How many pods the job asks for, in sum."""
+        """The number of replicas of all roles."""
         return sum(group.count for group in self.replicas)

@@ -1,24 +1,24 @@
-"""What the kernel of a node allows: no process starts with a variable that is too long."""
+"""A limit of the Linux kernel: exec fails if an environment variable is too long."""
 
 from __future__ import annotations
 
 from .job import Job
 
-#: So many bytes at the most, its name and its closing zero counted (MAX_ARG_STRLEN of Linux).
+#: The longest variable in bytes, including its name and the closing zero (MAX_ARG_STRLEN of Linux).
 LONGEST_VARIABLE = 128 * 1024
 
 
 def list_length(first: str, count: int) -> int:
-    """The length of `count` items with commas between them that differ from `first` by their number, which is 0 there.
+    """Return the length of a comma-separated list of `count` items: `first`, with index 0, and those that follow.
 
-    The text itself is not made: for 100,000 replicas it takes megabytes.
+    The text itself is not built, because for 100,000 replicas it takes megabytes.
     """
     more_digits: int = sum(count - 10**digits for digits in range(1, len(str(count))))
     return count * len(first) + more_digits + max(count - 1, 0)
 
 
 def too_long(job: Job, field: str, name: str, length: int) -> tuple[str, ...]:
-    """What is wrong with a job whose replicas (`field`) need a variable of that name with so many bytes, if it is."""
+    """Return the problem of a job that needs a variable `name` with a value of `length` bytes, if that is too long."""
     whole = len(name) + len("=") + length + 1
     if whole <= LONGEST_VARIABLE:
         return ()

@@ -1,4 +1,4 @@
-"""The schema of what an autoscaler goes by: MetricSpec of autoscaling/v2, with the words left out."""
+"""The schema of MetricSpec of autoscaling/v2, without its descriptions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REFERENCE: Schema = {
     "required": ["kind", "name"],
     "properties": {"apiVersion": TEXT, "kind": TEXT, "name": TEXT},
 }
-#: What a metric can be about, by its type; every part of it is required.
+#: The fields of each type of metric; all are required.
 SOURCES: dict[str, dict[str, Schema]] = {
     "containerResource": {"name": TEXT, "target": TARGET, "container": TEXT},
     "external": {"metric": METRIC, "target": TARGET},

@@ -1,6 +1,6 @@
-"""Pieces of a document that anybody may have written: each of the shape we expect, or nothing.
+"""Values from documents of unknown origin, coerced to the expected type.
 
-There is no error for what does not look right: who calls goes on as if it were not there.
+A value of another type raises no error; it counts as absent.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 from .status_schema import LARGEST
 
-#: No clock shows an earlier or a later time; any length that a job may ask for can be added to one between them.
+#: The range of accepted times. Any duration that a job may ask for can be added to a time in it without overflow.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
 def time(value: object) -> datetime | None:
-    """The time, in UTC, or None."""
+    """Return the time, in UTC, or None."""
     try:
         return within(datetime.fromisoformat(value) if isinstance(value, str) else None)
     except ValueError:
@@ -24,7 +24,7 @@ def time(value: object) -> datetime | None:
 
 
 def within(found: datetime | None) -> datetime | None:
-    """The time, in UTC, or None if no clock shows it; one without a zone is in UTC."""
+    """Return the time in UTC, or None if it is out of range; a time without a zone is in UTC."""
     if found is None:
         return None
     zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
@@ -32,25 +32,25 @@ def within(found: datetime | None) -> datetime | None:
 
 
 def integer(value: object) -> int:
-    """The number, if it is a whole one and not below 0, or 0."""
+    """Return the value if it is a non-negative integer, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def count(value: object) -> int:
-    """The same, but no larger than any number of a status can be."""
+    """Return the value if it is a non-negative integer, else 0; larger ones become the largest int32."""
     return min(integer(value), LARGEST)
 
 
 def text(value: object) -> str:
-    """The text, or an empty one."""
+    """Return the value if it is a string, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The mapping, or an empty one."""
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: object) -> list[Any]:
-    """The list, or an empty one."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []

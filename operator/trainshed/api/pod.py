@@ -1,4 +1,4 @@
-"""The few facts about pods, services and their owners that a decision may need."""
+"""The fields of pods and Services that the planner reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-#: The finalizer of ours that keeps a pod until its end is noted in its job's status.
+#: The finalizer that holds a pod until its result is in the status of its job.
 RESULT = "trainshed.dev/result"
 
 
@@ -22,7 +22,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a container that is over. What never began was started in 1970, some runtimes say."""
+    """A terminated run of a container. Some runtimes give 1970 as the start of a run that never started."""
 
     exit_code: int
     started: datetime | None = None
@@ -33,10 +33,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How one container of a pod is doing; `exit_code` is None until it has ended.
+    """The status of one container; `exit_code` is None until it terminates.
 
-    A `sidecar` is an init container that runs along with the others and is started again whenever it ends. `before` is
-    its run before this one, if there was one.
+    A `sidecar` is an init container with restartPolicy Always. `before` is its last terminated run before this one, if
+    there was one.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Container:
 class Pod:
     """A pod of a job; `job` and `role` are its labels, the latter in lower case.
 
-    `disruption` and `reason` are empty if Kubernetes gave none, `disrupted` is since when the former is there;
-    `unplaced` is the reason why it has no node, `unschedulable` that reason's message. `leaves` is when a pod that is
-    being deleted has to be gone, its `grace` (in seconds) included; `finalizers` are what others have to do before, and
-    `held` says that so have we.
+    `disruption` is the reason of the condition DisruptionTarget and `disrupted` the time of its transition. `unplaced`
+    and `unschedulable` are reason and message of the condition PodScheduled while it is false. `leaves` is the
+    deletionTimestamp, which includes the grace period `grace` (in seconds). `finalizers` are those of others; `held`
+    is true if the pod has Trainshed's.
     """
 
     name: str
@@ -91,19 +91,20 @@ class Pod:
 
     @property
     def over(self) -> bool:
-        """Whether its containers have all ended for good."""
+        """True if all containers have terminated and will not be restarted."""
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
 
     @property
     def restarts(self) -> int:
-        """How often the kubelet has restarted its containers in place, in sum; sidecars do as they like."""
+        """The number of restarts of its containers by the kubelet; those of sidecars do not count."""
         return sum(container.restarts for container in self.containers if not container.sidecar)
 
     @property
     def dismissed(self) -> datetime | None:
-        """When somebody asked for its deletion, or None if nobody has, or it cannot be told.
+        """The time at which deletion was requested, or None if it was not.
 
-        Whoever evicts says so by a condition first, whose time stays when the kubelet's last word takes the grace away.
+        It is computed from the deletionTimestamp and the grace period. An eviction sets the condition DisruptionTarget
+        first; its time stays valid when the kubelet's final delete sets the grace period to 0.
         """
         if self.leaves is None:
             return None

@@ -1,7 +1,7 @@
-"""Amounts of a resource as Kubernetes writes them: `500m`, `2Gi`, `1e3`, and their sums in its canonical form.
+"""Kubernetes quantities, such as `500m`, `2Gi`, `1e3`, and their sums in canonical form.
 
-The rules are those of Kubernetes' reference on Quantity: a sign, digits, and a binary, decimal or exponent suffix;
-nothing above 2^63-1, and what is finer than a billionth is rounded up.
+The rules are those of Kubernetes' reference on Quantity: a sign, digits, and a binary, decimal or exponent suffix. The
+largest value is 2^63-1, and fractions finer than a billionth are rounded up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORM = re.compile(NUMBER + r"(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[munkMGTPE])?)", r
 
 
 def parse(text: object) -> Decimal | None:
-    """The amount, or None if this is none."""
+    """Parse a quantity; return None if it is not one."""
     found = FORM.fullmatch(str(text)) if isinstance(text, (str, int, float)) and not isinstance(text, bool) else None
     if found is None:
         return None
@@ -29,14 +29,14 @@ def parse(text: object) -> Decimal | None:
 
 
 def total(amounts: Iterable[tuple[object, int]]) -> str:
-    """The sum of so many of each; what is no amount is passed over. Written in the family of the first one's suffix."""
+    """Return the sum of (quantity, factor) pairs, in the suffix family of the first; invalid quantities are skipped."""
     known = [(str(text), amount * times) for text, times in amounts if (amount := parse(text)) is not None]
     first = known[0][0] if known else ""
     return write(sum((amount for _, amount in known), Decimal(0)), binary=first.endswith("i"))
 
 
 def write(amount: Decimal, *, binary: bool = False) -> str:
-    """An amount with the largest suffix that leaves it a whole number."""
+    """Return the canonical form: the largest suffix that leaves a whole number."""
     kept = max(-MOST, min(MOST, amount)).quantize(FINEST, ROUND_UP)
     if not kept:
         return "0"

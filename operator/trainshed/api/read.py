@@ -1,4 +1,4 @@
-"""Dictionaries in: defaults filled, problems collected, nothing ever raised."""
+"""Parse the document of a job: fill in defaults and collect problems; no document raises an error."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .rules import complaints
 from .site import Site
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy
 
-#: What kubectl keeps for itself: the whole job once more.
+#: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 __all__ = ["job", "status"]
 
 
 def job(document: Document, framework: Framework, site: Site) -> Job:
-    """The job in this document; what is wrong with it stands in `problems`, and it has no replicas then."""
+    """Parse a job; if the spec cannot be read, `problems` says why and the job has no replicas."""
     metadata = mapping(document.get("metadata"))
     spec, problems = _spec(document, framework)
     name = str(metadata.get("name", ""))
@@ -147,7 +147,7 @@ def _scheduling(policy: SchedulingPolicy) -> Scheduling:
 
 
 def _managed(document: Document, framework: Framework) -> RunPolicy:
-    """Who manages a job is asked even if the rest of its spec makes no sense to us."""
+    """Return the part of the run policy that is read even from a spec that is invalid: `managedBy`."""
     policy = mapping(mapping(document.get("spec")).get("runPolicy"))
     return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager))
 

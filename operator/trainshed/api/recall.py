@@ -1,4 +1,4 @@
-"""The status as we stored it, read back."""
+"""Parse the stored status of a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .status_schema import int32
 
 
 def status(document: Document) -> Status:
-    """The status in this document; what does not look like one of ours is passed over."""
+    """Parse the status in a job's document; values of an unexpected type are skipped."""
     found = mapping(document.get("status"))
     tallies = mapping(found.get("replicaStatuses"))
     retry = mapping(found.get("retry"))
@@ -39,7 +39,7 @@ def status(document: Document) -> Status:
 
 
 def _conditions(items: list[Any]) -> tuple[Condition, ...]:
-    """The conditions, of each type the first."""
+    """Return the first condition of each type."""
     found: dict[Kind, Condition] = {}
     for item in items:
         condition = _condition(item)

@@ -1,4 +1,4 @@
-"""The rules a job must keep: one table, enforced by the API server as CEL and checked again here without a cluster.
+"""The validation rules of jobs: one table, in CEL for the API server and in Python for the operator.
 
 Where v1's webhook has the rule, the message is v1's path and detail.
 """
@@ -13,13 +13,13 @@ from .claim import Claim, Place, Rule, containers, count
 from .framework import Framework
 from .spec import MOST_REPLICAS
 
-#: A Service's name, and so a member's, has so many characters at the most (RFC 1035).
+#: The longest name of a Service, and so of a replica (RFC 1035).
 LONGEST_NAME = 63
 
 
 @cache
 def rules(framework: Framework) -> tuple[Rule, ...]:
-    """The rules of a kind."""
+    """Return the rules of a kind: those of all kinds, then its own."""
     return (
         *(_names(framework) if framework.objects.services or framework.objects.job_service else ()),
         *_roles(framework),
@@ -29,7 +29,7 @@ def rules(framework: Framework) -> tuple[Rule, ...]:
 
 
 def complaints(framework: Framework, claim: Claim) -> tuple[str, ...]:
-    """What is wrong with a claim, in the words of the rules that it breaks, and with the places where it does."""
+    """Return the messages of the rules that a claim breaks; each `[*]` is replaced by the place."""
     return tuple(
         _at(rule.message, names)
         for rule in rules(framework)
@@ -45,7 +45,7 @@ def _at(message: str, names: tuple[str, ...]) -> str:
 
 
 def _parts(claim: Claim, place: Place) -> Iterator[tuple[tuple[str, ...], Claim]]:
-    """The parts of a claim that a rule looks at one by one, and what they are called."""
+    """Yield the parts of a claim to which a rule of this level applies, with the names of each part."""
     if place is Place.JOB:
         yield (), claim
         return
@@ -59,12 +59,12 @@ def _parts(claim: Claim, place: Place) -> Iterator[tuple[tuple[str, ...], Claim]
 
 
 def roles(framework: Framework) -> tuple[str, ...]:
-    """The names that a kind's roles may be written with, for comparison: lower case where any case will do."""
+    """Return the role names for comparison, in lower case if the kind accepts any case."""
     return tuple(role.lower() for role in framework.roles) if framework.case_insensitive else framework.roles
 
 
 def fitting(claim: Claim) -> int:
-    """The longest name that a job may have so that its members' names are legal."""
+    """Return the greatest length of a job's name for which the names of its replicas are valid."""
     suffixes = (len(role) + len(str(max(count(group), 1) - 1)) for role, group in claim.roles.items())
     return LONGEST_NAME - 2 - max(suffixes, default=0)
 
@@ -172,12 +172,15 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
 
 
 def _least(framework: Framework) -> int:
-    """The fewest characters that any job of this kind may have in its name."""
+    """Return the greatest length that is valid for the names of all jobs of this kind."""
     return LONGEST_NAME - 2 - max(map(len, framework.roles)) - len(str(MOST_REPLICAS - 1))
 
 
 def _numerals(framework: Framework) -> list[str]:
-    """The message for each length that may be the longest: CEL takes a number made text for one without end."""
+    """Return a message for each possible limit.
+
+    A message that converted the number to text would exceed CEL's cost limit, which assumes unbounded text.
+    """
     told = (
         "too long: no more than {} characters fit with these replicas, because <name>-<replica type>-<index> must not"
         " exceed 63"

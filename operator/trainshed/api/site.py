@@ -1,4 +1,4 @@
-"""What the cluster's administrator chose for every job."""
+"""Settings of the operator that apply to all jobs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .job import CleanPodPolicy
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The knobs that shape what jobs become.
+    """Settings of the operator that apply to all jobs.
 
-    `init_image` brings v1's init container back to PyTorch workers, made from `init_template` if there is one. With a
-    `gang_scheduler` the pods of a job are placed together: `volcano`, or the name of another scheduler that runs the
-    coscheduling plugin. `keep_results` says that we may hold pods until their results are noted.
+    With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
+    `gang_scheduler`, the pods of a job are scheduled together: `volcano`, or the name of a scheduler that runs the
+    coscheduling plugin. `keep_results` allows a finalizer on pods until their results are in the status.
     """
 
     cluster_domain: str = ""

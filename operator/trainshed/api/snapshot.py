@@ -1,4 +1,4 @@
-"""Everything one decision may look at."""
+"""The input of the planner."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .status import Status
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the API server would not have what was last asked of it: a reason in CamelCase and its own words.
+    """The API server's last refusal: a reason in CamelCase and its message.
 
-    `hidden` are pods of the job's that are there, and of which no watch tells.
+    `hidden` are pods of the job that exist but that no watch reports, because they lack the label that it selects.
     """
 
     reason: str
@@ -27,7 +27,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A job, its status as last stored, and the objects that are its own by the uid of their owner."""
+    """A job, its stored status, and the objects whose controller's uid is the job's."""
 
     job: Job
     framework: Framework

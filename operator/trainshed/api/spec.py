@@ -1,4 +1,7 @@
-"""What a user writes: pydantic models from which the CRD schemas are made (shape: v1's API, enums and bounds: ours)."""
+"""Pydantic models for the parts of specs that kinds share. The CRD schemas are made from them.
+
+The fields are those of v1's API; enums and bounds are Trainshed's.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-#: So many replicas a role may have at the most, and a whole job.
+#: The largest number of replicas of a role, and of a job.
 MOST_REPLICAS = 100_000
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
@@ -16,16 +19,16 @@ PortNumber = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "
 
 
 class Model(BaseModel):
-    """A part of a spec: camelCase outside, snake_case inside; what we do not know is passed over.
+    """A part of a spec: camelCase in documents, snake_case in Python; unknown fields are ignored.
 
-    Strict, as the API server is: neither the text "3" nor `true` is a number.
+    Types are strict, as in the API server: neither the text "3" nor `true` is a number.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, strict=True)
 
 
 class SchedulingPolicy(Model):
-    """How a gang scheduler is to treat the job."""
+    """`spec.runPolicy.schedulingPolicy`."""
 
     min_available: Count | None = None
     queue: Annotated[str, Field(max_length=253)] | None = None
@@ -52,13 +55,13 @@ class RunPolicy(CommonRunPolicy):
     managed_by: Literal["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
 
 
-#: The API server puts the default where a key stands with nothing after it, and so do we.
+#: The API server replaces null by the default of the field; so does this.
 FILLED = BeforeValidator(lambda value: {} if value is None else value)
 Policy = Annotated[RunPolicy, FILLED]
 
 
 class ReplicaSpec(Model):
-    """One role of a job. The template is a Kubernetes PodTemplateSpec, kept just as it came."""
+    """The spec of one role. The template is a Kubernetes PodTemplateSpec, kept unchanged."""
 
     replicas: Annotated[int, Field(ge=0, le=MOST_REPLICAS, json_schema_extra={"format": "int32"})] | None = None
     restart_policy: Literal["Always", "OnFailure", "Never", "ExitCode"] | None = None
@@ -66,7 +69,7 @@ class ReplicaSpec(Model):
 
 
 class Elasticity(Model):
-    """Between how many replicas a job may train, and what a HorizontalPodAutoscaler goes by."""
+    """The elastic policy fields that kinds share: bounds of the replicas, and metrics for a HorizontalPodAutoscaler."""
 
     min_replicas: Count | None = None
     max_replicas: Count | None = None

@@ -1,4 +1,4 @@
-"""What is stored about a job: history that its pods cannot tell again, and a tally of what they tell now."""
+"""The status of a job: counts of its current pods, and history that cannot be derived from them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from .indexes import Indexes
 
-#: No delay before new pods is longer than 300 s and a quarter of them (see `plan/restarts.py`).
+#: The longest back-off delay: 300 s plus 25 % jitter (see `plan/restarts.py`).
 FARTHEST = timedelta(seconds=375)
 
 
 class Kind(StrEnum):
-    """The types of conditions; all but `Blocked`, which says why pods cannot be made, are v1's."""
+    """The condition types. All but `Blocked`, which says why pods cannot be created, are v1's."""
 
     CREATED = "Created"
     RUNNING = "Running"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; `updated` moves with its reason, `changed` with its truth only."""
+    """One condition; `updated` is the time of the last change of any part, `changed` that of its status."""
 
     type: Kind
     true: bool
@@ -38,7 +38,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The replicas of one role, counted; `done` remembers which have succeeded, whether their pods remain or not."""
+    """The counts of one role; `done` are the indexes that have succeeded, even if their pods are gone."""
 
     active: int = 0
     succeeded: int = 0
@@ -50,10 +50,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first failure of the newest incident: who, what kind of failure, and its last words.
+    """The root cause of the last failure: the pod, the class of the failure, and the termination message.
 
-    `container` is named unless it is the framework's own. `ran` are the seconds from its start to the failure, None if
-    it was never started. `summary` is all but the last words in a sentence, for people.
+    `container` is "" for the framework's own. `ran` is the time from the container's start to the failure in seconds,
+    None if it never started. `summary` is one sentence that has everything but the termination message.
     """
 
     pod: str
@@ -71,9 +71,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """One restart: which attempt it began, who failed first, how, when and where, and how many members began anew.
+    """One restart: the attempt that it started, its root cause, and the number of replicas that it replaced.
 
-    `lost` are the seconds from the failure until the job ran again; None until it does.
+    `lost` is the time from the failure until the job ran again, in seconds; None until then.
     """
 
     time: datetime
@@ -89,10 +89,10 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """The tries so far: `used` counts against the back-off limit, `streak` are those in close succession.
+    """The restarts so far: `used` counts against the back-off limit, `streak` is the number of consecutive failures.
 
-    `not_before` is when the next pods may be made. `in_place` counts containers that the kubelet restarted in pods that
-    still exist, `in_place_gone` those of pods that do not.
+    No pod is created before `not_before`. `in_place` counts restarts of containers by the kubelet in pods that still
+    exist, `in_place_gone` those in deleted pods.
     """
 
     used: int = 0
@@ -102,18 +102,20 @@ class Retries:
     in_place_gone: int = 0
 
     def wait(self, now: datetime) -> bool:
-        """Whether it is too early for the next pods; a time that no delay can reach was written by a clock ahead."""
+        """Return whether the back-off delay still runs.
+
+        A time that no delay can reach was written with a clock that was ahead, and is ignored.
+        """
         return self.not_before is not None and timedelta(0) < self.not_before - now <= FARTHEST
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A job's status. `attempts` says which try each role is on; `replacing` are the uids of pods given up on.
+    """The status of a job.
 
-    After the largest attempt that can be stored comes 0 again.
-
-    `recent` are the last few restarts, the newest last. `shrunk` is the number of members that a role was scaled down
-    to, while pods beyond it are still leaving.
+    `attempts` is the current attempt of each role; after the largest int32 follows 0. `replacing` are the uids of pods
+    that have failed and will be replaced. `recent` are the last restarts, the newest last. `shrunk` is the number of
+    replicas that a role was scaled down to, while pods above it still terminate.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -128,22 +130,22 @@ class Status:
     shrunk: dict[str, int] = field(default_factory=dict)
 
     def condition(self, kind: Kind) -> Condition | None:
-        """The condition of this type, or None."""
+        """Return the condition of this type, or None."""
         return next((condition for condition in self.conditions if condition.type is kind), None)
 
     def true(self, kind: Kind) -> bool:
-        """Whether the condition of this type is there and true."""
+        """Return whether the condition of this type exists and is true."""
         return any(condition.true for condition in self.conditions if condition.type is kind)
 
     @property
     def over(self) -> bool:
-        """Whether the job has its verdict."""
+        """True if the job has succeeded or failed."""
         return self.true(Kind.SUCCEEDED) or self.true(Kind.FAILED)
 
     def must_precede(self, before: Status) -> bool:
-        """Whether this has to be stored, in the place of `before`, ere anybody acts on it.
+        """Return whether this status must replace the stored status `before` before any action is taken.
 
-        That is so for whatever the pods cannot tell again: verdicts, tries, and which pods were given up on.
+        That is true for changes that cannot be derived from the pods: terminal conditions, restarts, pods to replace.
         """
         return self._history != before._history or not set(self.replacing) <= set(before.replacing)
 

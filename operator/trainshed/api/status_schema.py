@@ -1,6 +1,6 @@
-"""What a status holds, as the CRDs have it, and how a document is made to fit.
+"""The schema of the status in the CRDs, and the conversion of a document to it.
 
-The API server refuses the whole of a status of which one value is not as the schema has it.
+The API server rejects a whole status if one value does not match the schema.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ SMALLEST, LARGEST = -(2**31), 2**31 - 1
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
 TIME = {"type": "string", "format": "date-time"}
-#: What is told of a failure wherever it is told.
+#: The fields that describe a failure in `failure` and in `recentRestarts`.
 CAUSE = ("member", "node", "class", "reason")
-#: What a status holds: v1's fields, and ours.
+#: The fields of the status: v1's and Trainshed's.
 STATUS: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -67,20 +67,20 @@ STATUS: dict[str, Any] = {
 
 
 def fitted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with all that the schema does not accept changed to what it does, or left out.
+    """Return the document with values changed or removed so that it matches the schema.
 
-    A number is moved to the nearest one of its format, and what cannot be encoded in a text is replaced.
+    A number becomes the nearest int32. Characters that cannot be encoded are replaced.
     """
     return _object(document, STATUS) or {}
 
 
 def int32(number: int) -> int:
-    """The nearest number of the format int32."""
+    """Return the nearest int32."""
     return max(SMALLEST, min(number, LARGEST))
 
 
 def _value(found: object, schema: Mapping[str, Any]) -> object:
-    """The value as the schema accepts it, or None."""
+    """Return the value as the schema accepts it, or None."""
     kind = schema["type"]
     if kind == "integer":
         return int32(int(found)) if isinstance(found, int) else None
@@ -93,7 +93,7 @@ def _value(found: object, schema: Mapping[str, Any]) -> object:
 
 
 def _object(found: Mapping[Any, Any], schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """An object; None without a field that it must have."""
+    """Return an object as the schema accepts it, or None if a required field is missing."""
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     texts = {encodable(key): value for key, value in found.items() if isinstance(key, str)}
     parts = {key: _value(value, part) for key, value in texts.items() if (part := properties.get(key, others))}
@@ -112,5 +112,5 @@ def _text(found: str, schema: Mapping[str, Any]) -> str | None:
 
 
 def encodable(text: str) -> str:
-    """The text, with a question mark for each half of a character, which UTF-8 has no bytes for."""
+    """Return the text with a question mark for each unpaired surrogate, which UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""The schema of a pod template, as a CRD may hold it: taken from an API server's OpenAPI document and made lean."""
+"""The schema of a pod template for CRDs, reduced from an API server's OpenAPI document."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-#: The document of `/openapi/v3/api/v1` in which the template is described, and its name there.
+#: The OpenAPI document that describes the template, and the name of its schema there.
 WHERE, WHAT = "/openapi/v3/api/v1", "io.k8s.api.core.v1.PodTemplateSpec"
 FILE = "pod_template.json"
-#: So many containers, and so long names and images, bound what the rules that look into them may cost.
+#: Limits that bound the estimated cost of the CEL rules on containers; the API server rejects a CRD above its budget.
 MOST_CONTAINERS, LONGEST_NAME, LONGEST_IMAGE = 32, 63, 1024
 
 KEPT = ("type", "format", "enum", "required", "nullable", "x-kubernetes-int-or-string")
@@ -18,7 +18,7 @@ FORMATS = ("int32", "int64", "date-time", "byte", "double")
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 TEXT = {"type": "string"}
 TEXTS = {"type": "object", "additionalProperties": TEXT}
-#: A template's metadata are what v1 leaves of them.
+#: The template's metadata have the fields that v1's CRDs keep.
 METADATA = {
     "type": "object",
     "properties": {
@@ -32,13 +32,16 @@ METADATA = {
 
 
 def schema() -> dict[str, Any]:
-    """The schema that is stored with this package."""
+    """Return the schema that is stored with this package."""
     found: dict[str, Any] = json.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
     return found
 
 
 def lean(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema made from an API server's OpenAPI document: references inlined, words and defaults left out."""
+    """Return the reduced schema from an API server's OpenAPI document.
+
+    References are inlined; descriptions and defaults are removed.
+    """
     template = lean_part(document["components"]["schemas"], WHAT)
     template["properties"]["metadata"] = METADATA
     containers = template["properties"]["spec"]["properties"]["containers"]
@@ -49,7 +52,7 @@ def lean(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lean_part(schemas: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """One of these schemas in the same way."""
+    """Return one of these schemas, reduced in the same way."""
     return _lean({"$ref": f"#/components/schemas/{name}"}, schemas)
 
 
@@ -70,7 +73,10 @@ def _lean(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_keys(node: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """How lists merge. A key that is optional would need a default, which would then be written into every job."""
+    """Return how a list merges.
+
+    An optional map key would need a default, which the API server would write into each job.
+    """
     kind, keys = node.get("x-kubernetes-list-type"), node.get("x-kubernetes-list-map-keys", [])
     if kind is None or not set(keys) <= set(found.get("items", {}).get("required", ())):
         return {}

@@ -1,4 +1,4 @@
-"""Status out to a dictionary, and the difference between two of them as a merge patch."""
+"""Serialize a status, and build merge patches."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .job import Document, Job
 from .status import Condition, Failure, Kind, Restart, Status, Tally
 from .status_schema import encodable, fitted
 
-#: Bytes of JSON that a status may take, whatever its job, and what `patch` adds to it.
+#: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `patch` adds.
 MOST, COLUMNS = 16_000, 64
-#: Bytes that a message, the last words of a failure, a sentence about it, and a name in it may take.
+#: The largest size in bytes of a message, a termination message, a failure's summary, and a name in it.
 MESSAGE, LAST_WORDS, SUMMARY, NAME = 1024, 1024, 400, 128
-#: Bytes of a name in one of several restarts, and how many of these there are at the most.
+#: The largest size in bytes of a name in `recentRestarts`, and the largest number of its items.
 SHORT_NAME, RECENT = 64, 10
 
 
 def status(status: Status) -> dict[str, Any]:
-    """The status as the API server stores it: v1's fields, and ours beside them; what is zero or empty is left out.
+    """Return the status as the API server stores it; zero and empty values are left out.
 
-    What words and names are too long is cut. Who has succeeded may take what room the rest leaves. Whatever the status
-    holds, the schema of the CRD accepts this.
+    Long messages and names are truncated. The completed indexes may take the bytes that the other fields leave. The
+    result always matches the schema of the CRD.
     """
     retries, tallies = status.retries, {encodable(role): tally for role, tally in status.tallies.items()}
     retry = {
@@ -52,20 +52,23 @@ def status(status: Status) -> dict[str, Any]:
 
 
 def patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
-    """The merge patch (RFC 7386) for the status of this very job at the version that was read."""
+    """Return the merge patch (RFC 7386) for the status; the job's uid and resourceVersion are preconditions."""
     ready = sum(tally.ready for tally in after.tallies.values())
-    columns = {"ready": f"{ready}/{job.size}", "restarts": after.retries.used}  # shown even if they are zero
+    columns = {
+        "ready": f"{ready}/{job.size}",
+        "restarts": after.retries.used,
+    }  # kubectl prints zeros too
     difference = _difference(status(before), status(after)) | fitted(columns)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
 
 
 def same(before: Status, after: Status) -> bool:
-    """Whether both are stored as the same document."""
+    """Return whether both are stored as the same document."""
     return before == after or status(before) == status(after)
 
 
 def release(action: ReleasePod) -> dict[str, Any]:
-    """The merge patch that takes our finalizer off this very pod at the version that was read."""
+    """Return the merge patch that removes Trainshed's finalizer; uid and resourceVersion are preconditions."""
     finalizers = list(action.finalizers) or None
     return {"metadata": {"uid": action.uid, "resourceVersion": action.version, "finalizers": finalizers}}
 
@@ -81,7 +84,10 @@ def _difference(before: Document, after: Document) -> dict[str, Any]:
 
 
 def _waiting_since(status: Status) -> datetime | None:
-    """Since when the job waits for its group: v1 says when it looked last, and again a second later."""
+    """Return the time since which the job has waited for its PodGroup.
+
+    v1 writes the time of its last reconcile instead, and reconciles again a second later.
+    """
     blocked = status.condition(Kind.BLOCKED)
     return blocked.changed if blocked and blocked.true and blocked.reason == WAITING else None
 
@@ -109,7 +115,7 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 
 def _with_memory(whole: dict[str, Any], tallies: Mapping[str, Tally]) -> dict[str, Any]:
-    """The status and who has succeeded: the role with the most gaps last, which has what the others leave."""
+    """Add the completed indexes; the role with the most ranges comes last and gets the bytes that the others leave."""
     roles = sorted(
         (role for role, tally in tallies.items() if tally.done), key=lambda role: len(tallies[role].done.ranges)
     )
