@@ -1,4 +1,4 @@
-"""The file of init containers: v1's three words are filled in, and what is not understood is said."""
+"""The file of init containers: v1's three variables are filled in, and other actions are rejected."""
 
 from __future__ import annotations
 
@@ -36,9 +36,12 @@ def test_blanks_are_trimmed_and_comments_passed_over_as_in_go():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- name: {{ if .MasterAddr }}a{{ end }}", "{{if .MasterAddr}} is not understood; there are {{.MasterAddr}}, "),
-        ("- name: {{.Master}}", "{{.Master}} is not understood"),
-        ("- name: {{MaxTries}}", "{{MaxTries}} is not understood"),
+        (
+            "- name: {{ if .MasterAddr }}a{{ end }}",
+            "{{if .MasterAddr}} is not supported; the variables are {{.Mas",
+        ),
+        ("- name: {{.Master}}", "{{.Master}} is not supported"),
+        ("- name: {{MaxTries}}", "{{MaxTries}} is not supported"),
         ("- name: [", "not YAML"),
         ("name: a", "not a list of containers"),
         ("- image: a", "not a list of containers"),

@@ -186,7 +186,7 @@ def test_v1s_file_of_init_containers_is_read(tmp_path):
     file.write_text("- name: wait\n  image: {{.Image}}\n")
     result, settings = start(flag)
     assert (result.exit_code, settings) == (2, None)
-    assert "{{.Image}} is not understood" in " ".join(result.stderr.split())
+    assert "{{.Image}} is not supported" in " ".join(result.stderr.split())
 
 
 def test_a_file_of_init_containers_that_is_not_there_is_passed_over_with_a_word(tmp_path):

@@ -1,4 +1,4 @@
-"""The frameworks we know, one small file each; a new kind is a new file and a line here."""
+"""The kinds of jobs. A new kind is a new file in this package and one line here."""
 
 from collections.abc import Collection
 
@@ -13,12 +13,12 @@ from .tensorflow import TENSORFLOW
 from .xgboost import XGBOOST
 
 FRAMEWORKS = (TENSORFLOW, PYTORCH, XGBOOST, PADDLE, JAX, MPI)
-#: The versions of MPIJob; a cluster serves one of them, for their shapes differ and nobody converts them.
+#: The versions of MPIJob. A cluster serves one of them, because their specs differ and there is no conversion webhook.
 MPI_VERSIONS = {framework.version: framework for framework in (MPI, MPI_V2BETA1)}
 
 
 def served(mpi_version: str, kinds: Collection[str] = ()) -> tuple[Framework, ...]:
-    """The frameworks of a cluster whose MPIJobs are of this version: those of these kinds, or all if none is named."""
+    """Return the frameworks of these kinds, or of all kinds if none is named, with MPIJob in this version."""
     known = (*FRAMEWORKS[:-1], MPI_VERSIONS[mpi_version])
     return tuple(framework for framework in known if not kinds or framework.kind in kinds)
 

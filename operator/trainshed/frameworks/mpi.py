@@ -1,6 +1,6 @@
-"""MPI: the launcher starts ranks in its workers by `kubectl exec`, prints what they print, and ends as they end.
+"""MPIJob v1: the launcher starts ranks in its workers by `kubectl exec`; its exit code is the job's result.
 
-Names and contents of the objects are v1's; PRTE_MCA_ and HYDRA_ are what Open MPI 5 and MPICH read in the place of its.
+Names and contents of the objects are v1's. Open MPI 5 and MPICH read PRTE_MCA_ and HYDRA_ instead of v1's variables.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from trainshed.api.site import Site
 from trainshed.api.spec import Count, JobSpec, Policy, ReplicaSpec, RunPolicy
 
 LAUNCHER, WORKER = "Launcher", "Worker"
-#: Where launchers find their configuration and kubectl.
+#: The paths of the configuration and of kubectl in the launcher.
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
 HOSTFILE, KUBEXEC, DISCOVER = "hostfile", "kubexec.sh", "discover_hosts.sh"
 RUNNABLE, READABLE = 0o555, 0o444
-#: Under a gang scheduler the launcher starts together with its workers, and has to wait for each of them by itself.
+#: With a gang scheduler the launcher starts together with its workers, so its script waits for each of them.
 WAIT = f'{KUBECTL}/kubectl wait --for=condition=Ready --timeout=600s "pod/$pod" >&2\n'
 DELIVERY_NEEDS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 
@@ -71,13 +71,13 @@ def options(spec: MPIJobSpec, _replicas: tuple[Replicas, ...]) -> MPIJobOptions:
 
 
 def scope(job: Job) -> Scope:
-    """Ranks start and end together, unless the launcher asks who is there now and then, as elastic Horovod does."""
+    """Return `Job`: ranks start and end together; `Replica` if the launcher polls for hosts, as in elastic Horovod."""
     launcher = job.of(LAUNCHER)
     return Scope.REPLICA if launcher and any(DISCOVER in word for word in _words(launcher.template)) else Scope.JOB
 
 
 def environment(job: Job, _site: Site) -> Environment:
-    """How each MPI finds its hosts and gets into them; for the launcher alone."""
+    """Return the launcher's variables, by which each MPI finds and enters its hosts; workers get none."""
     kubexec, hostfile = f"{CONFIG}/{KUBEXEC}", f"{CONFIG}/{HOSTFILE}"
     nvidia = {} if computes(job) else {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
     told = {"OMPI_MCA_plm_rsh_agent": kubexec, "OMPI_MCA_orte_default_hostfile": hostfile, **nvidia}
@@ -91,7 +91,7 @@ def environment(job: Job, _site: Site) -> Environment:
 
 
 def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ...]:
-    """The launcher's configuration, and its right to start processes in its workers, and in nobody else."""
+    """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only."""
     name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
     labels = (("app", job.name),)
     hosts = [f"{name} slots={job.options_as(MPIJobOptions).slots}"] if computes(job) else []
@@ -106,18 +106,18 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
     see = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": job.namespace}
-    # One that the job does not name is its own: with somebody else's of that name it would come by rights unasked.
+    # A ServiceAccount that the job does not name must be its own: another's of that name would gain these rights.
     return (
         Wish(SERVICE_ACCOUNTS, account, {}, labels, shared=bool(_named_account(job))),
         Wish(CONFIG_MAPS, config_name(job), {"data": data}, labels),
-        # No names of pods would mean all pods: without workers there is no such rule.
+        # An empty list of names would allow all pods, so without workers there is no such rule.
         Wish(ROLES, name, {"rules": [see, *(enter if workers else ())]}, labels),
         Wish(ROLE_BINDINGS, name, {"roleRef": reference, "subjects": [subject]}, labels),
     )
 
 
 def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
-    """Workers sleep until somebody comes in; the launcher has kubectl, its configuration and an account."""
+    """Let workers sleep until `kubectl exec`; give the launcher kubectl, its configuration and a ServiceAccount."""
 
     def worker(spec: dict[str, Any]) -> None:
         first = spec["containers"][0]
@@ -136,7 +136,7 @@ def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
 
 
 def computes(job: Job) -> bool:
-    """Whether the launcher asks for a GPU, and so is a host like the others; v1's rule."""
+    """Return whether the launcher requests a GPU, and so is a host of ranks; v1's rule."""
     launcher = job.of(LAUNCHER)
     containers = (launcher.template.get("spec") or {}).get("containers") or () if launcher else ()
     limits = ((container.get("resources") or {}).get("limits") or {} for container in containers)
@@ -144,7 +144,7 @@ def computes(job: Job) -> bool:
 
 
 def config_name(job: Job) -> str:
-    """The name of the ConfigMap."""
+    """Return the name of the ConfigMap."""
     return f"{job.name}-config"
 
 
@@ -200,7 +200,7 @@ def _delivery(job: Job, site: Site, mounts: list[Document]) -> Document:
 
 
 def _words(template: Document) -> Iterator[str]:
-    """What the containers of a template run."""
+    """Yield the words of the commands and arguments in a template."""
     for container in (template.get("spec") or {}).get("containers") or ():
         for part in ("command", "args"):
             yield from (str(word) for word in container.get(part) or ())

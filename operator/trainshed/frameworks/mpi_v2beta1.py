@@ -1,7 +1,7 @@
-"""MPI as mpi-operator's `v2beta1` has it: the launcher enters its workers by ssh, with a key that is the job's own.
+"""MPIJob v2beta1, as in mpi-operator: the launcher enters its workers by ssh, with a key of its own for each job.
 
-Names and contents of the objects are mpi-operator's; PRTE_MCA_ and HYDRA_LAUNCHER_ are what Open MPI 5 and MPICH read
-in the place of its.
+Names and contents of the objects are mpi-operator's. Open MPI 5 and MPICH read PRTE_MCA_ and HYDRA_LAUNCHER_ instead
+of its variables.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from trainshed.api.spec import FILLED, CommonRunPolicy, Count, JobSpec, ReplicaS
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, ROOT = "/etc/mpi", "/root/.ssh"
 HOSTFILE, DISCOVER = "hostfile", "discover_hosts.sh"
-#: The names under which ssh looks for keys, and what each is in the Secret.
+#: The files that ssh reads, and their keys in the Secret.
 FILES = {"id_rsa": "ssh-privatekey", "id_rsa.pub": "ssh-publickey", "authorized_keys": "ssh-publickey"}
-#: Bridges the seconds between a worker's address and its sshd; that there is no address yet is fatal all the same.
+#: Retries cover the seconds until a worker's sshd listens; a missing DNS address is still fatal.
 PATIENCE = "-o ConnectionAttempts=10"
-#: What a launcher runs first that is made before its workers are ready: it comes back once it has been in each of them.
+#: The script of the launcher's init container: it ends after an ssh login to each worker has succeeded.
 ENTER = 'until ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true </dev/null; do sleep 1; done'
 WAIT = f"sed 's/[: ].*//' {CONFIG}/{HOSTFILE} | grep -v '^{{own}}[.]' | xargs -r -P 32 -I HOST sh -c {{enter}} sh HOST"
-#: How often Kubernetes tries a launcher when nobody says how often: the default of a batch/v1 Job.
+#: The default of a batch/v1 Job.
 BACKOFF_LIMIT = 6
 
 FIELD = "mpiReplicaSpecs"
@@ -118,7 +118,7 @@ def _options(job: Job) -> MPIJobV2Options:
 
 
 def ssh_secret_name(job: Job) -> str:
-    """The name of the Secret with the keys; it bears the job's uid, so that a namesake's is never taken for it."""
+    """Return the name of the Secret with the keys; a hash of the uid sets it apart from an earlier job's."""
     return f"{job.name}-ssh-{hashlib.sha256(job.uid.encode()).hexdigest()[:8]}"
 
 
@@ -133,20 +133,20 @@ def start_after(job: Job, member: Member) -> str:
 
 
 def scope(job: Job) -> Scope:
-    """Ranks start and end together, unless the launcher asks who is there now and then, as elastic Horovod does."""
+    """Return `Job`: ranks start and end together; `Replica` if the launcher polls for hosts, as in elastic Horovod."""
     launcher = job.of(LAUNCHER)
     return Scope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else Scope.JOB
 
 
 def extra_labels(job: Job, member: Member) -> tuple[tuple[str, str], ...]:
-    """mpi-operator's labels: the number is that of the host, and the launcher may be the first of these."""
+    """Return mpi-operator's labels; the index is the host's, and the launcher may be host 0."""
     first = 1 if _options(job).launcher_is_worker and member.role == WORKER else 0
     index = ("training.kubeflow.org/replica-index", str(member.index + first))
     return (("training.kubeflow.org/job-role", member.role.lower()), index)
 
 
 def environment(job: Job, _site: Site) -> Environment:
-    """Which role a pod has; for the launcher, how each MPI finds its hosts and gets into them."""
+    """Return the role; for the launcher also the variables by which each MPI finds and enters its hosts."""
     nvidia = (
         () if _options(job).launcher_is_worker else literals(NVIDIA_VISIBLE_DEVICES="", NVIDIA_DRIVER_CAPABILITIES="")
     )
@@ -156,7 +156,7 @@ def environment(job: Job, _site: Site) -> Environment:
 
 
 def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ...]:
-    """Where the hosts are, and a script that tells who of them runs now."""
+    """Return the ConfigMap with the hostfile, and a script that prints the running hosts."""
     own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)
     workers = [f"{job.name}-{Member(WORKER, index)}" for index in range(group.count if group else 0)]
@@ -170,7 +170,7 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
 
 
 def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
-    """Every pod has its name in the job's domain, and the keys; workers wait for whoever comes in by ssh."""
+    """Give each pod a host name in the job's domain, and the keys; workers run sshd."""
     domain = f"{job.name}.{job.namespace}.svc.{site.cluster_domain or 'cluster.local'}"
 
     def put_on(member: Member, spec: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
         if spec.get("hostNetwork"):
             spec["dnsPolicy"] = "ClusterFirstWithHostNet"
         if member.role == WORKER:
-            # Intel MPI and MPICH call the launcher by its bare name.
+            # Intel MPI and MPICH use the launcher's short name.
             config = spec.get("dnsConfig") or {}
             spec["dnsConfig"] = {**config, "searches": [*(config.get("searches") or ()), domain]}
             if not (first.get("command") or first.get("args")):
@@ -192,7 +192,7 @@ def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
 
 
 def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
-    """Whoever wants the launcher at once, or places it together with its workers, has it wait by itself."""
+    """Return an init container that waits for the workers, if the launcher is created before they are ready."""
     launcher = job.of(LAUNCHER)
     if member.role != LAUNCHER or launcher is None or not (_options(job).launcher_at_startup or site.gang_scheduler):
         return ()
@@ -204,7 +204,7 @@ def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...
 
 
 def _told(job: Job) -> tuple[Variable, ...]:
-    """What mpi-operator tells, and after it, where the user has said nothing, the names that are really read."""
+    """Return mpi-operator's variables, then the names that newer versions read, which the user may override."""
     hosts, slots = f"{CONFIG}/{HOSTFILE}", str(_options(job).slots)
     newer = {}
     match _options(job).implementation:
@@ -227,7 +227,7 @@ def _host(job: Job, site: Site, pod: str) -> str:
 
 
 def _volumes(job: Job, member: Member) -> list[Document]:
-    """The keys; for the launcher its configuration as well."""
+    """Return the volume of the keys; for the launcher also that of its configuration."""
     items = [{"key": key, "path": path} for path, key in FILES.items()]
     mode = {"defaultMode": 0o600} if _options(job).ssh_path == ROOT else {}
     volumes: list[Document] = [

@@ -1,4 +1,4 @@
-"""Paddle: everybody meets at one node's address, which that node must be told as an IP."""
+"""PaddleJob: all pods connect to the address of one, which itself must get that address as an IP."""
 
 from __future__ import annotations
 
@@ -34,18 +34,21 @@ class PaddleJobSpec(JobSpec):
 
 
 def success_policy(job: Job) -> SuccessPolicy:
-    """The master decides; without one all workers do, elastic or not."""
+    """Return that the master defines success; in a job without one, all workers do, elastic or not."""
     if job.of("Master"):
         return SuccessPolicy("Master", Quorum.ALL, qualified=False)
     return SuccessPolicy("Worker", Quorum.ALL, qualified=True)
 
 
 def environment(job: Job, _site: Site) -> Environment:
-    """What Paddle's launcher reads, in v1's order: with a master that of a parameter server, without that of peers."""
+    """Return the variables of Paddle's launcher, in v1's order.
+
+    A job with a master runs in parameter-server mode, one without in collective mode.
+    """
     host = Member("Master" if job.of("Master") else "Worker", 0)
     port = job.port(host.role, PORT)
     common = literals(PYTHONUNBUFFERED="1", PADDLE_JOB_ID=job.name, PADDLE_NNODES=str(job.size))
-    # The launcher serves where the address is one of its own, and compares text: a name would never be.
+    # The launcher serves if the address equals its own IP, as text: a DNS name would never match.
     here = (
         Variable("POD_IP_DUMMY", source={"fieldRef": {"fieldPath": "status.podIP"}}),
         *literals(PADDLE_MASTER=f"$(POD_IP_DUMMY):{port}"),
@@ -60,12 +63,12 @@ def environment(job: Job, _site: Site) -> Environment:
 
 
 def duty(member: Member) -> tuple[Variable, ...]:
-    """What a pod of a parameter-server job runs: one server, or one trainer."""
+    """Return the variables of a pod in parameter-server mode: it runs one server or one trainer."""
     return literals(PADDLE_SERVER_NUM="1") if member.role == "Master" else literals(PADDLE_TRAINER_NUM="1")
 
 
 def rank(member: Member) -> tuple[Variable, ...]:
-    """Which peer this is; the launcher by itself would count them by name, worker-10 before worker-2."""
+    """Return the rank in collective mode; the launcher's own order is by name, worker-10 before worker-2."""
     return literals(user_overridable=True, PADDLE_RANK=str(member.index))
 
 

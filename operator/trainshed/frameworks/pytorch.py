@@ -1,4 +1,4 @@
-"""PyTorch: rank 0 is the address everybody meets at; torchrun reads the same from variables that begin with PET_."""
+"""PyTorchJob: all ranks connect to rank 0; torchrun reads the same values from variables with the prefix PET_."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trainshed.api.rules import single_replica
 from trainshed.api.site import Site
 from trainshed.api.spec import Count, Elasticity, JobSpec, Model, Policy, PortNumber, ReplicaSpec, RunPolicy
 
-#: v1's loop, for whoever wants workers to wait until the master's name resolves; torch waits by itself.
+#: v1's script, in which workers wait until the master's name resolves. It is optional, because torch itself waits.
 WAIT = (
     "tries={tries}; until nslookup {host}; do tries=$((tries - 1)); "
     "[ $tries -gt 0 ] || exit 1; echo waiting for {host}; sleep 2; done"
@@ -37,14 +37,14 @@ PORT = 23456
 
 
 class RendezvousConf(Model):
-    """A further setting of torchrun's rendezvous."""
+    """An additional setting of torchrun's rendezvous."""
 
     key: str
     value: str
 
 
 class ElasticPolicy(Elasticity):
-    """The elasticity of a PyTorchJob, and where its nodes meet."""
+    """`spec.elasticPolicy` of a PyTorchJob."""
 
     rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = None
     rdzv_port: PortNumber | None = None
@@ -110,9 +110,9 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Elastic:
-    """PyTorchJob's `elasticPolicy`, its bounds filled in.
+    """The elastic policy with its defaults.
 
-    `rdzv_conf` holds pairs in the order they were written, `metrics` what an autoscaler goes by, just as it came.
+    `rdzv_conf` holds pairs in the order of the spec, `metrics` those of the autoscaler, unchanged.
     """
 
     minimum: int
@@ -164,7 +164,7 @@ def _elastic_options(policy: ElasticPolicy, replicas: tuple[Replicas, ...]) -> E
 
 
 def success_policy(job: Job) -> SuccessPolicy | None:
-    """The master decides; without one all workers do, and one is enough if the job is elastic."""
+    """Return that the master defines success; without one, all workers do, or any worker of an elastic job."""
     if job.of("Master"):
         return SuccessPolicy("Master", Quorum.ALL, qualified=False)
     if not job.of("Worker"):
@@ -175,22 +175,22 @@ def success_policy(job: Job) -> SuccessPolicy | None:
 
 
 def leader(job: Job) -> str:
-    """The role whose replica 0 is rank 0."""
+    """Return the role whose replica 0 is rank 0."""
     return "Master" if job.of("Master") else "Worker"
 
 
 def is_leader(job: Job, member: Member) -> bool:
-    """Rank 0."""
+    """Return whether the replica is rank 0."""
     return member == Member(leader(job), 0)
 
 
 def scope(job: Job) -> Scope:
-    """torchrun takes in a lone newcomer if the job is elastic; otherwise a process group only starts whole."""
+    """Return `Replica` for an elastic job, which a restarted pod can rejoin; other process groups start together."""
     return Scope.REPLICA if job.options_as(PyTorchJobOptions).elastic else Scope.JOB
 
 
 def environment(job: Job, _site: Site) -> Environment:
-    """What `env://` and torchrun read, in v1's order."""
+    """Return the variables of `env://` and torchrun, in v1's order."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     rendezvous = meet_elastically(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node
@@ -203,7 +203,7 @@ def environment(job: Job, _site: Site) -> Environment:
 
 
 def ranks(job: Job, member: Member) -> tuple[Variable, ...]:
-    """Where rank 0 is and which rank this is; an elastic job without master leaves both to torchrun."""
+    """Return the address of rank 0 and the rank; in an elastic job without master, torchrun determines both."""
     first = leader(job)
     group = job.of(first)
     if group is None or (first == "Worker" and job.options_as(PyTorchJobOptions).elastic):
@@ -224,7 +224,7 @@ def ranks(job: Job, member: Member) -> tuple[Variable, ...]:
 
 
 def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
-    """Where an elastic job's nodes meet, and how few or many may train."""
+    """Return the rendezvous of an elastic job, and the bounds of its number of nodes."""
     group = job.of("Worker")
     port = elastic.port or (group.port if group else PORT)
     host = elastic.host or f"{job.name}-worker-0"
@@ -238,14 +238,14 @@ def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
         ("PET_RDZV_CONF", ",".join(f"{key}={value}" for key, value in elastic.rdzv_conf) or None),
         ("PET_STANDALONE", "" if elastic.standalone else None),
     )
-    # Since torch 2.4 whoever joins a later round waits for an address that only the first round published, and takes
-    # the whole job along when it gives up (pytorch issue 135712); a store of its own for each round avoids that.
+    # Since torch 2.4, a node that joins a later rendezvous round waits for an address that only the first round
+    # published; its timeout fails the whole job (pytorch issue 135712). A separate store for each round avoids that.
     cure = Variable("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", user_overridable=True)
     return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
 
 
 def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
-    """v1's autoscaler, for an elastic job that says what it should go by."""
+    """Return v1's HorizontalPodAutoscaler, for an elastic job with metrics."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     if elastic is None or not elastic.metrics:
         return ()
@@ -254,13 +254,13 @@ def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, 
         "minReplicas": elastic.minimum,
         "maxReplicas": elastic.maximum,
         "metrics": list(elastic.metrics),
-        "behavior": None,  # a job has no field for it, and one that was written by hand goes: v1's rule
+        "behavior": None,  # a job has no field for it, and a manual change is removed: v1's rule
     }
     return (Wish(AUTOSCALERS, job.name, {"spec": spec}),)
 
 
 def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
-    """v1's init container on workers, where the administrator asks for it."""
+    """Return v1's init container for workers, if the operator is configured with an image for it."""
     if not (site.init_image and job.of("Master") and member.role == "Worker"):
         return ()
     host = f"{job.name}-master-0"

@@ -1,4 +1,4 @@
-"""TensorFlow: every pod learns from TF_CONFIG who the others are and which of them it is."""
+"""TFJob: TF_CONFIG holds the addresses of all replicas, and the role and index of the pod."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from trainshed.api.kernel import list_length, too_long
 from trainshed.api.site import Site
 from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
 
-#: Up to so many pods TF_CONFIG is written out in each; above, one ConfigMap holds what they share, and the kubelet
-#: puts it together: n pods of n addresses would be n² bytes.
+#: Up to this number of replicas, each pod has the whole TF_CONFIG. Above it, one ConfigMap holds the addresses, and the
+#: kubelet expands a reference to them: n pods with n addresses each would take n² bytes.
 LITERAL_UP_TO = 64
 CLUSTER = "TRAINSHED_CLUSTER"
 FIELD = "tfReplicaSpecs"
@@ -80,7 +80,7 @@ def _dynamic(job: Job) -> bool:
 
 
 def success_policy(job: Job) -> SuccessPolicy | None:
-    """The chief decides, by either of its names; without one worker 0 does, or all workers if the user says so."""
+    """Return that the chief (or master) defines success; without one, worker 0, or with `AllWorkers` all workers."""
     for role in ("Chief", "Master"):
         if job.of(role):
             return SuccessPolicy(role, Quorum.ALL, qualified=True)
@@ -91,19 +91,19 @@ def success_policy(job: Job) -> SuccessPolicy | None:
 
 
 def is_leader(job: Job, member: Member) -> bool:
-    """Every chief, or worker 0 where there is none."""
+    """Return whether the replica is a chief, or worker 0 in a job without chief."""
     if job.of("Chief") or job.of("Master"):
         return member.role in ("Chief", "Master")
     return member == Member("Worker", 0)
 
 
 def scope(job: Job) -> Scope:
-    """With parameter servers a lone newcomer is taken in again; synchronous workers only start together."""
+    """Return `Replica` with parameter servers: a restarted pod can rejoin; synchronous workers start together."""
     return Scope.REPLICA if job.of("PS") or _dynamic(job) else Scope.JOB
 
 
 def environment(job: Job, site: Site) -> Environment:
-    """TF_CONFIG, unless the job is a single pod, which needs to know nobody."""
+    """Return TF_CONFIG; a job with a single replica does not need it."""
     if job.size == 1:
         return lambda _member: ()
     if _dynamic(job):
@@ -117,7 +117,7 @@ def environment(job: Job, site: Site) -> Environment:
 
 
 def shared(job: Job, site: Site) -> Wish | None:
-    """The cluster's addresses, for a job too big to write them out in every pod."""
+    """Return the ConfigMap with the addresses, if the job has too many replicas for a TF_CONFIG in each pod."""
     if job.size <= LITERAL_UP_TO or _dynamic(job):
         return None
     text = cluster(job, site)
@@ -126,13 +126,13 @@ def shared(job: Job, site: Site) -> Wish | None:
 
 
 def dependents(job: Job, site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
-    """What all pods of a big job read. It never changes: other content has another name."""
+    """Return the ConfigMap of a large job. It is immutable: its name contains the hash of its content."""
     common = shared(job, site)
     return (common,) if common else ()
 
 
 def validate(job: Job, site: Site) -> tuple[str, ...]:
-    """A TF_CONFIG that no process could be started with."""
+    """Return a problem if TF_CONFIG is too long for an environment variable."""
     if job.size <= LITERAL_UP_TO or _dynamic(job):
         return ()
     own = max(len(config("", Member(group.role, group.count - 1))) for group in job.replicas if group.count)
@@ -140,18 +140,18 @@ def validate(job: Job, site: Site) -> tuple[str, ...]:
 
 
 def optional_roles(job: Job) -> tuple[str, ...]:
-    """Dynamic workers come and go: losing one is no failure of the job."""
+    """Return the roles that may lose replicas: dynamic workers may leave at any time."""
     return ("Worker",) if _dynamic(job) else ()
 
 
 def cluster(job: Job, site: Site) -> str:
-    """The addresses of all members by role, roles in alphabetical order, as JSON."""
+    """Return the addresses of all replicas by role as JSON, roles in alphabetical order."""
     groups = ((group.role, group.count, group.port) for group in job.replicas)
     return _cluster(job.name, _domain(job, site), tuple(sorted(groups, key=lambda group: group[0].lower())))
 
 
 def cluster_length(job: Job, site: Site) -> int:
-    """The length of what `cluster` returns."""
+    """Return the length of the result of `cluster`, without building it."""
     domain = _domain(job, site)
     lists = sum(
         len(compact({group.role.lower(): []}))
@@ -163,9 +163,9 @@ def cluster_length(job: Job, site: Site) -> int:
 
 @lru_cache(maxsize=64)
 def _cluster(name: str, domain: str, groups: tuple[tuple[str, int, int], ...]) -> str:
-    """Remembered: every look at a big job asks for it, and it changes when the job is scaled.
+    """Return the addresses; cached, because each reconcile needs them and they change only with the job's size.
 
-    A job with a longer text than a process can be started with is refused before, so that this keeps 8 MiB at the most.
+    The cache holds at most 8 MiB, because `validate` rejects jobs whose text exceeds an environment variable.
     """
     return compact(
         {
@@ -176,7 +176,7 @@ def _cluster(name: str, domain: str, groups: tuple[tuple[str, int, int], ...]) -
 
 
 def sparse(job: Job, site: Site, member: Member) -> Document:
-    """What one member of a dynamic cluster is told: itself, and a worker all parameter servers."""
+    """Return the cluster for a replica with dynamic workers: itself, and for a worker all parameter servers."""
     here = address(job, site, member)
     servers: list[str] | None = []
     workers: Mapping[str, str] = {}
@@ -190,17 +190,17 @@ def sparse(job: Job, site: Site, member: Member) -> Document:
 
 
 def config(cluster_text: str, member: Member) -> str:
-    """TF_CONFIG around a cluster that is text already; byte for byte what v1 writes."""
+    """Return TF_CONFIG with this cluster; the same bytes as v1's."""
     return f'{{"cluster":{cluster_text},"task":{compact(task(member))},"environment":"cloud"}}'
 
 
 def task(member: Member) -> Document:
-    """Who a member is."""
+    """Return the task of a replica: its role and index."""
     return {"type": member.role.lower(), "index": member.index}
 
 
 def address(job: Job, site: Site, member: Member) -> str:
-    """Host and port of a member, good in every namespace of the cluster."""
+    """Return host and port of a replica, valid in every namespace of the cluster."""
     return _address(job.name, _domain(job, site), member, job.port(member.role, PORT))
 
 
@@ -213,7 +213,7 @@ def _domain(job: Job, site: Site) -> str:
 
 
 def compact(value: object) -> str:
-    """JSON without spaces."""
+    """Return JSON without spaces."""
     return json.dumps(value, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""XGBoost: the master runs the tracker, and workers that find none listening give up within seconds."""
+"""XGBoostJob: the master runs the tracker; workers start after it, because they fail within seconds without it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class XGBoostJobSpec(JobSpec):
 
 
 def environment(job: Job, _site: Site) -> Environment:
-    """v1's names; then the tracker's. XGBoost itself reads neither: the user's code passes them on."""
+    """Return v1's variables, then the tracker's.
+
+    XGBoost itself reads neither; the user's code passes them.
+    """
     host, port, size = f"{job.name}-master-0", str(job.port("Master", PORT)), str(job.size)
     workers = hosts(job)
     peers = literals(WORKER_PORT=str(job.port("Worker", PORT)), WORKER_ADDRS=workers) if workers else ()
@@ -50,12 +53,12 @@ def environment(job: Job, _site: Site) -> Environment:
 
 
 def hosts(job: Job) -> str:
-    """The workers by name; v1 gives this list to every pod."""
+    """Return the names of the workers, comma-separated; v1 gives this list to every pod."""
     return ",".join(f"{job.name}-worker-{index}" for index in range(job.size - 1))
 
 
 def validate(job: Job, _site: Site) -> tuple[str, ...]:
-    """A list of workers that no process could be started with."""
+    """Return a problem if the list of workers is too long for an environment variable."""
     return too_long(job, FIELD, "WORKER_ADDRS", list_length(f"{job.name}-worker-0", max(job.size - 1, 0)))
 
 
