@@ -1,4 +1,4 @@
-"""What a job asks for, as its rules look at it."""
+"""The input of validation rules."""
 
 from __future__ import annotations
 

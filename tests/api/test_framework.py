@@ -1,4 +1,4 @@
-"""What each framework says of itself: v1's names and defaults, row by row."""
+"""The names and defaults of each kind are v1's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from make import a_job
 from trainshed.api.framework import Variable, literals
 from trainshed.frameworks import FRAMEWORKS, served
 
-#: kind: label in metrics, field, roles, container, port name and number, restart policy, scale and selectors, farewell.
+#: kind: metrics label, field, roles, container, port name and number, restart policy, scale subresource, TTL reason.
 V1 = {
     "TFJob": (
         *("tensorflow", "tfReplicaSpecs", "Chief Master PS Worker Evaluator"),
@@ -64,7 +64,7 @@ def test_one_version_of_mpijob_is_served():
     assert {framework.api_version for framework in newer[:-1]} == {"kubeflow.org/v1"}
 
 
-def test_unless_a_framework_says_otherwise_nobody_waits_and_everybody_counts():
+def test_by_default_no_replica_waits_and_no_role_is_optional():
     job, framework = a_job("JAXJob", worker=1), KNOWN["JAXJob"]
     assert framework.hooks.optional_roles(job) == ()
     assert framework.hooks.start_after(job, next(job.members)) == framework.hooks.ssh_secret_name(job) == ""

@@ -1,4 +1,4 @@
-"""A job, parsed."""
+"""The value types of a parsed job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CRD promises, the API server keeps by itself: nobody of ours need be there to check anything."""
+"""All validation rules are in the CRDs, so the API server enforces them without the operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainshed.frameworks import FRAMEWORKS
 
 
 def promised(node: object) -> Iterator[str]:
-    """Every rule in a schema, however deep."""
+    """Yield every CEL rule in a schema, at any depth."""
     if isinstance(node, dict):
         yield from (rule["rule"] for rule in node.get("x-kubernetes-validations", ()))
         for part in node.values():

@@ -1,4 +1,4 @@
-"""The rules, without a cluster; tests/apiserver/test_admission.py holds them against the API server's own verdicts."""
+"""The rules without a cluster; tests/apiserver/test_admission.py compares them with the API server's answers."""
 
 from __future__ import annotations
 

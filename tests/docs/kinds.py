@@ -53,7 +53,11 @@ SCOPES = {
 def glance(kind: str) -> str:
     """Return the table of the properties of a kind."""
     framework = KINDS[kind]
-    port = f"{framework.container.port} (`{framework.container.port_name}`)" if framework.container.port else "none: the launcher uses `kubectl exec`"
+    port = (
+        f"{framework.container.port} (`{framework.container.port_name}`)"
+        if framework.container.port
+        else "none: the launcher uses `kubectl exec`"
+    )
     rows = (
         ("resource", f"`{framework.plural}.kubeflow.org/{framework.version}`"),
         ("replica types, in `spec." + framework.field + "`", ", ".join(f"`{role}`" for role in framework.roles)),

@@ -1,4 +1,4 @@
-"""What `env://` and torchrun read, in v1's order, and what PyTorch needs of restarts."""
+"""The variables of `env://` and torchrun, in v1's order, and the restart scope of PyTorchJobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 
 
 def env(job, role, index):
-    """The variables of a member as NAME=value."""
+    """Return the variables of a replica as NAME=value."""
     return [
         f"{variable.name}={variable.value}" for variable in PYTORCH.hooks.environment(job, Site())(Member(role, index))
     ]
