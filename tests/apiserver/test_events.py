@@ -44,11 +44,11 @@ PODS = ("life-master-0", "life-worker-0")
 PULL = "Error pod life-worker-0 container pytorch waiting message: "
 RESTARTING = (
     "job life is restarting because Worker replica(s) failed. "
-    "worker-0 on stage-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 (attempt 2) in 1 s"
+    "worker-0 on stage-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
 )
 FAILED = (
     'job "life" is failing because "Master" replica(s) failed. master-0 on stage-0 exited with code 1 after 0 s; '
-    "under restartPolicy ExitCode only codes from 128 on are tried again"
+    "restartPolicy ExitCode retries only exit codes 128 and above"
 )
 NO_NODE = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_made_and_a_deadline_are_warnings(hand: Hand, kind: str, 
     eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
     job = hand.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=1))
     eventually(lambda: hand.state("TFJob", "stuck") == "Failed")
-    late = "Job stuck has failed because it was active longer than specified deadline: it had 3 s; of 1 members 1 "
+    late = "Job stuck has failed because it was active longer than specified deadline: limit 3 s; 1 of 1 replica "
     verdict = eventually(lambda: [line for line in happenings(hand, job) if line[1] == "TFJobFailed"])
     assert [(line[0], line[2].startswith(late)) for line in verdict] == [("Warning", True)]
     assert happenings(hand, job)[verdict[0]] == 1

@@ -73,7 +73,7 @@ def test_an_image_that_cannot_be_had_ends_a_job_that_has_a_deadline(hand: Hand):
     container = {"name": "pytorch", "image": "x:1", "imageID": "", "ready": False, "restartCount": 0}
     hand.set_pod_status("a-master-0", {"containerStatuses": [container | {"state": {"waiting": waiting}}]})
     eventually(lambda: says(hand, "Failed"), MINUTE)
-    assert says(hand, "Failed").endswith("the image x:1 could not be had (ErrImagePull): pull access denied for x")
+    assert says(hand, "Failed").endswith("image x:1 could not be pulled (ErrImagePull): pull access denied for x")
 
 
 def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, yard: Hand):

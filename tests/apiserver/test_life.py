@@ -81,9 +81,8 @@ def test_the_back_off_limit_ends_the_retries(hand: Hand, stage: Stage):
         stage.end("enough-master-0", 137)
         eventually(lambda: hand.state("PyTorchJob", "enough") in ("Restarting", "Failed"))
     condition = eventually(lambda: hand.conditions("PyTorchJob", "enough").get("Failed"))
-    words = (
-        "Job enough has failed because it has reached the specified backoff limit: 2 of 2 tries used; last: master-0 "
-    )
+    words = "Job enough has failed because it has reached the specified backoff limit: 1 of 1 restart used; "
+    words += "last failure: master-0 "
     assert condition["message"].startswith(words)
     assert hand.job("PyTorchJob", "enough")["status"]["restarts"] == 1
 
@@ -91,7 +90,7 @@ def test_the_back_off_limit_ends_the_retries(hand: Hand, stage: Stage):
 def test_a_deadline_of_one_second_fires_by_itself(hand: Hand, stage: Stage):
     hand.create(tfjob("late", policy={"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"}, Worker=1))
     condition = eventually(lambda: hand.conditions("TFJob", "late").get("Failed"), 5)
-    words = "Job late has failed because it was active longer than specified deadline: it had 1 s; of 1 members "
+    words = "Job late has failed because it was active longer than specified deadline: limit 1 s; 1 of 1 replica "
     assert condition["message"].startswith(words)
     eventually(lambda: not hand.pods() and not hand.core("services"))
 

@@ -51,7 +51,7 @@ def test_a_restart_wants_a_look():
     grade, words = outlook(job, *pods_of(job, a_pod("worker-1", "Failed", code=137)))
     assert grade is Grade.LOOK
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
-    told = "worker-1 was killed by SIGKILL (137) 0 s after start; restarting all 2 (attempt 2) in 1 s"
+    told = "worker-1 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
     assert f"Restarting=True (job mnist is restarting because Worker replica(s) failed. {told})" in words
     assert "Running goes" in words
 

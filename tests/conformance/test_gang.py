@@ -84,10 +84,10 @@ def test_a_job_that_waits_says_why_and_is_otherwise_quiet(volcano: Gang):
     volcano.hand.create(a_gang("waits"))
     blocked = eventually(lambda: volcano.hand.conditions(PT, "waits").get("Blocked"))
     assert blocked["reason"] == "WaitingForPodGroup"
-    assert blocked["message"] == "PodGroup waits is not let in: it has no phase yet"
+    assert blocked["message"] == "PodGroup waits has not been admitted: it has no phase yet"
     since = volcano.hand.job(PT, "waits")["status"]["lastReconcileTime"]
     volcano.groups.turn_down("waits")
-    why = "PodGroup waits is not let in: its phase is Pending (NotEnoughResources: no room for 10)"
+    why = "PodGroup waits has not been admitted: its phase is Pending (NotEnoughResources: no room for 10)"
     eventually(lambda: volcano.hand.conditions(PT, "waits")["Blocked"]["message"] == why)
     before = volcano.hand.job(PT, "waits"), volcano.groups.get("waits")
     time.sleep(3)

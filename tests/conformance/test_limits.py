@@ -101,7 +101,7 @@ def test_a_deadline(hand: Hand, stage: Stage):
     always(lambda: left(hand) == (SIX, SIX))
     hand.create(job(TF, "b", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, PS=2, Worker=4))
     eventually(lambda: hand.state(TF, "b") == "Failed", 20)
-    assert hand.conditions(TF, "b")["Failed"]["message"].startswith(f"Job b {DEADLINE}it had 2 s; ")
+    assert hand.conditions(TF, "b")["Failed"]["message"].startswith(f"Job b {DEADLINE}limit 2 s; ")
     eventually(lambda: left(hand) == (SIX, SIX))
 
 

@@ -106,7 +106,7 @@ def test_a_permanent_exit_code(hand: Hand, stage: Stage):
     assert failed["reason"] == "TFJobFailed"
     assert failed["message"].startswith('job "a" is failing because "Worker" replica(s) failed. ')
     ours = failed["message"].partition("failed. ")[2]
-    told = "; under restartPolicy ExitCode only codes from 128 on are tried again"
+    told = "; restartPolicy ExitCode retries only exit codes 128 and above"
     assert re.fullmatch(rf"worker-0( on \S+)? exited with code 1( after \d+ s)?{told}", ours)
 
 

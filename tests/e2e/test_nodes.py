@@ -22,7 +22,7 @@ LEAVE = [
     {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SOON}
     for what in ("unreachable", "not-ready")
 ]
-TAKEN_OFF = r"-0 on \S+ was taken off its node because of a taint \(DeletionByTaintManager\) \d+ s after start"
+TAKEN_OFF = r"-0 on \S+ was evicted from its node because of a taint \(DeletionByTaintManager\) \d+ s after start"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def is_told(hand: Hand, name: str) -> None:
     """The condition says whose node was lost, and that all start again."""
     eventually(lambda: hand.state(KIND, name) == "Restarting", PATIENCE)
     message = hand.conditions(KIND, name)["Restarting"]["message"]
-    assert re.search(rf"{TAKEN_OFF}.*; restarting all 2 ", message), message
+    assert re.search(rf"{TAKEN_OFF}.*; restarting all 2 replicas ", message), message
 
 
 def is_counted_once(hand: Hand, name: str) -> None:

@@ -73,7 +73,7 @@ CASES = {
     "three": (
         a_job("three", python("os._exit(3)"), restart="ExitCode"),
         {"class": "Application", "reason": "Error", "exitCode": 3},
-        rf"{WHERE} exited with code 3 after \d+ s; under restartPolicy ExitCode only codes from 128 on are tried again",
+        rf"{WHERE} exited with code 3 after \d+ s; restartPolicy ExitCode retries only exit codes 128 and above",
     ),
     "oom": (
         a_job("oom", TOO_MUCH, limits={"memory": "64Mi"}),
@@ -83,7 +83,7 @@ CASES = {
     "crash": (
         a_job("crash", CRASHED),
         {"class": "Application", "exitCode": 139},
-        rf"{WHERE} had a segmentation fault \(SIGSEGV, 139\) \d+ s after start(: .*)?; restartPolicy is Never",
+        rf"{WHERE} crashed with a segmentation fault \(SIGSEGV, 139\) \d+ s after start(: .*)?; restartPolicy is Never",
     ),
     "fetch": (
         a_job(
@@ -102,7 +102,7 @@ CASES = {
     "image": (
         a_job("image", IDLE, image="localhost/none:1", annotations={"trainshed.dev/startup-deadline": "60s"}),
         {"class": "Infrastructure", "container": None},
-        rf"{WHERE} did not run within 60 s of its pod's creation: the image localhost/none:1 could not be had \(",
+        rf"{WHERE} did not start running within 60 s of pod creation: image localhost/none:1 could not be pulled \(",
     ),
 }
 
@@ -124,11 +124,11 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(hand: Hand) -> None
     failure, message = verdict(hand, "killed")
     is_the_workers(failure, exitCode=137, reason="Error")
     end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start(: .*)?"
-    assert re.search(rf"backoff limit: 2 of 2 tries used; last: {end}", message), message
+    assert re.search(rf"backoff limit: 1 of 1 restart used; last failure: {end}", message), message
     warnings = [
         told for tone, reason, told in hand.events("killed") if (tone, reason) == ("Warning", f"{KIND}Restarting")
     ]
-    expected = rf"failed\. {end}; restarting all 2 \(attempt 2 of 2\) in \d s"
+    expected = rf"failed\. {end}; restarting all 2 replicas in \d s \(restart 1 of 1\)"
     assert [bool(re.search(expected, told)) for told in warnings] == [True], warnings
     (restart,) = hand.job(KIND, "killed")["status"]["recentRestarts"]
     told = {
@@ -168,8 +168,10 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(hand: Hand) -> None
     warnings = [
         told for tone, reason, told in hand.events("evicted") if (tone, reason) == ("Warning", f"{KIND}Restarting")
     ]
-    end = rf"{WHERE} was evicted \(EvictionByEvictionAPI: .*\) \d+ s after start; "
-    assert [bool(re.search(end + r".*restarting all 2 \(not counted", told)) for told in warnings] == [True], warnings
+    end = rf"{WHERE} was evicted through the API, .* \(EvictionByEvictionAPI\) \d+ s after start; "
+    assert [bool(re.search(end + r".*restarting all 2 replicas now \(not counted", told)) for told in warnings] == [
+        True
+    ], warnings
 
 
 def evict(hand: Hand, name: str) -> None:

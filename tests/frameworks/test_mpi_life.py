@@ -75,8 +75,8 @@ def test_a_success_without_all_workers_is_none():
     decision = look(a_run(), launcher(), worker(0, "Succeeded", code=0, ended=30.0), worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Failed"]
     told = message(decision.status, "Failed")
-    assert told.startswith("MPIJob m is failed because 1 Worker replica(s) failed. worker-0 ended too early, with code")
-    assert "before m-launcher had succeeded" in decision.status.failure.message
+    assert told.startswith("MPIJob m is failed because 1 Worker replica(s) failed. worker-0 exited too early with code")
+    assert "before m-launcher succeeded" in decision.status.failure.message
 
 
 def test_a_worker_that_was_taken_away_brings_a_new_try_in_spite_of_the_launchers_success():

@@ -33,7 +33,7 @@ def test_the_group_is_made_first_and_pods_wait_for_its_phase():
     decision = decided(a_gang(), services=())
     assert made(decision) == []
     assert states(decision.status) == ["Created", "Blocked"]
-    assert message(decision.status, "Blocked") == "PodGroup mnist is not let in: it has no phase yet"
+    assert message(decision.status, "Blocked") == "PodGroup mnist has not been admitted: it has no phase yet"
 
 
 def test_a_group_that_is_going_lets_nobody_in():
@@ -64,7 +64,7 @@ def test_why_a_job_waits_is_in_a_condition():
     blocked = next(condition for condition in status.conditions if condition.type == "Blocked")
     assert blocked.reason == "WaitingForPodGroup"
     why = "its phase is Pending (NotEnoughResources: 3/3 tasks)"
-    assert blocked.message == f"PodGroup mnist is not let in: {why}"
+    assert blocked.message == f"PodGroup mnist has not been admitted: {why}"
 
 
 def test_a_condition_without_a_reason_is_named_by_its_type():

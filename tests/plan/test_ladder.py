@@ -149,8 +149,8 @@ def test_a_deadline_is_looked_forward_to_and_fires():
     assert look(job, a_pod("worker-0"), status=running(job)).look_again == at(60)
     decision = look(job, a_pod("worker-0"), status=running(job), now=at(60))
     assert states(decision.status) == ["Created", "-Running", "Failed"]
-    expected = "Job mnist has failed because it was active longer than specified deadline: it had 60 s; of "
-    assert message(decision.status, "Failed") == f"{expected}1 members 1 running"
+    expected = "Job mnist has failed because it was active longer than specified deadline: limit 60 s; "
+    assert message(decision.status, "Failed") == f"{expected}1 of 1 replica running"
 
 
 def test_a_spec_that_cannot_be_fails_the_job_before_it_starts():
@@ -221,7 +221,7 @@ def test_trouble_with_making_pods_is_a_condition_until_it_is_over():
     job = a_job(worker=2)
     blocked = look(job, trouble=("QuotaExceeded", "exceeded quota: few")).status
     assert states(blocked) == ["Created", "Blocked"]
-    expected = "exceeded quota: few; 0 of 2 pods are there, the others are tried again"
+    expected = "exceeded quota: few; 0 of 2 pods created; retrying the rest"
     assert message(blocked, "Blocked") == expected
     assert states(look(job, a_pod("worker-0"), status=blocked).status) == ["Created", "Blocked", "Running"]
     assert states(look(job, *pods_of(job), status=blocked).status) == ["Created", "Running"]

@@ -30,12 +30,12 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
         ("Error", 127, None, "exited with code 127 (command not found) after 14 s"),
         ("Strange", 7, None, "exited with code 7 (Strange) after 14 s"),
         ("Error", 137, None, "was killed by SIGKILL (137) 14 s after start"),
-        ("Error", 139, None, "had a segmentation fault (SIGSEGV, 139) 14 s after start"),
+        ("Error", 139, None, "crashed with a segmentation fault (SIGSEGV, 139) 14 s after start"),
         ("Error", 255, None, "exited with code 255 after 14 s"),
         ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14 s after start"),
-        ("OOMKilled", 137, None, "was OOMKilled (no limit in its template) 14 s after start"),
-        ("EndedEarly", 0, None, "ended too early, with code 0, 14 s after start"),
-        ("EndedEarly", None, None, "did not last 14 s after start"),
+        ("OOMKilled", 137, None, "was OOMKilled (no memory limit set) 14 s after start"),
+        ("EndedEarly", 0, None, "exited too early with code 0 after 14 s"),
+        ("EndedEarly", None, None, "exited too early after 14 s"),
         ("DeadlineExceeded", None, None, "failed (DeadlineExceeded) 14 s after start"),
     ],
 )
@@ -47,9 +47,9 @@ def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
 @pytest.mark.parametrize(
     ("kind", "reason", "expected"),
     [
-        ("Disruption", "Evicted", "was evicted by its node"),
+        ("Disruption", "Evicted", "was evicted by the kubelet"),
         ("Disruption", "SomethingNew", "was disrupted (SomethingNew)"),
-        ("Infrastructure", "OutOfcpu", "could not run (OutOfcpu)"),
+        ("Infrastructure", "OutOfcpu", "failed with an infrastructure error (OutOfcpu)"),
     ],
 )
 def test_what_was_done_to_it_is_said_in_words(kind, reason, expected):
@@ -79,9 +79,9 @@ def test_another_container_is_named_with_its_own_limit():
 def test_a_member_without_pod_and_without_node_is_told_of_as_well():
     job = a_job(chief=1, worker=2, template={"spec": {}})
     lost = Failure("mnist-worker-1", "Disruption", "Lost", None, "", "", at(14))
-    assert obituary.of(Facts(seen(job)), WORKER, lost).summary == "worker-1 has vanished"
+    assert obituary.of(Facts(seen(job)), WORKER, lost).summary == "worker-1 disappeared"
     starved = Failure("mnist-worker-1", "Application", "OOMKilled", 137, "", "", at(14))
-    assert "no limit" in obituary.of(Facts(seen(job)), WORKER, starved).summary
+    assert "no memory limit" in obituary.of(Facts(seen(job)), WORKER, starved).summary
 
 
 @pytest.mark.parametrize("started", [-2e9, -6.3e10])

@@ -43,7 +43,7 @@ def test_a_retryable_exit_code_restarts_all_that_can_only_start_together():
     decision = after_failure(ddp(restart="ExitCode"), failed("worker-1", 137))
     assert states(decision.status) == ["Created", "Restarting"]
     expected = "job mnist is restarting because Worker replica(s) failed. worker-1 was killed by SIGKILL (137) 10 s "
-    expected += "after start; restarting all 3 (attempt 2) in 1 s"
+    expected += "after start; restarting all 3 replicas in 1 s (restart 1)"
     assert message(decision.status, "Restarting") == expected
     assert decision.status.attempts == {"Master": 1, "Worker": 1}
     assert decision.status.retries.used == 1
@@ -139,7 +139,9 @@ def test_the_back_off_limit_counts_restarts_and_ends_them():
     twice = after_failure(job, failed("worker-1", 137, 50, attempt=1), now=53, status=once.status)
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 50))]
     twice = look(job, *pods, status=once.status, now=at(53))
-    expected = "Job mnist has failed because it has reached the specified backoff limit: 2 of 2 tries used; last: "
+    expected = (
+        "Job mnist has failed because it has reached the specified backoff limit: 1 of 1 restart used; last failure: "
+    )
     expected += "worker-1 was killed by SIGKILL (137) 50 s after start"
     assert message(twice.status, "Failed") == expected
 
@@ -191,14 +193,18 @@ def test_a_deleted_worker_of_a_parameter_server_job_is_replaced_alone():
 
 def test_whoever_wants_disruptions_to_fail_the_job_gets_that():
     decision = after_failure(ddp(fail_on_disruption=True), a_pod("worker-1", "Failed", reason="Evicted", containers=()))
-    expected = "PyTorchJob mnist is failed because mnist-worker-1 was disrupted (Evicted). worker-1 was evicted by its "
-    assert message(decision.status, "Failed") == f"{expected}node; trainshed.dev/on-disruption is Fail"
+    expected = (
+        "PyTorchJob mnist has failed because pod mnist-worker-1 was disrupted (Evicted). worker-1 was evicted by "
+    )
+    assert message(decision.status, "Failed") == f"{expected}the kubelet; trainshed.dev/on-disruption is Fail"
 
 
 def test_a_pod_that_could_not_run_is_tried_again_after_a_pause_and_not_counted():
     rejected = a_pod("worker-1", "Failed", reason="OutOfcpu", containers=())
     decision = after_failure(ddp(policy=run_policy(backoff_limit=0)), rejected)
-    assert "replica(s) could not run (OutOfcpu). worker-1 could" in message(decision.status, "Restarting")
+    assert "replica(s) failed with an infrastructure error (OutOfcpu). worker-1 failed with" in message(
+        decision.status, "Restarting"
+    )
     assert decision.status.retries.used == 0
     assert decision.status.retries.not_before > at(10)
 

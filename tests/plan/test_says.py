@@ -70,7 +70,7 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
 
 def test_who_took_a_pod_away_is_told():
     notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
-    expected = "Pod mnist-worker-0 on node n1 could not go on (Evicted): low on memory"
+    expected = "Pod mnist-worker-0 on node n1 was disrupted (Evicted): low on memory"
     assert ("PodDisruption", expected) in [(note.reason, note.message) for note in notes]
 
 
@@ -176,7 +176,7 @@ TURNS = [
                 "PyTorchJobRestarting",
                 (
                     "job mnist is restarting because Worker replica(s) failed. "
-                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 (attempt 2) in 1 s"
+                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
                 ),
             ),
         ],
@@ -190,7 +190,7 @@ TURNS = [
                 "PyTorchJobFailed",
                 (
                     'job "mnist" is failing because "Worker" replica(s) failed. worker-0 exited with code 1 after 0 s; '
-                    "under restartPolicy ExitCode only codes from 128 on are tried again"
+                    "restartPolicy ExitCode retries only exit codes 128 and above"
                 ),
             ),
         ],
@@ -204,7 +204,7 @@ TURNS = [
                 "PyTorchJobFailed",
                 (
                     "Job mnist has failed because it has reached the specified backoff limit: "
-                    "1 of 1 try used; last: worker-0 was killed by SIGINT (130) 0 s after start"
+                    "backoffLimit is 0; last failure: worker-0 was killed by SIGINT (130) 0 s after start"
                 ),
             ),
         ],
@@ -217,7 +217,7 @@ TURNS = [
                 "PyTorchJobFailed",
                 (
                     "Job mnist has failed because it was active longer than specified deadline: "
-                    "it had 60 s; of 1 members 1 running"
+                    "limit 60 s; 1 of 1 replica running"
                 ),
             )
         ],

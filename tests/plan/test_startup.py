@@ -27,9 +27,8 @@ def decided(pod, now=600.0, job=JOB):
 
 def why(pod, now=600.0):
     decision = decided(pod, now)
-    head = (
-        "PyTorchJob mnist has failed because worker-1 on node-a did not run within 10 min 0 s of its pod's creation: "
-    )
+    head = "PyTorchJob mnist has failed because worker-1 on node-a did not start running within 10 min 0 s of pod "
+    head += "creation: "
     assert message(decision.status, "Failed").startswith(head), message(decision.status, "Failed")
     return message(decision.status, "Failed").removeprefix(head), decision.status.failure
 
@@ -77,29 +76,34 @@ def test_who_ran_and_is_about_to_be_started_again_is_not_late():
 )
 def test_an_image_that_cannot_be_had_is_named_with_the_kubelets_words(reason):
     words, failure = why(pending("worker-1", waiting(reason, "pull access denied")))
-    assert words == f"the image x:1 could not be had ({reason}): pull access denied"
+    assert words == f"image x:1 could not be pulled ({reason}): pull access denied"
     assert (failure.reason, failure.message, failure.node) == (reason, "pull access denied", "node-a")
-    assert why(pending("worker-1", waiting(reason, image="")))[0].startswith("the image of its container could not")
+    assert why(pending("worker-1", waiting(reason, image="")))[0].startswith("image of its container could not")
 
 
 def test_a_pod_that_no_node_takes_says_why():
     pod = pending(node="", containers=(), unplaced="Unschedulable", unschedulable="0/3 nodes are available")
     decision = decided(pod)
-    assert message(decision.status, "Failed").endswith("no node takes it (Unschedulable): 0/3 nodes are available")
+    assert message(decision.status, "Failed").endswith("pod not scheduled (Unschedulable): 0/3 nodes are available")
     assert decision.status.failure.kind == "Infrastructure"
-    assert "no node takes it (Unschedulable)" in message(decided(replace(pod, unplaced="")).status, "Failed")
+    assert "pod not scheduled (Unschedulable)" in message(decided(replace(pod, unplaced="")).status, "Failed")
 
 
 def test_a_crash_loop_says_how_often_and_with_which_code():
     loop = waiting("CrashLoopBackOff", "back-off 5m0s", restarts=6, before=Run(3, at(400), at(405)))
     words, failure = why(replace(pending("worker-1", loop), phase=Phase.RUNNING), 601)
     assert words.startswith(
-        "its container was started anew 6 times and ended with code 3 the last time (CrashLoopBackOff)"
+        "its container was restarted 6 times in place and last exited with code 3 (CrashLoopBackOff)"
     )
     assert (failure.kind, failure.exit_code) == ("Application", 3)
     once = replace(loop, restarts=1, before=Run(128, at(-1.76e9), at(20)))
-    assert "1 time and ended with code 128" in why(pending("worker-1", once))[0], "it never began: that was in 1970"
-    assert "1 time and ended with code 128" in why(pending("worker-1", replace(once, before=Run(128, None, at(9)))))[0]
+    assert "1 time in place and last exited with code 128" in why(pending("worker-1", once))[0], (
+        "it never began: that was in 1970"
+    )
+    assert (
+        "1 time in place and last exited with code 128"
+        in why(pending("worker-1", replace(once, before=Run(128, None, at(9)))))[0]
+    )
 
 
 @pytest.mark.parametrize("before", [Run(1, at(60), at(18_000)), Run(1, at(9_000), at(9_010)), Run(1)])
@@ -115,20 +119,20 @@ def test_an_init_container_that_is_not_done_is_named():
     words, _ = why(pending("worker-1", done, slow, own))
     assert words == "init container prepare is still running (Running)"
     no_image = Container("prepare", init=True, waiting=True, reason="ErrImagePull", image="y:2", message="no")
-    assert why(pending("worker-1", no_image, own))[0] == "the image y:2 could not be had (ErrImagePull): no"
+    assert why(pending("worker-1", no_image, own))[0] == "image y:2 could not be pulled (ErrImagePull): no"
     failing = Container("prepare", init=True, waiting=True, reason="CrashLoopBackOff", restarts=2, before=Run(4))
-    assert why(pending("worker-1", failing, own))[0].startswith("init container prepare was started anew 2 times and")
+    assert why(pending("worker-1", failing, own))[0].startswith("init container prepare was restarted 2 times in place")
 
 
 def test_a_sidecar_that_runs_holds_nobody_up_and_one_that_does_not_does():
     mesh = Container("mesh", init=True, sidecar=True, started=at(1))
     assert why(pending("worker-1", mesh, OWN))[0] == "its container is still waiting (ContainerCreating)"
     held = replace(mesh, started=None, waiting=True, reason="ErrImagePull", image="mesh:1")
-    assert why(pending("worker-1", held, waiting("PodInitializing")))[0].startswith("the image mesh:1 could not be had")
+    assert why(pending("worker-1", held, waiting("PodInitializing")))[0].startswith("image mesh:1 could not be pulled")
 
 
 def test_a_node_that_has_not_even_begun_is_told_of():
-    assert why(pending(containers=()))[0] == "its node has not begun with it"
+    assert why(pending(containers=()))[0] == "the kubelet has not reported its containers"
     assert why(pending("worker-1", waiting("PodInitializing")))[0] == "its container is still waiting (PodInitializing)"
     assert why(pending("worker-1", waiting("")))[0] == "its container is still waiting (PodInitializing)"
 

@@ -39,8 +39,8 @@ from .view import Key, View
 #: The server is asked for so many pods of a job that have vanished, and for so many of all jobs at a time: the label is
 #: taken off one pod, or off all.
 SOUGHT = 32
-#: What users read about a status that the server does not accept, before its own words.
-REJECTED = "The API server does not accept the status of this job; nothing is done for the job until it does"
+#: The Event about a status that the API server rejects begins with this; the server's own message follows.
+REJECTED = "The API server rejects the status of this job; the operator takes no action until it is accepted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,27 +20,26 @@ def restarting(facts: Facts, incident: Incident, after: Status) -> str:
 def used_up(facts: Facts, incident: Incident) -> str:
     """That there were as many tries as the back-off limit allows, and what the last of them came to."""
     limit = facts.job.policy.backoff_limit or 0
-    used = min(facts.status.retries.used + incident.counted, limit + 1)
-    told = f"{used} of {limit + 1} {'try' if limit == 0 else 'tries'} used"
-    return "; ".join(filter(None, (f"{told}; last: {_cause(facts, incident)}", _others(facts, incident))))
+    told = f"{limit} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
+    return "; ".join(filter(None, (told, f"last failure: {_cause(facts, incident)}", _others(facts, incident))))
 
 
 def used_up_in_place(facts: Facts, last: Failure | None) -> str:
     """That the kubelet has started containers anew as often as the back-off limit allows, and how one ended `last`."""
     retries, limit = facts.seen.retries, facts.job.policy.backoff_limit
     times = retries.in_place + retries.in_place_gone
-    told = f"containers were started anew {times} {'time' if times == 1 else 'times'} in place (limit {limit})"
-    return f"{told}; last: {obituary.sentence(last)}" if last else told
+    told = f"containers were restarted {_counted(times, 'time')} in place (backoffLimit {limit})"
+    return f"{told}; last failure: {obituary.sentence(last)}" if last else told
 
 
 def permanent(facts: Facts, member: Member, failure: Failure) -> str:
     """Who failed for good, and what it is that rules out another try."""
     told = obituary.sentence(obituary.of(facts, member, failure))
-    others = _count(len(facts.failed.keys() - {member}))
+    others = _followers(len(facts.failed.keys() - {member}))
     if failure.kind == DISRUPTION:
         why = "trainshed.dev/on-disruption is Fail"
     elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
-        why = "under restartPolicy ExitCode only codes from 128 on are tried again"
+        why = "restartPolicy ExitCode retries only exit codes 128 and above"
     else:
         why = f"restartPolicy is {facts.group(member).restart_policy}"
     return "; ".join(filter(None, (told, others, why)))
@@ -49,14 +48,14 @@ def permanent(facts: Facts, member: Member, failure: Failure) -> str:
 def too_long(facts: Facts) -> str:
     """How long it was given, and what its members were doing when that was over."""
     seconds = facts.job.policy.deadline
-    size = facts.job.size
     done = sum(len(done) for done in facts.done.values())
     running = sum(1 for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
     waiting = sum(1 for pod in facts.current.values() if pod.phase is Phase.PENDING)
     absent = len(facts.missing)
-    parts = {"running": running, "succeeded": done, "pending": waiting, "without a pod": absent}
-    told = ", ".join(f"{count} {what}" for what, count in parts.items() if count)
-    return f"it had {seconds} s; of {size} members {told or 'none running'}"
+    states = {"running": running, "succeeded": done, "pending": waiting, "without a pod": absent}
+    (first, count), *others = [item for item in states.items() if item[1]] or [("running", 0)]
+    rest = "".join(f", {number} {state}" for state, number in others)
+    return f"limit {seconds} s; {count} of {_counted(facts.job.size, 'replica')} {first}{rest}"
 
 
 def _cause(facts: Facts, incident: Incident) -> str:
@@ -65,28 +64,34 @@ def _cause(facts: Facts, incident: Incident) -> str:
     before = facts.status.failure
     if incident.cause or before is None:
         return told
-    return f"{told}, in consequence of {before.member or before.pod}"
+    return f"{told}, caused by the failure of {before.member or before.pod}"
 
 
 def _others(facts: Facts, incident: Incident) -> str:
-    return _count(len(facts.failed.keys() | incident.failures.keys()) - 1)
+    return _followers(len(facts.failed.keys() | incident.failures.keys()) - 1)
 
 
-def _count(others: int) -> str:
-    return f"{others} {'other' if others == 1 else 'others'} followed" if others > 0 else ""
+def _followers(others: int) -> str:
+    return f"{_counted(others, 'other replica')} failed afterwards" if others > 0 else ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _next(facts: Facts, incident: Incident, after: Status) -> str:
     members = history.restarted(facts, incident)
     limit, role = facts.job.policy.backoff_limit, history.first(incident)[0].role
-    if facts.scope is Scope.JOB:
-        whom = f"all {members}" if members > 1 else "it"
+    if members <= 1:
+        what = "it"
+    elif facts.scope is Scope.JOB:
+        what = f"all {members} replicas"
     elif facts.scope is Scope.ROLE:
-        whom = f"all {members} of {role}" if members > 1 else "it"
+        what = f"all {members} {role} replicas"
     else:
-        whom = f"these {members}" if members > 1 else "it"
-    attempt = f"attempt {after.retries.used + 1}" + (f" of {limit + 1}" if limit is not None else "")
-    which = attempt if incident.counted else "not counted as an attempt"
+        what = f"these {members} replicas"
+    restart = f"restart {after.retries.used}" + (f" of {limit}" if limit is not None else "")
+    which = restart if incident.counted else "not counted against backoffLimit"
     begin = after.retries.not_before
     wait = round((begin - facts.now).total_seconds()) if begin else 0
-    return f"restarting {whom} ({which}) {f'in {wait} s' if wait > 0 else 'now'}"
+    return f"restarting {what} {f'in {wait} s' if wait > 0 else 'now'} ({which})"

@@ -69,21 +69,21 @@ def _end(facts: Facts, pod: Pod) -> datetime | None:
 def _told(facts: Facts, pods: list[Pod]) -> str:
     pod, others = pods[0], len(pods) - 1
     where = f" on node {pod.node}" if pod.node else ""
-    since = f" should have been gone at {_clock(pod.leaves)}" if pod.leaves else ""
-    more = f" ({others} more with it)" if others else ""
-    return f"Pod {pod.name}{where}{since}{more}: {_why(facts, pod)}"
+    more = f" ({others} more {'pod is' if others == 1 else 'pods are'} stuck)" if others else ""
+    since = f"its grace period ended at {_clock(pod.leaves)}"
+    return f"Pod {pod.name}{where} is still terminating; {since}{more}: {_why(facts, pod)}"
 
 
 def _why(facts: Facts, pod: Pod) -> str:
     if pod.finalizers:
         names = ", ".join(pod.finalizers[:NAMED]) + (" ..." if len(pod.finalizers) > NAMED else "")
-        return f"it is held by {names}, until whoever set this finalizer removes it"
+        return f"waiting for these finalizers to be removed: {names}"
     if end := _end(facts, pod):
-        return f"its node does not answer; it is deleted by force at {_clock(end)}"
+        return f"the kubelet has not confirmed its deletion; the operator force-deletes it at {_clock(end)}"
     return (
-        "its node does not answer. It counts as alive until it is gone: delete the node, taint it "
-        "node.kubernetes.io/out-of-service, delete the pod with --grace-period=0 --force if it is surely dead, or let "
-        f"{FORCE_DELETE_AFTER} do so"
+        "the kubelet has not confirmed its deletion. The replica is not replaced until the pod is gone: delete the "
+        "node, taint it with node.kubernetes.io/out-of-service, force-delete the pod (--grace-period=0 --force) if it "
+        f"is certainly not running, or set {FORCE_DELETE_AFTER}"
     )
 
 

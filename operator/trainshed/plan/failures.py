@@ -154,8 +154,8 @@ def desertion(pod: Pod, served: Pod, now: datetime) -> Failure | None:
         early = any(_before(container.finished, other) for other in served.containers) if pod.over else False
         anew = any(_within(container.started, other) for other in served.containers) if container.restarts else False
         if early or anew:
-            word = "it ended" if early else "it was started again"
-            message = f"{word} before {served.name} had succeeded, whose success therefore says nothing"
+            end = "it exited" if early else "it was restarted"
+            message = f"{end} before {served.name} succeeded, so the success of {served.name} is not accepted"
             return replace(_failure(pod, APPLICATION, "EndedEarly", container, now), message=message)
     return None
 

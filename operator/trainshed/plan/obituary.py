@@ -30,13 +30,13 @@ TWO = 120
 KNOWN: Mapping[str, str] = MappingProxyType(
     {
         "Deleted": "was deleted",
-        "Lost": "has vanished",
-        "Evicted": "was evicted by its node",
-        "EvictionByEvictionAPI": "was evicted (EvictionByEvictionAPI: its node is drained, or somebody asked for it)",
-        "PreemptionByScheduler": "gave way to a pod of higher priority (PreemptionByScheduler)",
-        "DeletionByTaintManager": "was taken off its node because of a taint (DeletionByTaintManager)",
+        "Lost": "disappeared",
+        "Evicted": "was evicted by the kubelet",
+        "EvictionByEvictionAPI": "was evicted through the API, for example by a node drain (EvictionByEvictionAPI)",
+        "PreemptionByScheduler": "was preempted by a pod of higher priority (PreemptionByScheduler)",
+        "DeletionByTaintManager": "was evicted from its node because of a taint (DeletionByTaintManager)",
         "DeletionByPodGC": "was removed after its node was lost (DeletionByPodGC)",
-        "TerminationByKubelet": "was terminated by its node (TerminationByKubelet)",
+        "TerminationByKubelet": "was terminated by the kubelet (TerminationByKubelet)",
         "NodeLost": "was lost with its node (NodeLost)",
     }
 )
@@ -113,22 +113,22 @@ def _summary(facts: Facts, member: Member, failure: Failure) -> str:
 def _end(failure: Failure, limit: str) -> str:
     code, reason = failure.exit_code, failure.reason
     if reason == "OOMKilled":
-        return f"was OOMKilled ({f'limit {limit}' if limit else 'no limit in its template'})"
+        return f"was OOMKilled ({f'limit {limit}' if limit else 'no memory limit set'})"
     if reason == "EndedEarly":
-        return f"ended too early, with code {code}," if code is not None else "did not last"
+        return "exited too early" + (f" with code {code}" if code is not None else "")
     if reason in NEVER_RAN:
         return f"could not be started ({reason})"
     if failure.kind == DISRUPTION:
         return KNOWN.get(reason, f"was disrupted ({reason})")
     if code is None:
-        return f"{'failed' if failure.kind == APPLICATION else 'could not run'} ({reason})"
+        return f"{'failed' if failure.kind == APPLICATION else 'failed with an infrastructure error'} ({reason})"
     return _exit(code) + ("" if reason in ("Error", "") else f" ({reason})")
 
 
 def _exit(code: int) -> str:
     number = code - SIGNALLED
     if number == signal.SIGSEGV:
-        return f"had a segmentation fault (SIGSEGV, {code})"
+        return f"crashed with a segmentation fault (SIGSEGV, {code})"
     if number in SIGNALS:
         return f"was killed by {signal.Signals(number).name} ({code})"
     return f"exited with code {code}" + (f" ({CODES[code]})" if code in CODES else "")

@@ -41,7 +41,7 @@ def refused(facts: Facts) -> tuple[Note, ...]:
     """A warning that the operator was not started so that it could keep results."""
     if facts.snapshot.site.keep_results or (KEEP_RESULTS, "true") not in facts.job.annotations:
         return ()
-    told = f"{KEEP_RESULTS} does nothing here: the operator runs without --keep-results"
+    told = f"{KEEP_RESULTS} has no effect: the operator runs without --keep-results"
     return (Note(Tone.WARNING, "ResultsNotKept", told, key="ResultsNotKept"),)
 
 

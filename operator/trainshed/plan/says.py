@@ -55,22 +55,25 @@ def resumed(facts: Facts) -> Word:
 
 def blocked(facts: Facts, trouble: Trouble) -> Word:
     """Why pods cannot be made, in the API server's own words, and how many are there nevertheless."""
-    aside = f"{len(facts.current)} of {facts.job.size} pods are there, the others are tried again"
-    words = brevity.head(trouble.message, MESSAGE - len(aside) - len("; "))
-    return Word(Kind.BLOCKED, trouble.reason, f"{words}; {aside}")
+    progress = f"{len(facts.current)} of {facts.job.size} pods created; retrying the rest"
+    refusal = brevity.head(trouble.message.rstrip("."), MESSAGE - len(progress) - len("; "))
+    return Word(Kind.BLOCKED, trouble.reason, f"{refusal}; {progress}")
 
 
 def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
     """That the pods wait until Volcano lets their group in: its phase, and what Volcano says about it."""
     state = f"its phase is {phase}" if phase else "it has no phase yet"
-    told = f"PodGroup {facts.job.name} is not let in: {state}{f' ({why})' if why else ''}"
+    told = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
     return Word(Kind.BLOCKED, gang.WAITING, brevity.head(told, MESSAGE))
 
 
 def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
     """That members are tried again, and because of whom; `after` is the status that says so."""
     member, failure = incident.first
-    what = {DISRUPTION: f"were disrupted ({failure.reason})", INFRASTRUCTURE: f"could not run ({failure.reason})"}
+    what = {
+        DISRUPTION: f"were disrupted ({failure.reason})",
+        INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
+    }
     told = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
     return _word(facts, Kind.RESTARTING, told, asides.restarting(facts, incident, after))
 
@@ -79,7 +82,7 @@ def failed(facts: Facts, member: Member, failure: Failure) -> Word:
     """That a failure may not be tried again."""
     job = facts.job
     if failure.kind != APPLICATION:
-        told = f"{job.kind} {job.name} is failed because {failure.pod} was disrupted ({failure.reason})."
+        told = f"{job.kind} {job.name} has failed because pod {failure.pod} was disrupted ({failure.reason})."
     elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
         told = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
     else:
@@ -160,7 +163,9 @@ def _failure(facts: Facts, member: Member, failure: Failure) -> Note:
         told = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
         return Note(Tone.NORMAL, "ExitedWithCode", told, key=key)
     where = f" on node {failure.node}" if failure.node else ""
-    told = f"Pod {failure.pod}{where} could not go on ({failure.reason})"
+    disrupted = failure.kind == DISRUPTION
+    end = f"was disrupted ({failure.reason})" if disrupted else f"failed ({failure.kind}: {failure.reason})"
+    told = f"Pod {failure.pod}{where} {end}"
     whole = f"{told}: {failure.message}" if failure.message else told
     return Note(Tone.WARNING, f"Pod{failure.kind}", whole, key=key)
 

@@ -89,7 +89,7 @@ def _failure(facts: Facts, member: Member, pod: Pod) -> Failure:
         time=facts.now,
     )
     where = f" on {pod.node}" if pod.node else ""
-    summary = f"{member}{where} did not run within {obituary.span(seconds)} of its pod's creation: {words}"
+    summary = f"{member}{where} did not start running within {obituary.span(seconds)} of pod creation: {words}"
     return replace(obituary.of(facts, member, found), summary=summary)
 
 
@@ -106,17 +106,17 @@ def _trouble(pod: Pod, container: Container | None) -> tuple[str, str]:
     """Kubernetes' reason, and what it means."""
     if not pod.node:
         reason = pod.unplaced or "Unschedulable"
-        return reason, f"no node takes it ({reason})"
+        return reason, f"pod not scheduled ({reason})"
     if container is None:
-        return "ContainerCreating", "its node has not begun with it"
+        return "ContainerCreating", "the kubelet has not reported its containers"
     whose = f"init container {container.name}" if container.init else "its container"
     reason, before = container.reason or ("Running" if container.started else INITIALIZING), container.before
     if reason in IMAGE:
-        return reason, f"the image {container.image or 'of ' + whose} could not be had ({reason})"
+        return reason, f"image {container.image or 'of ' + whose} could not be pulled ({reason})"
     if before is not None:
         times = f"{container.restarts} time" + ("s" if container.restarts != 1 else "")
         return (
             reason,
-            f"{whose} was started anew {times} and ended with code {before.exit_code} the last time ({reason})",
+            f"{whose} was restarted {times} in place and last exited with code {before.exit_code} ({reason})",
         )
     return (reason, f"{whose} is still {'running' if container.started else 'waiting'} ({reason})")
