@@ -1,4 +1,4 @@
-"""The thought: a snapshot in, a plan out; no clock, no wire, no randomness."""
+"""The planner: takes a snapshot and returns a plan, without clock, network or randomness."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from .memory import restored
 
 __all__ = ["Planner", "plan"]
 
-#: The rules that may come to a restart by what the server says of those it is asked for.
+#: The rules whose plan may change to a restart once the API server has answered about missing pods.
 _RESTARTS = (settle, restart, converge)
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """What to remember, say and do about a job, seeing it as it is now: the first rule that speaks decides."""
+    """Return the plan for a job in this snapshot: that of the first rule that returns one."""
     return Planner(snapshot).plan()
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Decides about a job, seeing it as it is in this snapshot; whatever is asked, its facts are made once."""
+    """Plans for one snapshot of a job; the facts are computed once, for both methods."""
 
     snapshot: Snapshot
 
     def plan(self) -> Plan:
-        """What to remember, say and do."""
+        """Return the status to store, the Events to record and the actions to execute."""
         return self._decided[1]
 
     def awaited(self) -> tuple[str, ...]:
-        """The names of pods that have vanished unseen: the server is to be asked for them before the plan is used.
+        """Return the names of pods to GET from the API server before the plan is used, because they may still exist.
 
-        Before all restart together that is everybody who is missing, be it known or not that they ever were there.
+        Before all replicas restart together these are all missing pods, whether or not they are known to have existed.
         """
         known, missing = absent.awaited(self._facts), absent.untold(self._facts)
-        # Most who are missing have yet to be made: without a failure nobody has to think twice for them.
+        # Most missing pods have not been created yet: without a failure there is nothing to check.
         if not missing or restarts.incident(self._facts) is None or self._decided[0] not in _RESTARTS:
             return known
         return tuple(dict.fromkeys((*known, *missing)))
@@ -51,4 +51,4 @@ class Planner:
 
     @cached_property
     def _decided(self) -> tuple[Rule, Plan]:
-        return next((rule, decision) for rule in LADDER if (decision := rule(self._facts)))
+        return next((rule, result) for rule in LADDER if (result := rule(self._facts)))

@@ -1,4 +1,4 @@
-"""Members whose pods have vanished unseen, and what has to be known before anybody is restarted for that."""
+"""Replicas whose pods disappeared without a watch event, and what to check before a restart because of that."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .facts import Facts
 
 
 def unseen(facts: Facts) -> tuple[Pod, ...]:
-    """Where all restart together, pods that are known to be there, though no watch tells of them.
+    """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels.
 
-    One whose name another has by now is gone.
+    A pod whose name another pod has by now is gone.
     """
     trouble = facts.snapshot.trouble
     if trouble is None or not trouble.hidden or facts.scope is not Scope.JOB:
@@ -25,7 +25,7 @@ def unseen(facts: Facts) -> tuple[Pod, ...]:
 
 
 def vanished(facts: Facts) -> tuple[Member, ...]:
-    """Where all restart together, members of whose pods nothing is heard, though they were there when last seen."""
+    """Return the replicas whose pods are no longer observed though they ran when last observed (scope Job only)."""
     return facts.once(_vanished)
 
 
@@ -33,30 +33,30 @@ def _vanished(facts: Facts) -> tuple[Member, ...]:
     known = hidden(facts)
     if facts.scope is not Scope.JOB or not facts.status.true(Kind.RUNNING):
         return known
-    if facts.seats.keys() <= facts.present or facts.stale:  # the first is all that most looks have to know
+    if facts.seats.keys() <= facts.present or facts.stale:  # the first is all that most reconciles check
         return known
-    shrunk = facts.status.shrunk | facts.seen.shrunk  # some of whom the status tells have no seat any more
+    shrunk = facts.status.shrunk | facts.seen.shrunk  # the counts of the status include replicas that were scaled down
     steady = (group for group in facts.job.replicas if group.role not in shrunk)
     found = (member for group in steady for member in _fewer(facts, group))
     return (*known, *(member for member in found if member not in known))
 
 
 def hidden(facts: Facts) -> tuple[Member, ...]:
-    """Those of them whose pods are known to be there, and belong to the group as it is now."""
+    """Return those of them whose pods are known to exist and belong to the current attempt."""
     seated = (pod for pod in unseen(facts) if pod.name in facts.seats and not facts.given_up(pod))
     return tuple(facts.seats[pod.name] for pod in seated if facts.seats[pod.name] in facts.missing)
 
 
 def awaited(facts: Facts) -> tuple[str, ...]:
-    """The names of all pods of which it has to be known whether they are there, before another is made."""
+    """Return the names of all pods whose existence must be checked before another pod is created."""
     missed = (names.child(facts.job, member) for member in vanished(facts))
     return tuple(dict.fromkeys((*missed, *(pod.name for pod in unseen(facts)))))
 
 
 def untold(facts: Facts) -> tuple[str, ...]:
-    """Where all restart together, the names of all pods that should be there and of which nothing is heard.
+    """Return the names of all pods that should exist and are not observed (scope Job only).
 
-    The status tells a little late how many were running: whoever vanishes just as another fails may not be among them.
+    The counts in the status lag: a pod that disappears during a failure may not have been counted as running.
     """
     if facts.scope is not Scope.JOB or facts.seats.keys() <= facts.present:
         return ()
@@ -64,14 +64,14 @@ def untold(facts: Facts) -> tuple[str, ...]:
 
 
 def lost(facts: Facts) -> tuple[Member, ...]:
-    """Those of them who are gone, once it is known of all."""
+    """Return the replicas that disappeared, once that has been checked for all of them."""
     return () if hidden(facts) else vanished(facts)
 
 
 def seen(facts: Facts) -> Status:
-    """The stored status with whatever the pods tell now; who is only hidden still counts as active.
+    """Return the stored status with the counts of now; pods that are only hidden from the watch count as active.
 
-    A pod that goes while it is hidden is missed by that, and not simply replaced in the midst of the others.
+    So a pod that is deleted while it is hidden is noticed as missing, and not simply replaced while the others run.
     """
     more = Counter(member.role for member in hidden(facts))
     counted = {role: replace(tally, active=tally.active + more[role]) for role, tally in facts.seen.tallies.items()}
@@ -79,7 +79,7 @@ def seen(facts: Facts) -> Status:
 
 
 def _fewer(facts: Facts, group: Replicas) -> tuple[Member, ...]:
-    """Of a role of which fewer are there than the status says were running."""
+    """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
     stored = facts.status.tallies.get(group.role, Tally())
     wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
     here = [member for member in facts.current if member.role == group.role and not facts.finished(member)]

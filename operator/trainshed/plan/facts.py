@@ -1,4 +1,4 @@
-"""The questions that the rules ask of a snapshot, each answered once."""
+"""The facts about a job that the rules use, each computed at most once from a snapshot."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from trainshed.api.status import Failure, Status, Tally
 from . import failures, names
 
 T = TypeVar("T")
-#: The facts that do not depend on the status; the last two do on which pods it gives up.
+#: The facts that do not depend on the status; the last two depend only on which pods the status replaces.
 LASTING = ("goal", "scope", "seats", "groups", "addresses", "present", "surplus", "stale", "current")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a snapshot tells; `status` is the stored one, `seen` the same with everything recounted."""
+    """The facts of one snapshot; `status` is the stored status, `seen` the same with all counts recomputed."""
 
     snapshot: Snapshot
     _answers: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, question: Callable[[Facts], T]) -> T:
-        """The answer to a question that another module asks, found at the first time that it is asked."""
+        """Return the result of another module's function of these facts, computed at the first call."""
         if question not in self._answers:
             self._answers[question] = question(self)
         return cast("T", self._answers[question])
@@ -43,21 +43,21 @@ class Facts:
 
     @property
     def framework(self) -> Framework:
-        """Its framework."""
+        """The framework of the job."""
         return self.snapshot.framework
 
     @property
     def status(self) -> Status:
-        """The status as it was stored last."""
+        """The status that was stored last."""
         return self.snapshot.status
 
     @property
     def now(self) -> datetime:
-        """The time of this look."""
+        """The time of this reconcile."""
         return self.snapshot.now
 
     def after(self, status: Status) -> Facts:
-        """The same world, once `status` is stored; what no status changes is not found once more."""
+        """Return the facts with `status` as the stored one; facts that do not depend on it are not computed again."""
         found = Facts(replace(self.snapshot, status=status))
         parts = ("attempts", "replacing", "shrunk")
         same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
@@ -67,58 +67,58 @@ class Facts:
 
     @property
     def own_container(self) -> str:
-        """The name of the framework's own container, or nothing if it is the first."""
+        """The name of the framework's own container; empty if that is the first container."""
         return self.framework.container.name if self.framework.container.by_name else ""
 
     @cached_property
     def goal(self) -> SuccessPolicy | None:
-        """Whose success is the job's."""
+        """The replicas that define the success of the job."""
         return self.framework.hooks.success_policy(self.job)
 
     @cached_property
     def scope(self) -> Scope:
-        """How far a restart reaches: as the user says, or as the framework needs."""
+        """The restart scope: the user's choice, or what the framework needs."""
         return self.job.scope or self.framework.hooks.scope(self.job)
 
     @cached_property
     def groups(self) -> dict[str, Replicas]:
-        """The roles that the job has, by their names."""
+        """The replica groups of the job by role."""
         return {group.role: group for group in self.job.replicas}
 
     @cached_property
     def seats(self) -> dict[str, Member]:
-        """The members that the job asks for, by the name of their pod. Names decide, never labels."""
+        """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
         return {names.child(self.job, member): member for member in self.job.members}
 
     @cached_property
     def addresses(self) -> Mapping[str, Member | None]:
-        """The names of the job's Services, each with its member; the one that is the whole job's has none."""
+        """The names of the job's Services, each with its replica; None for the Service of the whole job."""
         return {self.job.name: None} if self.framework.objects.job_service else self.seats
 
     @cached_property
     def present(self) -> frozenset[str]:
-        """The names of all pods that are ours, whatever state they are in."""
+        """The names of all pods of the job, in any state."""
         return frozenset(pod.name for pod in self.snapshot.pods)
 
     @cached_property
     def surplus(self) -> tuple[Pod, ...]:
-        """Pods that have no seat: the job was scaled down."""
+        """Pods that the spec no longer requests: the job was scaled down."""
         return tuple(pod for pod in self.snapshot.pods if pod.name not in self.seats)
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
-        """Pods that have been given up on: they belong to another attempt, or are to be replaced."""
+        """Requested pods to delete: they belong to another attempt, or are to be replaced."""
         return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self.given_up(pod))
 
     @cached_property
     def current(self) -> dict[Member, Pod]:
-        """The pods that count, by their seat, each in the phase that the framework's own container gives it."""
+        """The pods of the current attempt by replica, each with the phase of the framework's own container."""
         pods = (pod for pod in self.snapshot.pods if pod.name in self.seats and not self.given_up(pod))
-        return {self.seats[pod.name]: self._judged(pod) for pod in pods}
+        return {self.seats[pod.name]: self._with_outcome(pod) for pod in pods}
 
     @cached_property
     def done(self) -> dict[str, Indexes]:
-        """Which members have succeeded, by role, whether their pods are still there or not."""
+        """The indexes of the replicas that have succeeded, by role, whether or not their pods still exist."""
         never = {self.goal.depends_on, self.goal.role if self.deserters else ""} if self.goal else set()
         ended = (member for member, pod in self.current.items() if pod.phase is Phase.SUCCEEDED)
         finished = [member for member in ended if member.role not in never]
@@ -126,7 +126,7 @@ class Facts:
 
     @cached_property
     def achieved(self) -> bool:
-        """Whether those whose success is the job's have succeeded; nobody's success is nobody's."""
+        """Whether the replicas that define success have succeeded; False if there are none."""
         group = self.job.of(self.goal.role) if self.goal else None
         if self.goal is None or group is None or group.count == 0:
             return False
@@ -137,7 +137,7 @@ class Facts:
 
     @cached_property
     def running(self) -> bool:
-        """Whether one of those who decide is running now, and all whom it takes."""
+        """Whether a replica that defines success is running, and with it all replicas that it depends on."""
         running = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.RUNNING)
         if self.goal is None or not running[self.goal.role]:
             return False
@@ -146,7 +146,7 @@ class Facts:
 
     @cached_property
     def failed(self) -> dict[Member, Failure]:
-        """The members that have failed or were taken away, in the order in which it happened."""
+        """The failures of replicas, disruptions included, in the order in which they happened."""
         now, own = self.now, self.own_container
         found = {member: failures.failure(pod, own, now) for member, pod in self.current.items()} | self.deserters
         shown = {member: failure for member, failure in found.items() if failure and not self.finished(member)}
@@ -154,21 +154,21 @@ class Facts:
 
     @cached_property
     def deserters(self) -> dict[Member, Failure]:
-        """Those who left before the one they served had succeeded; where members come and go nobody deserts."""
+        """Replicas that exited before the replica that depends on them succeeded; none with scope Replica."""
         goal = self.goal
         if goal is None or not goal.depends_on or self.scope is Scope.REPLICA:
             return {}
         done = (pod for pod in self.current.values() if pod.phase is Phase.SUCCEEDED)
         winners = [pod for pod in done if self.seats[pod.name].role == goal.role]
-        servants = {member: pod for member, pod in self.current.items() if member.role == goal.depends_on}
+        needed = {member: pod for member, pod in self.current.items() if member.role == goal.depends_on}
         found = {
-            member: failures.desertion(pod, winner, self.now) for winner in winners for member, pod in servants.items()
+            member: failures.desertion(pod, winner, self.now) for winner in winners for member, pod in needed.items()
         }
         return {member: failure for member, failure in found.items() if failure}
 
     @cached_property
     def missing(self) -> tuple[Member, ...]:
-        """The seats that want a pod and have none of that name."""
+        """The requested replicas that have not succeeded and have no pod of their name."""
         return tuple(
             member
             for name, member in self.seats.items()
@@ -177,7 +177,7 @@ class Facts:
 
     @cached_property
     def tallies(self) -> dict[str, Tally]:
-        """The replicas of each role, counted. A running pod is active until it is gone, wanted or not."""
+        """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.replicas}
         ended = {pod.uid for pod in self.current.values() if pod.over}
         running = (pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended)
@@ -198,14 +198,14 @@ class Facts:
 
     @cached_property
     def in_place(self) -> int:
-        """How often the kubelet has restarted containers of the pods that are there."""
+        """The number of container restarts by the kubelet, over the existing pods."""
         return sum(pod.restarts for member, pod in self.current.items() if self.group(member).restart_policy.in_place)
 
     @cached_property
     def seen(self) -> Status:
-        """The stored status, with whatever the pods tell now."""
+        """The stored status with all counts recomputed from the pods."""
         before = self.status.retries
-        # A pod that is gone takes its count along; what the sum has lost since it was stored is kept apart.
+        # The restarts of a deleted pod are no longer in the sum; what the sum lost since it was stored is kept apart.
         gone = before.in_place_gone + max(0, before.in_place - self.in_place)
         retries = replace(before, in_place=self.in_place, in_place_gone=gone)
         uids = {pod.uid for pod in self.snapshot.pods}
@@ -214,35 +214,35 @@ class Facts:
         return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for, shrunk=shrunk)
 
     def group(self, member: Member) -> Replicas:
-        """The role of a member."""
+        """Return the replica group of a replica."""
         return self.groups[member.role]
 
     def given_up(self, pod: Pod) -> bool:
-        """Whether a pod that has a seat is to be replaced, or is of another attempt than the role."""
+        """Return whether a requested pod is to be replaced, or is of another attempt than its role."""
         seat, status = self.seats[pod.name], self.status
-        # Its seat was taken away and given back before it was gone; nobody else has been disturbed by that.
+        # The job was scaled down and up again before the pod was gone; no other replica was affected by that.
         leftover = pod.deleting and seat.index >= status.shrunk.get(seat.role, seat.index + 1)
         return leftover or pod.uid in status.replacing or pod.attempt != status.attempts.get(seat.role, 0)
 
-    def _judged(self, pod: Pod) -> Pod:
+    def _with_outcome(self, pod: Pod) -> Pod:
         policy = self.group(self.seats[pod.name]).restart_policy
         phase = failures.outcome(pod, self.own_container, policy)
         return pod if phase is pod.phase else replace(pod, phase=phase)
 
     def _shrunk(self, role: str) -> int | None:
-        """How few members a role was to have since its last surplus pod began to leave; None once all are gone."""
+        """Return the smallest size of a role for which pods are still terminating; None when all of them are gone."""
         count = self.groups[role].count
         fewest = min(count, self.status.shrunk.get(role, count))
         leaving = (pod for pod in (*self.surplus, *self.stale) if pod.role == role.lower() and pod.index >= fewest)
         return fewest if any(True for _ in leaving) else None
 
     def finished(self, member: Member) -> bool:
-        """Whether it has succeeded."""
+        """Return whether a replica has succeeded."""
         return member.index in self.done[member.role]
 
     def _done(self, group: Replicas, finished: list[Member]) -> Indexes:
         if self.goal and group.role == self.goal.depends_on:
-            return Indexes()  # whoever wrote something else into the status was not us
+            return Indexes()  # an entry in the status was not written by the operator
         before = self.status.tallies.get(group.role, Tally()).done
-        now = Indexes.of(member.index for member in finished if member.role == group.role)
-        return (before | now).below(group.count)
+        observed = Indexes.of(member.index for member in finished if member.role == group.role)
+        return (before | observed).below(group.count)

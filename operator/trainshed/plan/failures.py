@@ -1,4 +1,4 @@
-"""What a pod's end says: its own fault, the infrastructure's, somebody taking it away, or the end of another."""
+"""The classification of a pod's failure: application, infrastructure, disruption, or caused by another replica."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ INFRASTRUCTURE = "Infrastructure"
 DISRUPTION = "Disruption"
 COLLATERAL = "Collateral"
 
-#: The class of every reason that Kubernetes gives; a container that ended by itself and is not here is the application.
-#: The names are those of Kubernetes' source, whose file stands above each group.
+#: The class of each reason that Kubernetes sets; a container that exited with a reason not listed here is Application.
+#: The names are from Kubernetes' source; the file is named above each group.
 CLASSES: Mapping[str, str] = MappingProxyType(
     {
         # The condition DisruptionTarget (KEP-3329; api/core/v1/types.go, controller/tainteviction, controller/podgc).
-        # One that is not here is a disruption as well: whoever sets this condition says so.
+        # A reason of this condition that is not listed is a disruption as well: the condition says so.
         "PreemptionByScheduler": DISRUPTION,
         "DeletionByTaintManager": DISRUPTION,
         "EvictionByEvictionAPI": DISRUPTION,
         "DeletionByPodGC": DISRUPTION,
         "TerminationByKubelet": DISRUPTION,
-        # A pod that is taken off its node (kubelet/eviction/helpers.go, kubelet/preemption, kubelet/nodeshutdown,
-        # util/node; Shutdown is what Terminated was called before 1.22).
+        # A pod that is removed from its node (kubelet/eviction/helpers.go, kubelet/preemption, kubelet/nodeshutdown,
+        # util/node; Shutdown is the name of Terminated before 1.22).
         "Evicted": DISRUPTION,  # unless it used more than its own limits allow: see OVERRUN
         "Preempting": DISRUPTION,
         "Preempted": DISRUPTION,
@@ -36,8 +36,8 @@ CLASSES: Mapping[str, str] = MappingProxyType(
         "NodeShutdown": DISRUPTION,
         "Shutdown": DISRUPTION,
         "NodeLost": DISRUPTION,
-        # A pod that a kubelet does not let in (admissionRejectionReasons of kubelet/kubelet.go, kubelet/lifecycle,
-        # kubelet/cm, the scheduler's plugins); so does all that begins with OutOf, for any resource.
+        # A pod that a kubelet does not admit (admissionRejectionReasons of kubelet/kubelet.go, kubelet/lifecycle,
+        # kubelet/cm, the scheduler's plugins); so is every reason that begins with OutOf, for any resource.
         "UnexpectedAdmissionError": INFRASTRUCTURE,
         "InvalidNodeInfo": INFRASTRUCTURE,
         "UnknownReason": INFRASTRUCTURE,
@@ -60,15 +60,15 @@ CLASSES: Mapping[str, str] = MappingProxyType(
         "SupplementalGroupsPolicyNotSupported": INFRASTRUCTURE,
         # A pod that ran longer than its own template allows (kubelet/active_deadline.go).
         "DeadlineExceeded": APPLICATION,
-        # A container that has ended (kubelet/container/runtime.go, containerd and CRI-O): whether it is the program
-        # or the node that gave up; of the last one nobody knows how it ended, its 137 is the kubelet's invention.
+        # A container that has terminated (kubelet/container/runtime.go, containerd and CRI-O), because of the program
+        # or of the node. How a ContainerStatusUnknown ended is not known: its exit code 137 is made up by the kubelet.
         "Error": APPLICATION,
         "OOMKilled": APPLICATION,
         "StartError": APPLICATION,
         "ContainerCannotRun": APPLICATION,
         "ContainerStatusUnknown": INFRASTRUCTURE,
-        # A container that waits (kubelet/images/types.go, kubelet/kuberuntime, kubelet/container/sync_result.go): no
-        # failure as long as it waits; what it is once the start-up deadline is over.
+        # A container that waits (kubelet/images/types.go, kubelet/kuberuntime, kubelet/container/sync_result.go). This
+        # is no failure while it waits; the class applies when the start-up deadline is exceeded.
         "ErrImagePull": INFRASTRUCTURE,
         "ImagePullBackOff": INFRASTRUCTURE,
         "ImageInspectError": INFRASTRUCTURE,
@@ -92,32 +92,32 @@ CLASSES: Mapping[str, str] = MappingProxyType(
         "SchedulerError": INFRASTRUCTURE,
     }
 )
-#: What kubelets call a pod for which there is too little of something on the node, be it `OutOfcpu` or a GPU.
+#: The prefix of the reason for which a kubelet rejects a pod when the node lacks a resource, such as `OutOfcpu`.
 TOO_LITTLE = "OutOf"
-#: In the message of an eviction: the pod used more of its node's disk than its own limits allow, and would do so on
-#: the next one. Kubelets give these, and only these, no DisruptionTarget (localStorageEviction in kubelet/eviction).
+#: Parts of the message of an eviction because the pod used more local disk than its own limits allow; it would do so
+#: on another node as well. Kubelets set no DisruptionTarget on these only (localStorageEviction in kubelet/eviction).
 OVERRUN = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
-#: Why a container never ran: its exit code (126, 127, 128) is the runtime's invention and says nothing.
+#: Reasons of containers that never ran: the exit code (126, 127, 128) is made up by the runtime and means nothing.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
-#: How a program ends that is told to go: by SIGTERM, or by SIGKILL once its grace is over.
-TOLD_TO_GO = frozenset({137, 143})
-#: A message is kept to so many characters, its end rather than its beginning: that is where tracebacks say it.
+#: Exit codes of a program that is being terminated: by SIGTERM, or by SIGKILL after its grace period.
+TERMINATED = frozenset({137, 143})
+#: The number of characters of a message that are kept, from its end: a traceback ends with the exception.
 LAST_WORDS = 1024
 
 
 def classed(reason: str) -> str:
-    """The class of a reason, or nothing if it is nobody's that we know."""
+    """Return the class of a reason, or an empty string for an unknown reason."""
     return INFRASTRUCTURE if reason.startswith(TOO_LITTLE) else CLASSES.get(reason, "")
 
 
 def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
-    """The pod's phase, as far as the framework's own container is concerned: other containers decide nothing.
+    """Return the phase of the framework's own container; other containers do not count.
 
-    A pod is Running while any container runs, and Failed if any has failed; only what ends it from outside counts as
-    well. A container that the kubelet starts again has not ended.
+    Kubernetes' phase is Running while any container runs, and Failed if any has failed. It is used only where the pod
+    as a whole was ended from outside. A container that the kubelet restarts has not ended.
     """
     own = main(pod, framework_container)
-    if own is None or own.exit_code is None or pod.phase is Phase.SUCCEEDED or _dismissed(pod) or pod.reason:
+    if own is None or own.exit_code is None or pod.phase is Phase.SUCCEEDED or _being_removed(pod) or pod.reason:
         return pod.phase
     if own.exit_code == 0:
         return pod.phase if policy is RestartPolicy.ALWAYS else Phase.SUCCEEDED
@@ -125,15 +125,15 @@ def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
 
 
 def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None:
-    """The failure that this pod shows, or None while it does well; `now` dates what the pod does not.
+    """Return the failure of this pod, or None; `now` is its time if the pod has none.
 
-    One that is taken away before anything ran in it takes nothing with it: it is made anew, and nobody restarts.
+    A pod that is deleted before any container ran has no failure: it is created again without a restart.
     """
-    if pod.phase is Phase.SUCCEEDED or (_dismissed(pod) and not _begun(pod)):
+    if pod.phase is Phase.SUCCEEDED or (_being_removed(pod) and not _has_run(pod)):
         return None
     ended = culprit(pod, framework_container)
     since = ended.finished if ended and ended.finished else pod.dismissed or now
-    if found := _done_to_it(pod, ended):
+    if found := _ended_from_outside(pod, ended):
         return _failure(pod, *found, None, since)
     if pod.phase is not Phase.FAILED:
         return None
@@ -144,31 +144,33 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
 
 
 def desertion(pod: Pod, served: Pod, now: datetime) -> Failure | None:
-    """How a pod has failed one that has succeeded: it went, ended or was started again before that one was done.
+    """Return the failure of a pod that was deleted, exited or was restarted before pod `served` succeeded, or None.
 
-    MPI launchers have been seen to end with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
+    MPI launchers have been observed to exit with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
     """
-    if _dismissed(pod) or classed(pod.reason) == DISRUPTION:
+    if _being_removed(pod) or classed(pod.reason) == DISRUPTION:
         return _failure(pod, DISRUPTION, pod.disruption or pod.reason or "Deleted", None, now)
     for container in pod.containers:
-        early = any(_before(container.finished, other) for other in served.containers) if pod.over else False
-        anew = any(_within(container.started, other) for other in served.containers) if container.restarts else False
-        if early or anew:
-            end = "it exited" if early else "it was restarted"
+        exited = any(_before(container.finished, other) for other in served.containers) if pod.over else False
+        restarted = (
+            any(_within(container.started, other) for other in served.containers) if container.restarts else False
+        )
+        if exited or restarted:
+            end = "it exited" if exited else "it was restarted"
             message = f"{end} before {served.name} succeeded, so the success of {served.name} is not accepted"
             return replace(_failure(pod, APPLICATION, "EndedEarly", container, now), message=message)
     return None
 
 
 def main(pod: Pod, framework_container: str) -> Container | None:
-    """The framework's own container: the one that bears its name, or the first."""
+    """Return the framework's own container: the one with its name, or the first."""
     proper = [container for container in pod.containers if not container.init]
     named = (container for container in proper if container.name == framework_container)
     return next(named, proper[0] if proper else None)
 
 
 def culprit(pod: Pod, framework_container: str) -> Container | None:
-    """The container whose end is the pod's: the framework's own, or the init container that kept it from running."""
+    """Return the container that decides the pod: the framework's own, or the init container that failed before it."""
     own = main(pod, framework_container)
     if own and own.exit_code is not None:
         return own
@@ -176,37 +178,37 @@ def culprit(pod: Pod, framework_container: str) -> Container | None:
     return next((container for container in bad if not container.sidecar), own)
 
 
-def _done_to_it(pod: Pod, ended: Container | None) -> tuple[str, str] | None:
-    """What ended a pod as a whole, whatever its containers did: the class and the reason."""
+def _ended_from_outside(pod: Pod, ended: Container | None) -> tuple[str, str] | None:
+    """Return class and reason of what ended the pod as a whole, whatever its containers did, or None."""
     if pod.reason == "Evicted" and not pod.disruption and any(words in pod.message for words in OVERRUN):
         return APPLICATION, pod.reason
-    if _dismissed(pod) and not _ended_before_it_was_dismissed(pod, ended):
+    if _being_removed(pod) and not _failed_before_removal(pod, ended):
         return DISRUPTION, pod.disruption or "Deleted"
     kind = classed(pod.reason) if pod.phase is Phase.FAILED else ""
     return (kind, pod.reason) if kind else None
 
 
-def _dismissed(pod: Pod) -> bool:
+def _being_removed(pod: Pod) -> bool:
     return pod.deleting or bool(pod.disruption)
 
 
-def _begun(pod: Pod) -> bool:
-    """Whether anything has run in it."""
+def _has_run(pod: Pod) -> bool:
+    """Return whether any container of the pod has run."""
     ran = any(
         container.started or container.exit_code is not None or container.restarts for container in pod.containers
     )
     return ran or pod.phase is not Phase.PENDING
 
 
-def _ended_before_it_was_dismissed(pod: Pod, ended: Container | None) -> bool:
-    """Whether it had failed by itself when somebody asked for its deletion; within one second nobody can tell.
+def _failed_before_removal(pod: Pod, ended: Container | None) -> bool:
+    """Return whether the pod had failed by itself before its deletion was requested; not known within one second.
 
-    Without any grace left the time is that of the last word, the kubelet's as a rule; the first is forgotten, unless a
-    condition dates it. Who has ended as one ends who is told to go was told then.
+    If the grace period is 0, the deletion time is that of the last delete request, which is the kubelet's as a rule;
+    the time of the first is lost unless a condition has it. An exit code of SIGTERM or SIGKILL then means: deleted.
     """
     if pod.phase is not Phase.FAILED or ended is None or not ended.exit_code or classed(pod.reason) == DISRUPTION:
         return False
-    if not pod.grace and ended.exit_code in TOLD_TO_GO:
+    if not pod.grace and ended.exit_code in TERMINATED:
         return False
     return ended.finished is not None and pod.dismissed is not None and ended.finished < pod.dismissed
 

@@ -1,7 +1,17 @@
-"""The state machine, whole: an ordered tuple of rules, the first of which that speaks decides.
+"""The state machine of a job: an ordered tuple of rules, of which the first that returns a plan decides.
 
-Everything that decides a job's life is here. Nothing here reads a clock, a file or the network. The status says what
-was seen and resolved, never what is about to be tried.
+Everything that decides a job's life is here: every state transition is made by one of the rules in `LADDER`. The other
+modules of this package answer questions for the rules; none of them changes the state of a job by itself.
+
+- A rule takes the facts of one snapshot and returns a `Plan`, or None to pass to the next rule. The last rule always
+  returns a plan.
+- The order of the tuple is the precedence. To change a precedence, move a line; to add behaviour, add a rule.
+- A plan holds the status to store, the Events to record, the actions to execute, and the time of the next reconcile.
+  The controller stores the status first, then records the Events, then executes the actions.
+- Nothing here reads a clock, a file or the network: the time of the reconcile is `facts.now`.
+- The status says what was observed and resolved, never what is about to be tried. Counts are computed from the pods at
+  every reconcile. The status keeps only what the pods cannot show again: start and completion time, attempts, counted
+  restarts, the first failure, and the terminal condition (Succeeded or Failed), which is final.
 """
 
 from __future__ import annotations
@@ -39,7 +49,7 @@ Rule = Callable[[Facts], Plan | None]
 
 
 def stand_aside(facts: Facts) -> Plan | None:
-    """A job that is going away, or that another controller manages, is none of our business."""
+    """Leave a job alone that is being deleted or that another controller manages."""
     if facts.job.deleting or facts.job.policy.managed_elsewhere:
         gone = facts.job.deleting
         return Plan(facts.status, actions=results.let_go(facts.snapshot.pods) if gone else ())
@@ -47,38 +57,38 @@ def stand_aside(facts: Facts) -> Plan | None:
 
 
 def clean_up(facts: Facts) -> Plan | None:
-    """Once there is a verdict the pods go as asked, and the job itself when its time is up."""
+    """Apply cleanPodPolicy to the pods of a finished job, and delete the job when its TTL has expired."""
     if not facts.status.over:
         return None
     actions = (*children.tidy(facts), *dependents.dismiss(facts))
     notes = says.gang_dismissed(actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
-        return _seeing_off(facts, Plan(facts.status, notes, actions))
+        return _with_stuck_pods(facts, Plan(facts.status, notes, actions))
     end = completion + timedelta(seconds=ttl)
     if facts.now < end:
-        return _seeing_off(facts, Plan(facts.status, notes, actions, look_again=end))
+        return _with_stuck_pods(facts, Plan(facts.status, notes, actions, look_again=end))
     return Plan(facts.status, actions=(DeleteJob(facts.job.uid, facts.job.version),))
 
 
 def refuse(facts: Facts) -> Plan | None:
-    """A spec that asks for what cannot be fails the job; one that runs already is left alone until it is mended."""
+    """Fail a job with an invalid spec; a job that has started is left as it is until the spec is corrected."""
     if not facts.job.problems:
         return None
     if facts.status.start is None and not facts.snapshot.pods:
-        return _verdict(facts, says.refused(facts))
+        return _finish(facts, says.refused(facts))
     message = says.refused(facts).message
     return Plan(facts.status, (Note(Tone.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
 
 
 def suspend(facts: Facts) -> Plan | None:
-    """While it is suspended a job has no pods and no Services; those it had belong to an attempt that is over."""
+    """Delete all pods and Services of a suspended job; pods created later belong to a new attempt."""
     if not facts.job.policy.suspend:
         return None
-    status = _born(facts, facts.seen)
+    status = _created(facts, facts.seen)
     actions = (*children.empty(facts), *dependents.dismiss(facts))
     if status.true(Kind.SUSPENDED):
-        return _seeing_off(facts, Plan(status, says.gang_dismissed(actions), actions))
+        return _with_stuck_pods(facts, Plan(status, says.gang_dismissed(actions), actions))
     word = says.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.renew(status, facts.groups).attempts)
@@ -86,11 +96,11 @@ def suspend(facts: Facts) -> Plan | None:
         status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
     status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
     status = conditions.put(status, word, facts.now)
-    return _seeing_off(facts, Plan(status, (_note(word), *says.gang_dismissed(actions)), actions))
+    return _with_stuck_pods(facts, Plan(status, (_note(word), *says.gang_dismissed(actions)), actions))
 
 
 def resume(facts: Facts) -> Plan | None:
-    """A job that was suspended and is no longer starts anew, and so does its deadline."""
+    """Restart a job that is no longer suspended, with a new start time and so a new deadline."""
     if not facts.status.true(Kind.SUSPENDED):
         return None
     word = says.resumed(facts)
@@ -101,31 +111,31 @@ def resume(facts: Facts) -> Plan | None:
 
 
 def expire(facts: Facts) -> Plan | None:
-    """A job that was given a time and has used it has failed."""
+    """Fail a job that has run longer than activeDeadlineSeconds."""
     end = _deadline(facts)
-    return _verdict(facts, says.too_long(facts)) if end and facts.now >= end else None
+    return _finish(facts, says.too_long(facts)) if end and facts.now >= end else None
 
 
 def succeed(facts: Facts) -> Plan | None:
-    """When those whose success counts have succeeded, so has the job, whatever has become of the others."""
-    return _verdict(facts, says.succeeded(facts)) if facts.achieved else None
+    """Complete the job when the replicas that define success have succeeded, whatever the state of the others."""
+    return _finish(facts, says.succeeded(facts)) if facts.achieved else None
 
 
 def settle(facts: Facts) -> Plan | None:
-    """A failure that would end the job waits a moment, in which its cause may come to light."""
+    """Delay a failure that would end the job for a moment, in case another replica turns out to be its cause."""
     end = settling.until(facts)
     if end is None:
         return None
-    plan, too_early = converge(facts), says.failures(facts)
-    notes = tuple(note for note in plan.notes if note not in too_early)
+    plan, premature = converge(facts), says.failures(facts)
+    notes = tuple(note for note in plan.notes if note not in premature)
     return replace(plan, notes=notes, look_again=_earliest(end, plan.look_again))
 
 
 def fail(facts: Facts) -> Plan | None:
-    """A failure that may not be tried again, or one too many, fails the job."""
+    """Fail the job after a failure that must not be retried, or when backoffLimit is reached."""
     if restarts.in_place_used_up(facts):
         last = obituary.of_restarted(facts)
-        plan = _verdict(facts, says.too_many_tries(facts, asides.used_up_in_place(facts, last)))
+        plan = _finish(facts, says.too_many_tries(facts, asides.used_up_in_place(facts, last)))
         return replace(plan, status=replace(plan.status, failure=last or plan.status.failure))
     incident = restarts.incident(facts)
     if incident is None:
@@ -140,15 +150,15 @@ def fail(facts: Facts) -> Plan | None:
 
 
 def restart(facts: Facts) -> Plan | None:
-    """Failed members are given up on, alone or with all that restart together, and the next try is counted.
+    """Restart the failed replicas, and all that restart together with them, and count the restart.
 
-    A group of which one is there and out of our reach is not restarted.
+    Replicas are not restarted while one of their pods still exists without the labels that the watch selects by.
     """
     found = None if absent.hidden(facts) else restarts.incident(facts)
     incident = restarts.answerable(facts, found) if found else None
     if incident is None:
         return None
-    status = history.began(facts, incident, _born(facts, restarts.again(facts, incident)))
+    status = history.began(facts, incident, _created(facts, restarts.again(facts, incident)))
     word = says.restarting(facts, incident, status)
     if not facts.after(status).running:
         status = conditions.put(status, word, facts.now)
@@ -157,17 +167,17 @@ def restart(facts: Facts) -> Plan | None:
 
 
 def start_up(facts: Facts) -> Plan | None:
-    """A member that does not come to run in the time that the user gives it fails the job."""
+    """Fail a job if a replica has not started running before the start-up deadline."""
     late = startup.late(facts)
     if late is None:
         return None
-    plan = _verdict(facts, startup.word(facts, late[1]))
+    plan = _finish(facts, startup.word(facts, late[1]))
     return replace(plan, status=replace(plan.status, failure=late[1]))
 
 
 def converge(facts: Facts) -> Plan:
-    """Sweep what is stale, fill what is missing, and say how it goes."""
-    status = _blocked(facts, _born(facts, absent.seen(facts)))
+    """Delete stale pods and Services, create missing ones, and update the conditions."""
+    status = _blocked(facts, _created(facts, absent.seen(facts)))
     if facts.running:
         status = conditions.put(status, says.running(facts), facts.now)
     after = facts.after(status)
@@ -175,39 +185,41 @@ def converge(facts: Facts) -> Plan:
     wrong = (*says.overwritten(facts), *says.other_schedulers(facts), *results.refused(facts))
     notes = (*wrong, *says.failures(facts), *says.pods(facts))
     look_again = _earliest(_deadline(after), _next_try(after), startup.next_look(after))
-    return _seeing_off(facts, Plan(status, notes, actions, look_again=look_again))
+    return _with_stuck_pods(facts, Plan(status, notes, actions, look_again=look_again))
 
 
 LADDER: tuple[Rule, ...] = (
-    stand_aside,  # going away, or managed by another controller
-    clean_up,  # over: let pods go as asked, and the job when its time is up
-    refuse,  # the spec asks for something that cannot be
-    suspend,  # the seats are to be empty for now
-    resume,  # they may be taken again
-    expire,  # it was given a time and has used it
-    succeed,  # those whose success counts have succeeded
-    settle,  # a failure that is too fresh to be the last word
-    fail,  # a failure that may not be tried again, or too many tries
-    restart,  # failed members move on to their next attempt
-    start_up,  # members take longer to come to run than they may
-    converge,  # sweep what is stale, fill what is missing
+    stand_aside,  # being deleted, or managed by another controller
+    clean_up,  # finished: delete the pods as cleanPodPolicy says, and the job after its TTL
+    refuse,  # invalid spec
+    suspend,  # suspended: delete all pods and Services
+    resume,  # no longer suspended
+    expire,  # activeDeadlineSeconds exceeded
+    succeed,  # the replicas that define success have succeeded
+    settle,  # a failure so recent that its cause may not be known yet
+    fail,  # a failure that must not be retried, or backoffLimit reached
+    restart,  # failed replicas move to their next attempt
+    start_up,  # start-up deadline exceeded
+    converge,  # delete what is stale, create what is missing
 )
 
 
-def _born(facts: Facts, status: Status) -> Status:
-    """Every job that was looked at is Created, and has its start unless it has yet to be resumed."""
+def _created(facts: Facts, status: Status) -> Status:
+    """Return the status with the condition Created, and with a start time unless the job is suspended."""
     status = history.ran_again(facts, conditions.put(status, says.created(facts), facts.now))
     idle = facts.job.policy.suspend or status.start is not None
     return status if idle else replace(status, start=facts.now)
 
 
-def _verdict(facts: Facts, word: Word) -> Plan:
-    """The last word about a job. After a success those that still run count as succeeded: v1's bookkeeping."""
-    status = conditions.put(_born(facts, facts.seen), word, facts.now)
+def _finish(facts: Facts, word: Word) -> Plan:
+    """Return the plan that finishes the job. After a success the active replicas count as succeeded, as in v1."""
+    status = conditions.put(_created(facts, facts.seen), word, facts.now)
     status = replace(status, completion=facts.now, replacing=())
     if word.kind is Kind.SUCCEEDED:
         serves = facts.goal.depends_on if facts.goal else ""
-        tallies = {role: Tally() if role == serves else _settled(tally) for role, tally in status.tallies.items()}
+        tallies = {
+            role: Tally() if role == serves else _active_as_succeeded(tally) for role, tally in status.tallies.items()
+        }
         status = replace(status, tallies=tallies)
     return Plan(status, (_note(word),), look_again=facts.now)
 
@@ -216,18 +228,18 @@ def _note(word: Word) -> Note:
     return Note(Tone.WARNING if word.kind is Kind.FAILED else Tone.NORMAL, word.reason, word.message)
 
 
-def _settled(tally: Tally) -> Tally:
+def _active_as_succeeded(tally: Tally) -> Tally:
     return replace(tally, succeeded=tally.succeeded + tally.active, active=0, ready=0)
 
 
 def _fatal(facts: Facts, incident: Incident, word: Word, who: tuple[Member, Failure]) -> Plan:
-    plan = _verdict(facts, word)
+    plan = _finish(facts, word)
     notes = (*says.failures(facts, incident), *plan.notes)
     return replace(plan, status=replace(plan.status, failure=obituary.of(facts, *who)), notes=notes)
 
 
 def _blocked(facts: Facts, status: Status) -> Status:
-    """Why pods cannot be made, or do not go, for as long as that is so; a word that has come true is taken back."""
+    """Set the condition Blocked while pods cannot be created or do not terminate, and remove it afterwards."""
     trouble = facts.snapshot.trouble
     if trouble:
         return conditions.put(status, says.blocked(facts, trouble), facts.now)
@@ -236,13 +248,13 @@ def _blocked(facts: Facts, status: Status) -> Status:
     if word := departures.word(facts):
         return conditions.put(status, word, facts.now)
     known = status.condition(Kind.BLOCKED)
-    wanting = gates.gated(facts) != frozenset(facts.missing) or children.services(facts)
-    over = known is not None and known.reason == departures.STUCK
-    return status if wanting and not over else conditions.without(status, Kind.BLOCKED)
+    incomplete = gates.gated(facts) != frozenset(facts.missing) or children.services(facts)
+    resolved = known is not None and known.reason == departures.STUCK
+    return status if incomplete and not resolved else conditions.without(status, Kind.BLOCKED)
 
 
-def _seeing_off(facts: Facts, plan: Plan) -> Plan:
-    """The plan, with an eye on those pods that should be gone by now."""
+def _with_stuck_pods(facts: Facts, plan: Plan) -> Plan:
+    """Return the plan with Events, forced deletions and a requeue time for pods that are stuck terminating."""
     notes, actions = (*plan.notes, *departures.notes(facts)), (*plan.actions, *departures.force(facts))
     look_again = _earliest(plan.look_again, departures.next_look(facts))
     return replace(plan, notes=notes, actions=actions, look_again=look_again)

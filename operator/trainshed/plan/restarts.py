@@ -1,4 +1,4 @@
-"""Who may be tried again, in which scope, and after how long."""
+"""Restarts: which failures may be retried, in which scope, and after which back-off."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ from . import absent
 from .facts import Facts
 from .failures import APPLICATION, COLLATERAL, DISRUPTION
 
-#: Seconds before the first new try and at the most; doubled from one to the next.
+#: Seconds of back-off before the first retry, and at most; doubled from one retry to the next.
 FIRST_DELAY, LONGEST_DELAY = 1, 300
-#: Seconds without a failure after which the next one counts as the first again.
+#: Seconds without a failure after which the back-off begins again at its shortest.
 FORGIVEN_AFTER = 600
-#: Seconds within which being suspended and resumed counts as haste.
+#: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
 HASTE = 10
-#: So many pods are replaced one by one at a time; the rest follow when these are gone. Bounds the status.
+#: The number of pods that are replaced at a time with scope Replica; the rest follow later. Bounds the status.
 AT_ONCE = 64
-#: Exit codes from here on are worth another try under the policy ExitCode; v1's rule.
+#: Under restartPolicy ExitCode, exit codes from here on are retryable: v1's rule (TO-178).
 RETRYABLE_FROM = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """The failures to answer for now, the first of them first, and how many count against the back-off limit."""
+    """The failures to handle now, the earliest first, and how many of them count against backoffLimit."""
 
     failures: dict[Member, Failure]
     counted: int
 
     @property
     def first(self) -> tuple[Member, Failure]:
-        """Who failed first, and how."""
+        """The replica that failed first, and its failure."""
         return next(iter(self.failures.items()))
 
     @property
     def cause(self) -> Failure | None:
-        """The first failure that is not another's consequence; it is kept in the status, to know consequences by."""
+        """The first failure that no other caused; it is kept in the status, to recognise those that it causes."""
         return next((failure for failure in self.failures.values() if failure.kind != COLLATERAL), None)
 
 
 def incident(facts: Facts) -> Incident | None:
-    """What has gone wrong and wants an answer, or None.
+    """Return the failures to handle now, or None.
 
-    The first failure decides. Where members restart together it answers for all; elsewhere those that follow it closely
-    are collateral: tried again, whatever their exit code, and not counted. A disruption seen in the same look goes
-    first, because it explains the rest; so does, within one second, a failure that may be tried again.
+    The first failure decides. Where replicas restart together, it stands for all of them. Elsewhere, failures shortly
+    after it are Collateral: they are retried, whatever their exit code, and not counted. A disruption observed in the
+    same reconcile goes first, because it explains the rest; so does, within one second, a retryable failure.
     """
     return facts.once(_incident)
 
 
 def _incident(facts: Facts) -> Incident | None:
-    found = {member: _vanished(facts, member) for member in absent.lost(facts)} | facts.failed
-    counting = {member: failure for member, failure in found.items() if not _forgiven(facts, member, failure)}
+    found = {member: _disappeared(facts, member) for member in absent.lost(facts)} | facts.failed
+    counting = {member: failure for member, failure in found.items() if not _ignored(facts, member, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
     if facts.scope is not Scope.REPLICA:
         ordered = _firsts(facts, ordered)
     if facts.scope is not Scope.JOB:
-        ordered = _told_apart(facts, ordered)
+        ordered = _with_cascading(facts, ordered)
     return Incident(ordered, _count(ordered)) if ordered else None
 
 
 def permanent(facts: Facts, member: Member, failure: Failure) -> bool:
-    """Whether the restart policy rules out another try after this failure."""
+    """Return whether the restart policy forbids a retry after this failure."""
     if failure.kind != APPLICATION:
         return failure.kind == DISRUPTION and facts.job.fail_on_disruption
     policy = facts.group(member).restart_policy
@@ -79,7 +79,7 @@ def permanent(facts: Facts, member: Member, failure: Failure) -> bool:
 
 
 def fatal(facts: Facts, incident: Incident) -> Failure | None:
-    """The failure of this incident that ends the job, or None if all may be tried again."""
+    """Return the failure of this incident that ends the job, or None if all may be retried."""
     if used_up(facts, incident):
         return incident.first[1]
     ends = (failure for member, failure in incident.failures.items() if permanent(facts, member, failure))
@@ -87,39 +87,41 @@ def fatal(facts: Facts, incident: Incident) -> Failure | None:
 
 
 def used_up(facts: Facts, incident: Incident) -> bool:
-    """Whether there were as many tries as the back-off limit allows."""
+    """Return whether this incident exceeds backoffLimit."""
     limit = facts.job.policy.backoff_limit
     return limit is not None and incident.counted > 0 and facts.status.retries.used + incident.counted > limit
 
 
 def in_place_used_up(facts: Facts) -> bool:
-    """Whether the kubelet has restarted containers as often as the back-off limit allows; 0 allows none."""
+    """Return whether the kubelet has restarted containers as often as backoffLimit allows; 0 allows no restart."""
     limit, retries = facts.job.policy.backoff_limit, facts.seen.retries
     return limit is not None and retries.in_place + retries.in_place_gone >= max(limit, 1)
 
 
 def answerable(facts: Facts, incident: Incident) -> Incident | None:
-    """As much of an incident as can be answered in one go; None while there is no room for more."""
+    """Return the part of an incident that can be handled now; None while too many pods are being replaced."""
     if facts.scope is not Scope.REPLICA:
         return incident
-    room = AT_ONCE - len(facts.seen.replacing)
-    failures = dict(islice(incident.failures.items(), max(0, room)))
+    free = AT_ONCE - len(facts.seen.replacing)
+    failures = dict(islice(incident.failures.items(), max(0, free)))
     return Incident(failures, _count(failures)) if failures else None
 
 
 def again(facts: Facts, incident: Incident) -> Status:
-    """The status in which the members of this incident are given up on and may be tried again."""
+    """Return the status that restarts the replicas of this incident: their present pods are to be replaced."""
     status = replace(facts.seen, failure=incident.cause or facts.status.failure, retries=_next(facts, incident))
     if facts.scope is Scope.REPLICA:
         uids = (facts.current[member].uid for member in incident.failures)
-        return _carried(facts, replace(status, replacing=(*status.replacing, *uids)), incident.failures)
+        return _keep_container_restarts(facts, replace(status, replacing=(*status.replacing, *uids)), incident.failures)
     together = facts.scope is Scope.JOB
     roles = {group.role for group in facts.job.replicas} if together else {member.role for member in incident.failures}
-    return _carried(facts, renew(status, roles), (member for member in facts.current if member.role in roles))
+    return _keep_container_restarts(
+        facts, renew(status, roles), (member for member in facts.current if member.role in roles)
+    )
 
 
-def _carried(facts: Facts, status: Status, gone: Iterable[Member]) -> Status:
-    """What the kubelet has restarted in pods that are given up on stays counted, whatever it does in the others."""
+def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Member]) -> Status:
+    """Return the status with the container restarts of the replaced pods kept in a count of their own."""
     lost = sum(facts.current[member].restarts for member in gone if facts.group(member).restart_policy.in_place)
     retries = status.retries
     moved = replace(retries, in_place=retries.in_place - lost, in_place_gone=retries.in_place_gone + lost)
@@ -127,7 +129,7 @@ def _carried(facts: Facts, status: Status, gone: Iterable[Member]) -> Status:
 
 
 def renew(status: Status, roles: Iterable[str]) -> Status:
-    """The status with these roles on their next attempt: nobody in them has succeeded yet."""
+    """Return the status with these roles on their next attempt, in which no replica has succeeded yet."""
     wanted = sorted(roles)
     attempts = status.attempts | {role: _following(status.attempts.get(role, 0)) for role in wanted}
     return start_over(replace(status, attempts=attempts), wanted)
@@ -138,17 +140,17 @@ def _following(attempt: int) -> int:
 
 
 def start_over(status: Status, roles: Iterable[str]) -> Status:
-    """The status with nobody in these roles done."""
+    """Return the status with no succeeded replicas in these roles."""
     tallies = {role: replace(status.tallies.get(role, Tally()), succeeded=0, done=Indexes()) for role in roles}
     return replace(status, tallies=status.tallies | tallies)
 
 
-def _vanished(facts: Facts, member: Member) -> Failure:
+def _disappeared(facts: Facts, member: Member) -> Failure:
     return Failure(f"{facts.job.name}-{member}", DISRUPTION, "Lost", None, "", "", facts.now)
 
 
-def _forgiven(facts: Facts, member: Member, failure: Failure) -> bool:
-    """Whether it may go for good: as long as one of those who decide may yet succeed."""
+def _ignored(facts: Facts, member: Member, failure: Failure) -> bool:
+    """Return whether the failure of an optional replica is ignored: while the job can still succeed without it."""
     expendable = member.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, member, failure)
     return expendable and any(
         other.role == (facts.goal.role if facts.goal else "")
@@ -161,7 +163,7 @@ def _forgiven(facts: Facts, member: Member, failure: Failure) -> bool:
 def _precedence(facts: Facts, member: Member, failure: Failure) -> tuple[object, ...]:
     if failure.kind != APPLICATION:
         return False, failure.time
-    # What has ended a container is known to the second only, and a consequence never comes before its cause.
+    # Termination times have a resolution of one second, and an effect never comes before its cause.
     return True, failure.time, permanent(facts, member, failure)
 
 
@@ -176,18 +178,18 @@ def _firsts(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]
     return dict(firsts.values())
 
 
-def _told_apart(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]:
+def _with_cascading(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]:
     cause = facts.status.failure
     if not _recent(facts, cause):
         cause = next(iter(found.values()), None)
-    return {member: _as_seen(facts, failure, cause) for member, failure in found.items()}
+    return {member: _classified(facts, failure, cause) for member, failure in found.items()}
 
 
 def _recent(facts: Facts, cause: Failure | None) -> bool:
     return cause is not None and abs(facts.now - cause.time) <= 2 * _follows_within(facts)
 
 
-def _as_seen(facts: Facts, failure: Failure, cause: Failure | None) -> Failure:
+def _classified(facts: Facts, failure: Failure, cause: Failure | None) -> Failure:
     if cause is None or failure.pod == cause.pod or failure.kind != APPLICATION:
         return failure
     follows = abs(failure.time - cause.time) <= _follows_within(facts)
@@ -213,9 +215,9 @@ def _next(facts: Facts, incident: Incident) -> Retries:
 
 
 def calm(facts: Facts) -> datetime | None:
-    """When a resumed job may have pods: at once, or a little later if it had some until a moment ago.
+    """Return when a resumed job may get pods: None for at once, later if it was suspended a moment ago.
 
-    Whoever toggles a job quickly then costs the cluster no set of pods at each turn.
+    This rate-limits pod creation when `suspend` is toggled quickly.
     """
     suspended = facts.status.condition(Kind.SUSPENDED)
     quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=HASTE)
@@ -223,7 +225,7 @@ def calm(facts: Facts) -> datetime | None:
 
 
 def delay(uid: str, streak: int) -> int:
-    """Seconds to wait before try `streak` + 1, a little less or more by uid so that jobs do not come back in step."""
+    """Return the seconds of back-off after `streak` consecutive failures, with jitter by uid to spread the retries."""
     seconds = min(FIRST_DELAY << min(streak - 1, 16), LONGEST_DELAY)
     digest = hashlib.sha256(f"{uid}/{streak}".encode()).digest()
     return seconds + seconds * digest[0] // 1024
