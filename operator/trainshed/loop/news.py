@@ -1,4 +1,4 @@
-"""What users are told of an action: v1's reasons and words, for one that went well and for one that did not."""
+"""Events about actions that succeeded or failed, with v1's reasons and messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteSer
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`what` was done or not, such as `DeletePod`; `done` says so, and `trying` begins the sentence of an error."""
+    """Messages about one action: `what` ends the reason (`DeletePod`), `done` is a success, `trying` begins an error."""
 
     what: str
     done: str
@@ -31,16 +31,16 @@ class Words:
 
     @property
     def success(self) -> Note:
-        """It went well."""
+        """The Event for a success."""
         return Note(Tone.NORMAL, f"Successful{self.what}", self.done)
 
     def failure(self, error: Exception) -> Note:
-        """It did not."""
+        """Return the Event for an error."""
         return Note(Tone.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
 
 
 def words(snapshot: Snapshot, action: Action) -> Words | None:
-    """The words for an action, or None for one that is not talked of."""
+    """Return the messages for an action, or None for an action without Events."""
     match action:
         case CreatePod() | CreateService():
             return Words(type(action).__name__, f"Created {NOUNS[type(action)]}: {action.name}", "Error creating")

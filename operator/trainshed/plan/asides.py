@@ -1,4 +1,4 @@
-"""What we say after v1's words, in the same breath: who it was, what became of the others, and what comes next."""
+"""The details that follow v1's sentence in a message: the first failure, the other replicas, and the next step."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from .restarts import Incident
 
 
 def restarting(facts: Facts, incident: Incident, after: Status) -> str:
-    """Why members are tried again, how many, for which time, and when; `after` is the status that says so."""
+    """Return which failure causes a restart, of how many replicas, its number, and when; `after` is the new status."""
     return "; ".join(filter(None, (_cause(facts, incident), _others(facts, incident), _next(facts, incident, after))))
 
 
 def used_up(facts: Facts, incident: Incident) -> str:
-    """That there were as many tries as the back-off limit allows, and what the last of them came to."""
+    """Return that all restarts of backoffLimit are used, with the last failure."""
     limit = facts.job.policy.backoff_limit or 0
-    told = f"{limit} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
-    return "; ".join(filter(None, (told, f"last failure: {_cause(facts, incident)}", _others(facts, incident))))
+    text = f"{limit} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
+    return "; ".join(filter(None, (text, f"last failure: {_cause(facts, incident)}", _others(facts, incident))))
 
 
 def used_up_in_place(facts: Facts, last: Failure | None) -> str:
-    """That the kubelet has started containers anew as often as the back-off limit allows, and how one ended `last`."""
+    """Return how often the kubelet has restarted containers, and the `last` failure of one of them."""
     retries, limit = facts.seen.retries, facts.job.policy.backoff_limit
     times = retries.in_place + retries.in_place_gone
-    told = f"containers were restarted {_counted(times, 'time')} in place (backoffLimit {limit})"
-    return f"{told}; last failure: {obituary.sentence(last)}" if last else told
+    text = f"containers were restarted {_counted(times, 'time')} in place (backoffLimit {limit})"
+    return f"{text}; last failure: {obituary.sentence(last)}" if last else text
 
 
 def permanent(facts: Facts, member: Member, failure: Failure) -> str:
-    """Who failed for good, and what it is that rules out another try."""
-    told = obituary.sentence(obituary.of(facts, member, failure))
+    """Return the failure that ends the job, and why it is not retried."""
+    text = obituary.sentence(obituary.of(facts, member, failure))
     others = _followers(len(facts.failed.keys() - {member}))
     if failure.kind == DISRUPTION:
-        why = "trainshed.dev/on-disruption is Fail"
+        rule = "trainshed.dev/on-disruption is Fail"
     elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
-        why = "restartPolicy ExitCode retries only exit codes 128 and above"
+        rule = "restartPolicy ExitCode retries only exit codes 128 and above"
     else:
-        why = f"restartPolicy is {facts.group(member).restart_policy}"
-    return "; ".join(filter(None, (told, others, why)))
+        rule = f"restartPolicy is {facts.group(member).restart_policy}"
+    return "; ".join(filter(None, (text, others, rule)))
 
 
 def too_long(facts: Facts) -> str:
-    """How long it was given, and what its members were doing when that was over."""
+    """Return the deadline, and the states of the replicas when it was exceeded."""
     seconds = facts.job.policy.deadline
     done = sum(len(done) for done in facts.done.values())
     running = sum(1 for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
@@ -60,11 +60,11 @@ def too_long(facts: Facts) -> str:
 
 def _cause(facts: Facts, incident: Incident) -> str:
     member, failure = history.first(incident)
-    told = obituary.sentence(obituary.of(facts, member, failure))
+    text = obituary.sentence(obituary.of(facts, member, failure))
     before = facts.status.failure
     if incident.cause or before is None:
-        return told
-    return f"{told}, caused by the failure of {before.member or before.pod}"
+        return text
+    return f"{text}, caused by the failure of {before.member or before.pod}"
 
 
 def _others(facts: Facts, incident: Incident) -> str:

@@ -1,7 +1,7 @@
-"""A job's members placed together: its PodGroup, and whether its pods wait for it.
+"""Gang scheduling: the PodGroup of a job, and whether pod creation waits for it.
 
-What a PodGroup says is v1's. Volcano is to let a group in before its pods are made. The coscheduling plugin counts the
-pods that are there: pods that waited for it would wait for ever.
+The content of a PodGroup is v1's. Volcano admits a group before its pods are created. The coscheduling plugin counts
+existing pods, so pods that were created only after its admission would never be created.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from . import says
 from .conditions import Word
 from .facts import Facts
 
-#: Volcano's queue of those who name none, and its phases of a group that it has not let in.
+#: Volcano's default queue, and the phases of a PodGroup that it has not admitted.
 QUEUE = "default"
 OUTSIDE = ("", "Pending")
 
 
 def wishes(facts: Facts) -> tuple[Wish, ...]:
-    """The job's PodGroup, if there is a gang scheduler and anybody to place."""
+    """Return the PodGroup of the job, if there is a gang scheduler and the job has replicas."""
     job = facts.job
     kinds = gang.resources(facts.snapshot.site.gang_scheduler) if job.size else ()
     return tuple(Wish(kind, job.name, {"spec": _spec(facts, kind)}, annotations=job.annotations) for kind in kinds)
 
 
 def waits(facts: Facts) -> Word | None:
-    """Why the missing pods are not made yet, or None if they may be, or none is missing."""
+    """Return the condition Blocked while the missing pods wait for Volcano, or None."""
     if not gang.is_volcano(facts.snapshot.site.gang_scheduler) or not facts.missing:
         return None
     group = _group(facts, VOLCANO_GROUPS)
@@ -46,9 +46,9 @@ def _group(facts: Facts, kind: Resource) -> Dependent | None:
 
 
 def _reason(status: Document) -> str:
-    """What Volcano itself says about a group: the last of its conditions that holds and is no good news."""
-    told = [item for item in map(mapping, sequence(status.get("conditions"))) if item.get("status") == "True"]
-    bad = [item for item in told if item.get("type") != "Scheduled"]
+    """Return Volcano's reason and message: those of the last true condition other than Scheduled."""
+    true = [item for item in map(mapping, sequence(status.get("conditions"))) if item.get("status") == "True"]
+    bad = [item for item in true if item.get("type") != "Scheduled"]
     words = (bad[-1].get("reason") or bad[-1].get("type"), bad[-1].get("message")) if bad else ()
     return ": ".join(str(word) for word in words if word)
 
@@ -66,14 +66,14 @@ def _spec(facts: Facts, kind: Resource) -> dict[str, Any]:
 
 
 def _queue(facts: Facts) -> str:
-    """The queue where the group stands already: it cannot be moved to another."""
+    """Return the queue of the existing PodGroup, which cannot be moved, or else the requested one."""
     group = _group(facts, VOLCANO_GROUPS)
     there = mapping(group.document.get("spec")).get("queue") if group else None
     return str(there or facts.job.policy.scheduling.queue or QUEUE)
 
 
 def _resources(job: Job, least: int) -> dict[str, str]:
-    """What the first `least` members need, roles in the order they were declared."""
+    """Return the sum of the requests of the first `least` replicas, roles in the order of the spec."""
     amounts: defaultdict[str, list[tuple[object, int]]] = defaultdict(list)
     for group in job.replicas:
         counted = min(group.count, least)
@@ -86,6 +86,6 @@ def _resources(job: Job, least: int) -> dict[str, str]:
 
 
 def _needs(container: Document) -> Document:
-    """What a container requests; if it requests nothing, its limits are what it gets."""
+    """Return the requests of a container, or its limits if it has no requests."""
     asked = mapping(container.get("resources"))
     return mapping(asked.get("requests")) or mapping(asked.get("limits"))

@@ -1,4 +1,4 @@
-"""How a member came to its end, in a sentence for somebody who was woken up: who, where, what, and after how long."""
+"""The failure of a replica in one sentence for the person on call: which replica, which node, what, and when."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from trainshed.api.status import Failure
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, main
 
-#: The colours and moves of a terminal (ECMA-48), which only clutter the last words of a container.
+#: Escape sequences of terminals (ECMA-48), which only clutter a termination message.
 TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
-#: Of the last words a sentence has one line, of so many bytes at the most.
+#: The maximum length in bytes of the line of the termination message that a sentence quotes.
 LINE = 240
-#: Kubernetes' container runtimes report a signal as 128 and its number; above 31 are those that programs use freely.
+#: Container runtimes report a signal as 128 plus its number; above 31 are real-time signals or plain exit codes.
 SIGNALLED, SIGNALS = 128, range(1, 32)
-#: A length of time is told in one unit more from so many of the smaller one on.
-TWO = 120
-#: What the reasons mean that people may not know; others are told as they are.
+#: From this number of seconds, or minutes, on, a duration is written with the next larger unit.
+NEXT_UNIT = 120
+#: Explanations of reasons; other reasons are quoted as they are.
 KNOWN: Mapping[str, str] = MappingProxyType(
     {
         "Deleted": "was deleted",
@@ -40,28 +40,28 @@ KNOWN: Mapping[str, str] = MappingProxyType(
         "NodeLost": "was lost with its node (NodeLost)",
     }
 )
-#: What shells and runtimes say with these.
+#: What shells and runtimes mean by these exit codes.
 CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "command not found"})
 
 
 def of(facts: Facts, member: Member, failure: Failure) -> Failure:
-    """The failure with all that the pod can tell: which container, how long it had run, and all in a sentence."""
+    """Return the failure with the container's name, its run time and the summary, from the replica's pod."""
     pod = facts.current.get(member)
     own = main(pod, facts.own_container) if pod else None
     ended = culprit(pod, facts.own_container) if pod else None
     container = ended.name if ended and ended.exit_code is not None and ended != own else ""
-    told = replace(
+    full = replace(
         failure,
         member=str(member),
         container=container,
         ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
-        message=_cleared(failure.message),
+        message=_without_escapes(failure.message),
     )
-    return replace(told, summary=_summary(facts, member, told))
+    return replace(full, summary=_summary(facts, member, full))
 
 
 def of_restarted(facts: Facts) -> Failure | None:
-    """How the container that the kubelet has started anew most often ended last; None if no pod tells of that."""
+    """Return the last failure of the container with the most restarts, or None if no pod has one."""
     pods = ((pod.restarts, member, pod) for member, pod in facts.current.items())
     _, member, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
     containers = [container for container in pod.containers if not container.sidecar] if pod else []
@@ -71,15 +71,17 @@ def of_restarted(facts: Facts) -> Failure | None:
         return None
     time = run.finished or facts.now
     own = main(pod, facts.own_container)
-    told = Failure(pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, _cleared(run.message), time)
+    full = Failure(
+        pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, _without_escapes(run.message), time
+    )
     named = replace(
-        told, member=str(member), container="" if worst == own else worst.name, ran=_span(run.started, time)
+        full, member=str(member), container="" if worst == own else worst.name, ran=_span(run.started, time)
     )
     return replace(named, summary=_summary(facts, member, named))
 
 
 def _last(container: Container) -> Run | None:
-    """The last run of a container that is over."""
+    """Return the last terminated state of a container."""
     if container.exit_code is None:
         return container.before
     times = (container.started, container.finished)
@@ -87,27 +89,27 @@ def _last(container: Container) -> Run | None:
 
 
 def sentence(failure: Failure) -> str:
-    """The summary and the last line of the last words: there a traceback says what is wrong."""
+    """Return the summary and the last line of the termination message, where a traceback has the exception."""
     lines = [line.strip() for line in failure.message.splitlines() if line.strip()]
     return f"{failure.summary}: {brevity.head(lines[-1], LINE)}" if lines else failure.summary
 
 
 def span(seconds: int) -> str:
-    """A length of time in the two units that matter: `14 s`, `3 min 5 s`, `26 h 10 min`."""
+    """Return a duration in at most two units: `14 s`, `3 min 5 s`, `26 h 10 min`."""
     minutes, left = divmod(seconds, 60)
-    if seconds < TWO:
+    if seconds < NEXT_UNIT:
         return f"{seconds} s"
-    return f"{minutes} min {left} s" if minutes < TWO else f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _summary(facts: Facts, member: Member, failure: Failure) -> str:
-    whose = f"container {failure.container} of {member}" if failure.container else str(member)
+    subject = f"container {failure.container} of {member}" if failure.container else str(member)
     where = f" on {failure.node}" if failure.node else ""
     end = _end(failure, _limit(facts, member, failure))
     if failure.ran is None:
-        return f"{whose}{where} {end}"
+        return f"{subject}{where} {end}"
     after = f"after {span(failure.ran)}" if end.startswith("exited") else f"{span(failure.ran)} after start"
-    return f"{whose}{where} {end} {after}"
+    return f"{subject}{where} {end} {after}"
 
 
 def _end(failure: Failure, limit: str) -> str:
@@ -140,14 +142,14 @@ def _ran(pod: Pod, failure: Failure, name: str) -> int | None:
 
 
 def _span(started: datetime | None, ended: datetime) -> int | None:
-    # A runtime that does not know when a container began says 1970, or the year 1.
+    # A runtime that has no start time for a container reports 1970, or the year 1.
     if started is None or started.timestamp() <= 0:
         return None
     return max(0, round((ended - started).total_seconds()))
 
 
-def _cleared(words: str) -> str:
-    return TERMINAL.sub("", words).replace("\r", "\n").strip()
+def _without_escapes(text: str) -> str:
+    return TERMINAL.sub("", text).replace("\r", "\n").strip()
 
 
 def _named(pod: Pod, name: str) -> Container | None:
@@ -155,7 +157,7 @@ def _named(pod: Pod, name: str) -> Container | None:
 
 
 def _limit(facts: Facts, member: Member, failure: Failure) -> str:
-    """The memory that the container may have, as its template says it."""
+    """Return the memory limit of the container, as written in the template."""
     containers = _containers(facts.group(member).template)
     wanted = failure.container or facts.framework.container.name
     found = next((item for item in containers if item.get("name") == wanted), containers[0] if containers else {})

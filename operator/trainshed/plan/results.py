@@ -1,6 +1,6 @@
-"""Which pods are held until their end is noted in the job's status, and when they are let go.
+"""The finalizer that keeps pods until their result is stored in the status of the job, and when it is removed.
 
-Off unless it is asked for: docs/decisions/optional-pod-finalizer.md.
+Off by default: docs/decisions/results-are-kept-on-request.md.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .facts import Facts
 
 
 def let_go(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
-    """Release these, whose results are noted, or of no use any more."""
+    """Return actions that remove the finalizer of these pods: their results are stored, or no longer needed."""
     return tuple(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers) for pod in pods if pod.held)
 
 
 def leaving(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
-    """Release those of these that are on their way out; the others are to be deleted first, which changes them."""
+    """Remove the finalizer of the terminating ones of these pods; the others are deleted first, which changes them."""
     return let_go(pod for pod in pods if pod.deleting)
 
 
 def noted(facts: Facts) -> tuple[ReleasePod, ...]:
-    """Release who has succeeded, once that is stored, and who goes without anything to be noted about it."""
+    """Remove the finalizer of pods whose success is stored, and of terminating pods without a result to store."""
     pending = facts.failed if restarts.incident(facts) else {}
     held = {member: pod for member, pod in facts.current.items() if pod.held}
     return let_go(
@@ -38,7 +38,7 @@ def noted(facts: Facts) -> tuple[ReleasePod, ...]:
 
 
 def refused(facts: Facts) -> tuple[Note, ...]:
-    """A warning that the operator was not started so that it could keep results."""
+    """Return a Warning if the job asks to keep results and the operator runs without --keep-results."""
     if facts.snapshot.site.keep_results or (KEEP_RESULTS, "true") not in facts.job.annotations:
         return ()
     told = f"{KEEP_RESULTS} has no effect: the operator runs without --keep-results"
@@ -46,11 +46,11 @@ def refused(facts: Facts) -> tuple[Note, ...]:
 
 
 def _succeeded(facts: Facts, pod: Pod) -> bool:
-    """Whether it has, and this is something that is noted of its role."""
-    seat = facts.seats[pod.name]
-    return pod.phase is Phase.SUCCEEDED and seat.index in facts.done[seat.role]
+    """Return whether the pod has succeeded and the status stores successes of its role."""
+    replica = facts.seats[pod.name]
+    return pod.phase is Phase.SUCCEEDED and replica.index in facts.done[replica.role]
 
 
 def _stored(facts: Facts, pod: Pod) -> bool:
-    seat = facts.seats[pod.name]
-    return pod.phase is Phase.SUCCEEDED and seat.index in facts.status.tallies.get(seat.role, Tally()).done
+    replica = facts.seats[pod.name]
+    return pod.phase is Phase.SUCCEEDED and replica.index in facts.status.tallies.get(replica.role, Tally()).done

@@ -1,4 +1,4 @@
-"""What is told to users, in v1's words wherever v1 has words for it."""
+"""Messages of conditions and Events; where v1 has a message, it is v1's to the letter."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 from .restarts import Incident
 
-#: So many pods in trouble are told of in one look; more would say the same again.
+#: The number of pods with Events in one reconcile; Events of more pods would repeat the same.
 ENOUGH = 10
 
 
 def created(facts: Facts) -> Word:
-    """That we know of the job."""
+    """Return the condition Created."""
     return _word(facts, Kind.CREATED, f"{facts.job.kind} {facts.job.name} is created.")
 
 
 def running(facts: Facts) -> Word:
-    """That those who decide are running."""
+    """Return the condition Running."""
     return _word(facts, Kind.RUNNING, f"{facts.job.kind} {_name(facts)} is running.")
 
 
 def succeeded(facts: Facts) -> Word:
-    """That it went well."""
+    """Return the condition Succeeded."""
     verb = "successfully completed" if facts.goal and facts.goal.qualified else "is successfully completed"
     return _word(facts, Kind.SUCCEEDED, f"{facts.job.kind} {_name(facts)} {verb}.")
 
 
 def suspended(facts: Facts) -> Word:
-    """That the job has no pods for now."""
+    """Return the condition Suspended."""
     return _word(facts, Kind.SUSPENDED, f"{facts.job.kind} {facts.job.name} is suspended.")
 
 
 def resumed(facts: Facts) -> Word:
-    """That it may have pods again."""
+    """Return the condition Suspended of a job that has been resumed."""
     return replace(
         _word(facts, Kind.SUSPENDED, f"{facts.job.kind} {facts.job.name} is resumed."), reason=_reason(facts, "Resumed")
     )
 
 
 def blocked(facts: Facts, trouble: Trouble) -> Word:
-    """Why pods cannot be made, in the API server's own words, and how many are there nevertheless."""
+    """Return the condition Blocked: the API server's own message, and how many pods have been created."""
     progress = f"{len(facts.current)} of {facts.job.size} pods created; retrying the rest"
     refusal = brevity.head(trouble.message.rstrip("."), MESSAGE - len(progress) - len("; "))
     return Word(Kind.BLOCKED, trouble.reason, f"{refusal}; {progress}")
 
 
 def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
-    """That the pods wait until Volcano lets their group in: its phase, and what Volcano says about it."""
+    """Return the condition Blocked while Volcano has not admitted the PodGroup, with its phase and Volcano's reason."""
     state = f"its phase is {phase}" if phase else "it has no phase yet"
     told = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
     return Word(Kind.BLOCKED, gang.WAITING, brevity.head(told, MESSAGE))
 
 
 def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
-    """That members are tried again, and because of whom; `after` is the status that says so."""
+    """Return the condition Restarting, with the failure that caused it; `after` is the status to be stored."""
     member, failure = incident.first
     what = {
         DISRUPTION: f"were disrupted ({failure.reason})",
@@ -79,7 +79,7 @@ def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
 
 
 def failed(facts: Facts, member: Member, failure: Failure) -> Word:
-    """That a failure may not be tried again."""
+    """Return the condition Failed after a failure that must not be retried."""
     job = facts.job
     if failure.kind != APPLICATION:
         told = f"{job.kind} {job.name} has failed because pod {failure.pod} was disrupted ({failure.reason})."
@@ -92,27 +92,27 @@ def failed(facts: Facts, member: Member, failure: Failure) -> Word:
 
 
 def refused(facts: Facts) -> Word:
-    """That the spec asks for what cannot be, and what that is."""
+    """Return the condition Failed for an invalid spec, with all its problems."""
     return _word(facts, Kind.FAILED, "; ".join(facts.job.problems))
 
 
 def too_many_tries(facts: Facts, aside: str) -> Word:
-    """That the back-off limit is reached, and how."""
+    """Return the condition Failed when backoffLimit is reached; `aside` follows v1's sentence."""
     told = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
     return _word(facts, Kind.FAILED, told, aside)
 
 
 def too_long(facts: Facts) -> Word:
-    """That the deadline is over."""
+    """Return the condition Failed when activeDeadlineSeconds is exceeded."""
     told = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
     return _word(facts, Kind.FAILED, told, asides.too_long(facts))
 
 
 def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]:
-    """One event for each pod that failed, up to a few: with which code it exited, or who took it away.
+    """Return one Event for each failed pod, up to ENOUGH: its exit code, or the reason of its disruption.
 
-    Those of an incident come first: they decide. All others are told of as well, for their pods may go with them. The
-    warning about an incident is the job's own.
+    The failures of the incident come first, because they decide. The other failures follow, because their pods may be
+    deleted with them. With an incident the pods' Events are Normal: the Warning is that of the job.
     """
     found = (incident.failures if incident else {}) | facts.failed
     notes = (_failure(facts, member, failure) for member, failure in islice(found.items(), ENOUGH))
@@ -120,13 +120,13 @@ def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]
 
 
 def pods(facts: Facts) -> tuple[Note, ...]:
-    """What keeps pods from running well: waiting containers, restarts in place, no node to go to."""
+    """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
     active = (pod for pod in facts.current.values() if not pod.over and not pod.deleting)
     return tuple(islice((note for pod in active for note in _pod(pod)), ENOUGH))
 
 
 def overwritten(facts: Facts) -> tuple[Note, ...]:
-    """A warning, when pods are to be made, that the replica spec's restart policy counts and not the template's."""
+    """Return a Warning, when pods are to be created, that the template's restart policy is overwritten."""
     roles = {member.role for member in facts.missing}
     templates = (group.template for group in facts.job.replicas if group.role in roles)
     if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
@@ -136,7 +136,10 @@ def overwritten(facts: Facts) -> tuple[Note, ...]:
 
 
 def other_schedulers(facts: Facts) -> tuple[Note, ...]:
-    """A warning, when pods are to be made, of another scheduler than the gang's: it stays, and may wait for ever."""
+    """Return a Warning, when pods are to be created, about a scheduler other than the gang scheduler.
+
+    It is not overwritten, and the pods may stay pending.
+    """
     ours = facts.snapshot.site.gang_scheduler
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.replicas}
     if not ours or not facts.missing or named <= {"", gang.name(ours)}:
@@ -146,7 +149,7 @@ def other_schedulers(facts: Facts) -> tuple[Note, ...]:
 
 
 def gang_dismissed(actions: tuple[Action, ...]) -> tuple[Note, ...]:
-    """That the pods of a job need no place together any more, if its pod group is to go."""
+    """Return an Event for each PodGroup that is to be deleted."""
     groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == GROUP)
     told = "Job has been terminated. Deleting PodGroup"
     return tuple(Note(Tone.NORMAL, "JobTerminated", told, key=f"JobTerminated/{group.uid}") for group in groups)
@@ -192,7 +195,7 @@ def _key(pod: Pod, container: Container) -> str:
 
 
 def _word(facts: Facts, kind: Kind, message: str, aside: str = "") -> Word:
-    """v1's words to the letter, and ours behind them."""
+    """Return a condition: v1's message to the letter, followed by `aside`, the details that v1 does not have."""
     joint = (" " if message.endswith(".") else ": ") if aside else ""
     return Word(kind, _reason(facts, kind), brevity.head(f"{message}{joint}{aside}", MESSAGE))
 

@@ -1,4 +1,4 @@
-"""How long a failure that would end the job waits for its cause, which may be another's that is yet to be heard of."""
+"""The delay before a failure ends the job: its cause may be another replica's failure that is not observed yet."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from trainshed.api.status import Failure
 from . import failures, restarts
 from .facts import Facts
 
-#: Two nodes tell of two ends in whichever order they like, each within two seconds of its end: a kubelet looks at
-#: its containers once a second and then has to be heard. The third is what a time in whole seconds has lost.
+#: Two kubelets report two failures in any order, each within two seconds: a kubelet checks its containers once a
+#: second, and then the report must arrive. The third second is the rounding of termination times to whole seconds.
 SETTLES_AFTER = timedelta(seconds=3)
 
 
 def until(facts: Facts) -> datetime | None:
-    """When the first failure can be judged, if that is not yet: the time is the pods' own, and so outlives us.
+    """Return the end of the delay, or None if there is none. It is computed from the pods, so it survives a restart.
 
-    It is now if there is nobody left who may have failed before, and if nobody knows when it was, or only a clock that
-    is ahead of ours.
+    There is no delay if no other replica is left that may have failed before, if the failure has no termination time,
+    or if that time is in the future by the operator's clock.
     """
     incident = restarts.incident(facts)
     failure = restarts.fatal(facts, incident) if incident else None

@@ -1,4 +1,4 @@
-"""Members that have not come to run in the time that the user gives them, and what keeps them from it."""
+"""The start-up deadline: replicas that do not start running in time, and the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import failures, obituary
 from .conditions import Word
 from .facts import Facts
 
-#: Why a container has no image (kubelet/images/types.go).
+#: Reasons of containers that wait for their image (kubelet/images/types.go).
 IMAGE = frozenset(
     {
         "ErrImagePull",
@@ -25,15 +25,16 @@ IMAGE = frozenset(
         "InvalidImageName",
     }
 )
-#: A container waits for this reason while others are still to be done with.
+#: The reason of a container that waits for init containers.
 INITIALIZING = "PodInitializing"
 
 
 def late(facts: Facts) -> tuple[Member, Failure] | None:
-    """The first member whose container has not come to run in time, as a failure; None if all are in time.
+    """Return the first replica whose container has not started running in time, with its failure, or None.
 
-    The time begins with its pod's creation, at the API server's clock; a pod that is made anew has it anew. One that
-    has run does not become late by ending, unless it ran for less than that time and waits to be started again.
+    The time begins with the creation of the pod, by the API server's clock; a pod that is created again has the full
+    time again. A container that has run and exited is not late, unless it ran for less than that time and now waits to
+    be restarted.
     """
     found = [(end, pod.name, member, pod) for member, pod in facts.current.items() if (end := _due(facts, pod))]
     over = sorted(
@@ -43,29 +44,29 @@ def late(facts: Facts) -> tuple[Member, Failure] | None:
 
 
 def next_look(facts: Facts) -> datetime | None:
-    """When the next member will be late, if it does not run by then."""
+    """Return when the next replica will exceed the start-up deadline, or None."""
     ends = (_due(facts, pod) for pod in facts.current.values())
     return min((end for end in ends if end and end > facts.now), default=None)
 
 
 def word(facts: Facts, failure: Failure) -> Word:
-    """That this failure is the job's."""
+    """Return the condition Failed because of this failure."""
     job = facts.job
     told = f"{job.kind} {job.name} has failed because {obituary.sentence(failure)}"
     return Word(Kind.FAILED, f"{job.kind}{Kind.FAILED}", told)
 
 
 def _due(facts: Facts, pod: Pod) -> datetime | None:
-    """When this pod is late; None for one that runs, is over or leaves, or if nobody has set a time."""
+    """Return the deadline of this pod; None if it runs, is finished or terminating, or if no time is set."""
     seconds = facts.job.startup_deadline
     if seconds is None or pod.created is None or pod.over or pod.deleting:
         return None
     time = timedelta(seconds=seconds)
     own = failures.main(pod, facts.own_container)
-    return pod.created + time if own is None or _kept(pod.created, own, time) else None
+    return pod.created + time if own is None or _not_started(pod.created, own, time) else None
 
 
-def _kept(created: datetime, own: Container, time: timedelta) -> bool:
+def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
     if own.started is not None or own.exit_code is not None:
         return False
     if own.before is None or own.before.finished is None:
@@ -77,7 +78,7 @@ def _kept(created: datetime, own: Container, time: timedelta) -> bool:
 
 def _failure(facts: Facts, member: Member, pod: Pod) -> Failure:
     container = _culprit(pod, failures.main(pod, facts.own_container))
-    reason, words = _trouble(pod, container)
+    reason, problem = _problem(pod, container)
     seconds = facts.job.startup_deadline or 0
     found = Failure(
         pod=pod.name,
@@ -89,12 +90,12 @@ def _failure(facts: Facts, member: Member, pod: Pod) -> Failure:
         time=facts.now,
     )
     where = f" on {pod.node}" if pod.node else ""
-    summary = f"{member}{where} did not start running within {obituary.span(seconds)} of pod creation: {words}"
+    summary = f"{member}{where} did not start running within {obituary.span(seconds)} of pod creation: {problem}"
     return replace(obituary.of(facts, member, found), summary=summary)
 
 
 def _culprit(pod: Pod, own: Container | None) -> Container | None:
-    """The container that everything waits for: the framework's own, or the first init container that is not done."""
+    """Return the container that is not running: the framework's own, or the first init container not finished."""
     if own is not None and own.reason not in ("", INITIALIZING):
         return own
     inits = (container for container in pod.containers if container.init)
@@ -102,8 +103,8 @@ def _culprit(pod: Pod, own: Container | None) -> Container | None:
     return next(undone, own)
 
 
-def _trouble(pod: Pod, container: Container | None) -> tuple[str, str]:
-    """Kubernetes' reason, and what it means."""
+def _problem(pod: Pod, container: Container | None) -> tuple[str, str]:
+    """Return Kubernetes' reason, and a description of the problem."""
     if not pod.node:
         reason = pod.unplaced or "Unschedulable"
         return reason, f"pod not scheduled ({reason})"
