@@ -23,7 +23,7 @@ NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteSer
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Messages about one action: `what` ends the reason (`DeletePod`), `done` is a success, `trying` begins an error."""
+    """Messages about an action: `what` ends the reason (`DeletePod`), `done` is a success, `trying` begins an error."""
 
     what: str
     done: str

@@ -1,4 +1,4 @@
-"""The pod and the Service of a member: v1's to the letter, less what a template must not decide."""
+"""The pod and the Service of a replica: as in v1, except for fields that a template must not set."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trainshed.api.site import Site
 
 from . import names
 
-#: Makes the pod of a member, for an attempt of its role.
+#: Builds the pod of a replica, for an attempt of its role.
 PodMaker = Callable[[Member, int], CreatePod]
 
 
 def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
-    """The maker of this job's pods; what they have in common is worked out once."""
+    """Return a function that builds the pods of this job; what they have in common is computed once."""
     variables, dress = framework.hooks.environment(job, site), framework.hooks.mutate_pod_spec(job, site)
     groups = {group.role: group for group in job.replicas}
     scheduler, goal = site.gang_scheduler, framework.hooks.success_policy(job)
@@ -45,7 +45,7 @@ def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
 
 
 def service(framework: Framework, job: Job, member: Member) -> CreateService:
-    """The headless Service that gives a member its DNS name, from before it is ready: peers need it to get ready."""
+    """Return the headless Service of a replica; its DNS name resolves before readiness, which peers depend on."""
     name = names.child(job, member)
     group = job.of(member.role)
     labels = names.labels(framework, job, member)
@@ -60,7 +60,7 @@ def service(framework: Framework, job: Job, member: Member) -> CreateService:
 
 
 def domain(framework: Framework, job: Job) -> CreateService:
-    """The headless Service in which a job's members are found; its addresses are there before the pods are ready."""
+    """Return the headless Service of the whole job; it publishes addresses before the pods are ready."""
     selector = names.job_labels(framework, job)
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
     metadata = _head(framework, job, job.name)
@@ -68,7 +68,7 @@ def domain(framework: Framework, job: Job) -> CreateService:
 
 
 def keys(framework: Framework, job: Job) -> tuple[CreateKeys, ...]:
-    """The Secret with the job's ssh keys, if it has any; the keys themselves are made when it is."""
+    """Return the Secret for the ssh keys of the job, if it has any; the keys are generated when it is created."""
     name = framework.hooks.ssh_secret_name(job)
     head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
     return (CreateKeys(name, {**head, "metadata": _head(framework, job, name)}),) if name else ()
@@ -80,7 +80,7 @@ def _head(framework: Framework, job: Job, name: str) -> Document:
 
 
 def owner(job: Job) -> Document:
-    """The reference by which Kubernetes' garbage collector, and we, know a child."""
+    """Return the controller ownerReference, by which the garbage collector and the operator recognise children."""
     return {
         "apiVersion": job.api_version,
         "kind": job.kind,
@@ -105,10 +105,8 @@ def _metadata(group: Replicas, part: str) -> dict[str, str]:
 
 
 def main_container(framework: Framework, containers: Sequence[Document]) -> Document | None:
-    """The framework's own container: the one that bears its name, or the first."""
-    named = (
-        item for item in containers if framework.container.by_name and item.get("name") == framework.container.name
-    )
+    """Return the framework's own container: the one with its name, or the first."""
+    named = (item for item in containers if framework.container.by_name and item.get("name") == framework.container.name)
     return next(named, containers[0] if containers else None)
 
 
@@ -133,10 +131,8 @@ def _spec(
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
     env = container.get("env") or []
     set_by_user = {entry.get("name") for entry in env}
-    ours = [
-        _entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)
-    ]
-    # With this policy the last lines of a failure arrive in the pod's status: no right to read logs is needed for them.
+    ours = [_entry(variable) for variable in variables if not (variable.yields and variable.name in set_by_user)]
+    # With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     return {**policy, **container} | ({"env": [*env, *ours]} if ours else {})
 

@@ -1,4 +1,4 @@
-"""Which pods and Services are to come and to go, for a status that is decided."""
+"""The pods and Services to create and to delete, for a given status."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from trainshed.api.pod import Pod
 from . import absent, build, gang, gates, results
 from .facts import Facts
 
-#: Seconds that a survivor of a restart has to end in. Python as PID 1 has no handler for SIGTERM and would sit out the
-#: whole default of 30 s.
+#: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
+#: would use up the whole default of 30 s.
 GRACE = 3
 
 
 def sweep(facts: Facts) -> tuple[Action, ...]:
-    """Delete what has no seat any more, and whom the status has given up on."""
+    """Delete pods and Services that the spec no longer requests, and pods that the status replaces."""
     surplus = (DeletePod(pod.name, pod.uid) for pod in facts.surplus if not pod.deleting)
     stale = (DeletePod(pod.name, pod.uid, _grace(facts, pod)) for pod in facts.stale if not pod.deleting)
     services = (
@@ -27,10 +27,10 @@ def sweep(facts: Facts) -> tuple[Action, ...]:
 
 
 def fill(facts: Facts) -> tuple[Action, ...]:
-    """Make the Services and pods that are missing, as far as it is time for them.
+    """Create the missing Services and pods that may be created now.
 
-    Members that restart together come back together: not before the last of the old ones is gone, be it hidden from
-    our watch. While the group waits for its place nothing is made at all.
+    Replicas that restart together are created together: not before the last old pod is gone, including pods that the
+    watch does not report. Nothing is created while the PodGroup has not been admitted.
     """
     if gang.waits(facts):
         return ()
@@ -47,7 +47,7 @@ def fill(facts: Facts) -> tuple[Action, ...]:
 
 
 def services(facts: Facts) -> tuple[CreateService, ...]:
-    """The Services that are missing."""
+    """Create the missing Services."""
     framework, job = facts.framework, facts.job
     if not (framework.objects.services or framework.objects.job_service):
         return ()
@@ -57,29 +57,29 @@ def services(facts: Facts) -> tuple[CreateService, ...]:
 
 
 def empty(facts: Facts) -> tuple[Action, ...]:
-    """Delete every pod and every Service."""
+    """Delete all pods and all Services."""
     pods = (DeletePod(pod.name, pod.uid) for pod in facts.snapshot.pods if not pod.deleting)
     return (*pods, *_services_without(facts, frozenset()), *results.leaving(facts.snapshot.pods))
 
 
 def tidy(facts: Facts) -> tuple[Action, ...]:
-    """Delete what `cleanPodPolicy` says, once the job is over, and the Services of the pods that go.
+    """Delete the pods of a finished job that `cleanPodPolicy` says, and their Services.
 
-    Who goes because he still runs goes only as we know him, and his Service after him: he may have ended by now, and
-    what has ended stays.
+    Delete running pods only at the observed resourceVersion, and their Services afterwards: a pod may have finished by
+    now, and finished pods stay.
     """
     stay = frozenset(pod.name for pod in facts.snapshot.pods if _stays(facts, pod))
     going = [pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting]
     pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
-    perhaps = frozenset(pod.name for pod in pods if pod.version)
-    spared = facts.job.policy.clean_pods is CleanPodPolicy.NONE
-    services = () if spared else _services_without(facts, stay | perhaps)
+    conditional = frozenset(pod.name for pod in pods if pod.version)
+    keep_all = facts.job.policy.clean_pods is CleanPodPolicy.NONE
+    services = () if keep_all else _services_without(facts, stay | conditional)
     released = results.let_go(pod for pod in facts.snapshot.pods if pod.deleting or pod.name in stay)
     return (*pods, *services, *released)
 
 
 def _remnants(facts: Facts) -> bool:
-    """Whether somebody of an earlier attempt is still there, be it without a seat since the job was scaled down."""
+    """Return whether a pod of an earlier attempt still exists, even one that scaling down has made surplus."""
     newest = max(facts.status.attempts.values(), default=0)
     return bool(facts.stale) or any(pod.attempt < newest and not pod.over for pod in facts.surplus)
 
@@ -89,14 +89,14 @@ def _stays(facts: Facts, pod: Pod) -> bool:
 
 
 def _depends(facts: Facts, pod: Pod) -> bool:
-    """Whether it depends on how a pod is if it stays."""
+    """Return whether it depends on the state of a pod whether it stays."""
     member = facts.seats.get(pod.name)
     kept = member is not None and member.role in facts.framework.objects.retained_roles
     return kept or facts.job.policy.clean_pods is CleanPodPolicy.RUNNING
 
 
 def _ended(pod: Pod) -> bool:
-    """Whether nothing runs in it; kubelets say so of its containers a moment before they say it of the pod."""
+    """Return whether no container runs; a kubelet reports this for the containers before it does for the pod."""
     proper = [container for container in pod.containers if not container.sidecar]
     return pod.over or (bool(proper) and all(container.exit_code is not None for container in proper))
 
@@ -110,7 +110,7 @@ def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService
 
 
 def _grace(facts: Facts, pod: Pod) -> int | None:
-    """Few seconds, unless its template asks for a time of its own."""
+    """Return the short grace period, or None if the template sets one."""
     member: Member = facts.seats[pod.name]
     spec = facts.group(member).template.get("spec")
     own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None

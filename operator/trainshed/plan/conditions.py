@@ -1,4 +1,4 @@
-"""How conditions follow and exclude each other, and when their clocks move (v1's rules, §6.3 of its behaviour)."""
+"""Setting and removing conditions: which exclude each other, and when their times change (v1's rules)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from trainshed.api.status import Condition, Kind, Status
 
 Conditions = tuple[Condition, ...]
 
-#: Setting the one drops the other.
+#: Setting one of these conditions removes the other.
 EXCLUDES = {Kind.RUNNING: Kind.RESTARTING, Kind.RESTARTING: Kind.RUNNING}
 VERDICTS = (Kind.SUCCEEDED, Kind.FAILED)
-#: Another message of these is news, and with v1 only another reason is.
+#: A new message of these updates the condition; in v1, and for the other types, only a new reason does.
 NEWS = (Kind.BLOCKED, Kind.RESTARTING)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a condition is to say."""
+    """The type, reason and message of a condition to set."""
 
     kind: Kind
     reason: str
@@ -26,12 +26,13 @@ class Word:
 
 
 def put(status: Status, word: Word, now: datetime, *, true: bool = True) -> Status:
-    """The status with this condition last; nothing changes if it says the same already.
+    """Return the status with this condition last, or unchanged if it has the same condition already.
 
-    A verdict ends the running and drops what no longer matters; after a verdict nothing changes any more.
+    A terminal condition sets Running to false and removes Blocked and Restarting. After a terminal condition nothing
+    changes any more.
     """
     known = status.condition(word.kind)
-    if status.over or (known and _says_the_same(known, word, true=true)):
+    if status.over or (known and _unchanged(known, word, true=true)):
         return status
     changed = known.changed if known and known.true == true else now
     fresh = Condition(word.kind, true, word.reason, word.message, updated=now, changed=changed)
@@ -42,12 +43,12 @@ def put(status: Status, word: Word, now: datetime, *, true: bool = True) -> Stat
 
 
 def without(status: Status, *kinds: Kind | None) -> Status:
-    """The status with no condition of these types."""
+    """Return the status without conditions of these types."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)
     return status if kept == status.conditions else replace(status, conditions=kept)
 
 
-def _says_the_same(known: Condition, word: Word, *, true: bool) -> bool:
+def _unchanged(known: Condition, word: Word, *, true: bool) -> bool:
     same = known.true == true and known.reason == word.reason
     return same and (word.kind not in NEWS or known.message == word.message)
 

@@ -1,4 +1,4 @@
-"""What a job owns besides pods and Services, as it is to be: made before the pods, mended where it was changed."""
+"""The other objects that a job owns, such as ConfigMaps and PodGroups: created before the pods, kept as desired."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from trainshed.api.pod import Phase
 from . import build, gang, names
 from .facts import Facts
 
-#: An annotation: a digest of what we wrote last, so that what is no longer wished for is noticed, too.
+#: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
 DIGEST = "trainshed.dev/digest"
 
 
 def wishes(facts: Facts) -> tuple[Wish, ...]:
-    """All that the job is to own while it has pods."""
+    """Return all objects that the job should own while it has pods."""
     own = facts.framework.hooks.dependents(facts.job, facts.snapshot.site, _running(facts))
     return (*gang.wishes(facts), *own)
 
 
 def align(facts: Facts) -> tuple[Action, ...]:
-    """Make what is missing, mend what was changed, and delete what is passing and no longer wished for."""
+    """Create missing objects, update changed ones, and delete temporary ones that are no longer desired."""
     there = {(dependent.resource, dependent.name): dependent for dependent in facts.snapshot.dependents}
     wanted = wishes(facts)
     wished = {(wish.resource, wish.name) for wish in wanted}
-    made = (_make_or_mend(facts, wish, there.get((wish.resource, wish.name))) for wish in wanted)
+    made = (_create_or_update(facts, wish, there.get((wish.resource, wish.name))) for wish in wanted)
     stray = (dependent for key, dependent in there.items() if key not in wished and dependent.resource.passing)
     return (*(action for action in made if action), *_delete(stray))
 
 
 def dismiss(facts: Facts) -> tuple[Action, ...]:
-    """Delete what is passing: the job has no pods any more, or is about to have none."""
+    """Delete temporary objects: the job has no pods any more, or soon will not."""
     return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.passing)
 
 
-def _make_or_mend(facts: Facts, wish: Wish, found: Dependent | None) -> Action | None:
+def _create_or_update(facts: Facts, wish: Wish, found: Dependent | None) -> Action | None:
     if found is None:
         if wish.shared and not facts.missing:
-            return None  # somebody else's, as far as we can see; whether it is there is asked when pods are made
+            return None  # may belong to another owner; its existence is checked when pods are created
         return CreateDependent(wish.resource, wish.name, body(facts.framework, facts.job, wish), wish.shared)
     if found.deleting or not _differs(facts, wish, found):
         return None
@@ -53,7 +53,7 @@ def _make_or_mend(facts: Facts, wish: Wish, found: Dependent | None) -> Action |
 
 
 def body(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
-    """A dependent as it is sent to the API server when it is made."""
+    """Return the body of a dependent for its creation."""
     metadata = _metadata(framework, job, wish) | {"name": wish.name, "ownerReferences": [build.owner(job)]}
     head = {"apiVersion": wish.resource.api_version, "kind": wish.resource.kind}
     return {**head, "metadata": metadata, **wish.content}
@@ -65,8 +65,8 @@ def _metadata(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
 
 
 def _digest(wish: Wish) -> str:
-    told = json.dumps((wish.content, wish.labels, wish.annotations), sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = json.dumps((wish.content, wish.labels, wish.annotations), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _differs(facts: Facts, wish: Wish, found: Dependent) -> bool:
@@ -75,9 +75,9 @@ def _differs(facts: Facts, wish: Wish, found: Dependent) -> bool:
 
 
 def covers(actual: object, wanted: object) -> bool:
-    """Whether an object has all that is wanted of it, however the server has spelled amounts or added defaults.
+    """Return whether an object has all desired fields, with quantities in any notation and defaults added.
 
-    What is empty, zero or false the server may leave out.
+    The server may leave out fields that are empty, zero or false.
     """
     if actual is None:
         return not wanted
@@ -97,7 +97,7 @@ def _patch(facts: Facts, wish: Wish, found: Dependent) -> dict[str, Any]:
 
 
 def _merged(actual: object, wanted: object) -> object:
-    """As a merge patch: what is there and not wanted is taken out by null."""
+    """Return the merge patch; fields that exist and are not desired are removed by null."""
     if not (isinstance(actual, Mapping) and isinstance(wanted, Mapping)):
         return wanted
     kept = {key: _merged(actual.get(key), value) for key, value in wanted.items()}
@@ -113,6 +113,6 @@ def _delete(dependents: Iterable[Dependent]) -> tuple[DeleteDependent, ...]:
 
 
 def _running(facts: Facts) -> tuple[str, ...]:
-    """The names of the pods that run and count."""
+    """Return the names of the running pods of the current attempt."""
     found = (pod for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
     return tuple(sorted(pod.name for pod in found))

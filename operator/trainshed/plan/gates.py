@@ -1,4 +1,4 @@
-"""Who has to wait until others are ready."""
+"""The start order: replicas that are created only when another role is ready."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .facts import Facts
 
 
 def gated(facts: Facts) -> frozenset[Member]:
-    """The missing ones whose time comes when all of the role they depend on are ready, or will never be again.
+    """Return the missing replicas that must wait until the role they depend on is ready, or has finished.
 
-    A gang scheduler places members only together; with one nobody waits for anybody.
+    With a gang scheduler no replica waits: it schedules all pods together or none.
     """
     if facts.snapshot.site.gang_scheduler:
         return frozenset()

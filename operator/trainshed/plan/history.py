@@ -1,4 +1,4 @@
-"""What a status remembers of its job's restarts: the last few, why each was, and the time that each has cost."""
+"""The restart history in the status: the last restarts, their causes, and the time until the job ran again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .restarts import Incident
 
 
 def began(facts: Facts, incident: Incident, status: Status) -> Status:
-    """The status with the restart that answers for this incident.
+    """Return the status with the restart for this incident in its history.
 
-    Where only consequences of an earlier failure are answered for, they belong to the restart that answered for that.
+    An incident of Collateral failures only is added to the restart for the earlier failure that caused them.
     """
     members = restarted(facts, incident)
     if incident.cause is None and status.recent:
@@ -41,13 +41,13 @@ def began(facts: Facts, incident: Incident, status: Status) -> Status:
 
 
 def first(incident: Incident) -> tuple[Member, Failure]:
-    """Who failed first, and not as another's consequence if there is such a one."""
+    """Return the replica that failed first and its failure; a failure that no other caused goes first."""
     causes = ((member, failure) for member, failure in incident.failures.items() if failure is incident.cause)
     return next(causes, incident.first)
 
 
 def restarted(facts: Facts, incident: Incident) -> int:
-    """How many members begin anew because of an incident."""
+    """Return how many replicas restart because of an incident."""
     if facts.scope is Scope.REPLICA:
         return len(incident.failures)
     roles = {member.role for member in incident.failures}
@@ -56,10 +56,10 @@ def restarted(facts: Facts, incident: Incident) -> int:
 
 
 def ran_again(facts: Facts, status: Status) -> Status:
-    """The status with the time that restarts have cost, once the job runs and so does the member that had failed.
+    """Return the status with the recovery times of restarts, once the job and the failed replica run again.
 
-    It is reckoned by when containers started, which is the same at whichever look it is seen: it waits for the next
-    status that is stored anyway. What came before a job was suspended is left open.
+    They are computed from the start times of containers, so they are the same at every reconcile, and are stored with
+    the next status update that is needed anyway. Restarts before a suspension have no recovery time.
     """
     if not (facts.running or facts.achieved) or all(restart.lost is not None for restart in status.recent):
         return status

@@ -1,4 +1,4 @@
-"""The names and labels by which we know our own; all but the attempt are v1's, to the letter."""
+"""The names and labels of pods and Services; all but the attempt are v1's, to the letter."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
-#: An annotation: which try of its role a pod belongs to.
+#: An annotation: the attempt of its role that a pod belongs to.
 ATTEMPT = "trainshed.dev/attempt"
 
 
 def child(job: Job, member: Member) -> str:
-    """The name of a member's pod and of its Service."""
+    """Return the name of the pod and the Service of a replica."""
     return f"{job.name}-{member}"
 
 
 def labels(framework: Framework, job: Job, member: Member) -> dict[str, str]:
-    """The labels of a member's pod and Service, and what its Service selects by."""
+    """Return the labels of the pod and the Service of a replica; they are also the selector of its Service."""
     number = {} if member.role in ALONE else {REPLICA_INDEX: str(member.index)}
     return role_labels(framework, job, member.role) | number
 
 
 def role_labels(framework: Framework, job: Job, role: str) -> dict[str, str]:
-    """The labels that all members of a role share."""
+    """Return the labels that all replicas of a role share."""
     return job_labels(framework, job) | {REPLICA_TYPE: role.lower()}
 
 
 def job_labels(framework: Framework, job: Job) -> dict[str, str]:
-    """The labels that all members of a job share."""
+    """Return the labels that all replicas of a job share."""
     return {OPERATOR_NAME: framework.operator_name, JOB_NAME: job.name}
 
 
 def selector(framework: Framework, job: Job, role: str) -> str:
-    """The same as text, sorted, for `status.replicaStatuses` and the scale subresource."""
+    """Return the labels of a role as a sorted selector, for `status.replicaStatuses` and the scale subresource."""
     return ",".join(f"{key}={value}" for key, value in sorted(role_labels(framework, job, role).items()))
