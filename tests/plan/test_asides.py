@@ -1,4 +1,4 @@
-"""What we say after v1's words: who it was, what became of the others, and what comes next."""
+"""The details after v1's sentence: the first failure, the other replicas, and the next step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def ended(seat="worker-1", code=137, at_=14.0, **fields):
 
 
 def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
-    """What stands behind v1's words once these pods are among the others."""
+    """Return the details after v1's sentence when these pods are among the others."""
     decision = look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
     words = message(decision.status, kind)
     assert [note.message for note in decision.notes if str(note.tone) == "Warning"] == [words]

@@ -1,4 +1,4 @@
-"""Pods that should be gone by now."""
+"""Pods that are stuck terminating."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PodGroup of a job: what it says, when it is changed, and when it goes."""
+"""The PodGroup of a job: its content, its updates, and its deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a member came to its end, in a sentence."""
+"""The failure of a replica in one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits"
 
 
 def told(reason="Error", code=1, *, pod=None, kind="Application", template=None, node="node-a", words="") -> Failure:
-    """The failure of worker 1, in full."""
+    """Return the complete failure of worker 1."""
     job = a_job(chief=1, worker=2, **({"template": template} if template else {}))
     pods = [pod or a_pod("worker-1", "Failed", code=code, ended=14.0, node=node)]
     failure = Failure("mnist-worker-1", kind, reason, code, node, words, at(14))

@@ -1,4 +1,4 @@
-"""Who is tried again, in which scope, how often, and after how long."""
+"""Restarts: retryable failures, scopes, limits and back-off."""
 
 from __future__ import annotations
 

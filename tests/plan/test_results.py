@@ -1,4 +1,4 @@
-"""Which pods are held until their end is noted, and when they are let go."""
+"""The finalizer that keeps pods until their result is stored."""
 
 from __future__ import annotations
 

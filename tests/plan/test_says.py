@@ -1,4 +1,4 @@
-"""What users are told: v1's words wherever v1 has words for it."""
+"""Messages of conditions and Events; v1's to the letter where v1 has one."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ ANOTHER = "Another scheduler is specified when gang-scheduling is enabled and it
 
 
 def asking(gang: str = "", **spec):
-    """What is told when pods are made from templates that ask for this."""
+    """The Events when pods are created from templates with these fields."""
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
     job = a_job(chief=1, worker=2, template=template)
     site = Site(gang_scheduler=gang)
@@ -142,7 +142,7 @@ SPENT = replace(RETRYING, policy=run_policy(backoff_limit=0))
 LATE = a_job("PyTorchJob", master=1, policy=run_policy(deadline=60))
 RUNS = running(RETRYING)
 REFUSED = replace(ALONE, problems=("spec: Invalid value: no",))
-#: §7.1 of v1's behaviour: what is told of a job's turns, with D17's tone for failures.
+#: §7.1 of v1's behaviour: the Events of a job's transitions, with D17's type for failures.
 TURNS = [
     (look(suspended_job()), [("Normal", "PyTorchJobSuspended", "PyTorchJob mnist is suspended.")]),
     (

@@ -1,4 +1,4 @@
-"""Members that have not come to run in the time that the user gives them."""
+"""The start-up deadline."""
 
 from __future__ import annotations
 

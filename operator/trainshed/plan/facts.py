@@ -219,10 +219,10 @@ class Facts:
 
     def given_up(self, pod: Pod) -> bool:
         """Return whether a requested pod is to be replaced, or is of another attempt than its role."""
-        seat, status = self.seats[pod.name], self.status
+        replica, status = self.seats[pod.name], self.status
         # The job was scaled down and up again before the pod was gone; no other replica was affected by that.
-        leftover = pod.deleting and seat.index >= status.shrunk.get(seat.role, seat.index + 1)
-        return leftover or pod.uid in status.replacing or pod.attempt != status.attempts.get(seat.role, 0)
+        leftover = pod.deleting and replica.index >= status.shrunk.get(replica.role, replica.index + 1)
+        return leftover or pod.uid in status.replacing or pod.attempt != status.attempts.get(replica.role, 0)
 
     def _with_outcome(self, pod: Pod) -> Pod:
         policy = self.group(self.seats[pod.name]).restart_policy

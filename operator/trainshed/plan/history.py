@@ -73,7 +73,7 @@ def _closed(facts: Facts, restart: Restart) -> Restart:
     started = _started(facts, pod) if pod else None
     if restart.lost is not None or started is None or (begun and restart.time < begun):
         return restart
-    deciding = (other for seat, other in facts.current.items() if facts.goal and seat.role == facts.goal.role)
+    deciding = (other for replica, other in facts.current.items() if facts.goal and replica.role == facts.goal.role)
     last = max((started, *(time for other in deciding if (time := _started(facts, other)))))
     return replace(restart, lost=max(0, round((last - restart.time).total_seconds())))
 

@@ -41,8 +41,8 @@ def refused(facts: Facts) -> tuple[Note, ...]:
     """Return a Warning if the job asks to keep results and the operator runs without --keep-results."""
     if facts.snapshot.site.keep_results or (KEEP_RESULTS, "true") not in facts.job.annotations:
         return ()
-    told = f"{KEEP_RESULTS} has no effect: the operator runs without --keep-results"
-    return (Note(Tone.WARNING, "ResultsNotKept", told, key="ResultsNotKept"),)
+    message = f"{KEEP_RESULTS} has no effect: the operator runs without --keep-results"
+    return (Note(Tone.WARNING, "ResultsNotKept", message, key="ResultsNotKept"),)
 
 
 def _succeeded(facts: Facts, pod: Pod) -> bool:

@@ -63,8 +63,8 @@ def blocked(facts: Facts, trouble: Trouble) -> Word:
 def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
     """Return the condition Blocked while Volcano has not admitted the PodGroup, with its phase and Volcano's reason."""
     state = f"its phase is {phase}" if phase else "it has no phase yet"
-    told = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
-    return Word(Kind.BLOCKED, gang.WAITING, brevity.head(told, MESSAGE))
+    message = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
+    return Word(Kind.BLOCKED, gang.WAITING, brevity.head(message, MESSAGE))
 
 
 def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
@@ -74,21 +74,21 @@ def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
         DISRUPTION: f"were disrupted ({failure.reason})",
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
     }
-    told = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
-    return _word(facts, Kind.RESTARTING, told, asides.restarting(facts, incident, after))
+    message = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
+    return _word(facts, Kind.RESTARTING, message, asides.restarting(facts, incident, after))
 
 
 def failed(facts: Facts, member: Member, failure: Failure) -> Word:
     """Return the condition Failed after a failure that must not be retried."""
     job = facts.job
     if failure.kind != APPLICATION:
-        told = f"{job.kind} {job.name} has failed because pod {failure.pod} was disrupted ({failure.reason})."
+        message = f"{job.kind} {job.name} has failed because pod {failure.pod} was disrupted ({failure.reason})."
     elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
-        told = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
+        message = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
     else:
         words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
-        told = facts.framework.naming.failure_message.format(**words, count=facts.tallies[member.role].failed or 1)
-    return _word(facts, Kind.FAILED, told, asides.permanent(facts, member, failure))
+        message = facts.framework.naming.failure_message.format(**words, count=facts.tallies[member.role].failed or 1)
+    return _word(facts, Kind.FAILED, message, asides.permanent(facts, member, failure))
 
 
 def refused(facts: Facts) -> Word:
@@ -98,14 +98,14 @@ def refused(facts: Facts) -> Word:
 
 def too_many_tries(facts: Facts, aside: str) -> Word:
     """Return the condition Failed when backoffLimit is reached; `aside` follows v1's sentence."""
-    told = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
-    return _word(facts, Kind.FAILED, told, aside)
+    message = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
+    return _word(facts, Kind.FAILED, message, aside)
 
 
 def too_long(facts: Facts) -> Word:
     """Return the condition Failed when activeDeadlineSeconds is exceeded."""
-    told = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
-    return _word(facts, Kind.FAILED, told, asides.too_long(facts))
+    message = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
+    return _word(facts, Kind.FAILED, message, asides.too_long(facts))
 
 
 def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]:
@@ -131,8 +131,8 @@ def overwritten(facts: Facts) -> tuple[Note, ...]:
     templates = (group.template for group in facts.job.replicas if group.role in roles)
     if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
         return ()
-    told = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-    return (_lasting("SetPodTemplateRestartPolicy", told),)
+    message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+    return (_lasting("SetPodTemplateRestartPolicy", message),)
 
 
 def other_schedulers(facts: Facts) -> tuple[Note, ...]:
@@ -144,50 +144,50 @@ def other_schedulers(facts: Facts) -> tuple[Note, ...]:
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.replicas}
     if not ours or not facts.missing or named <= {"", gang.name(ours)}:
         return ()
-    told = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-    return (_lasting("SetPodTemplateSchedulerName", told),)
+    message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+    return (_lasting("SetPodTemplateSchedulerName", message),)
 
 
 def gang_dismissed(actions: tuple[Action, ...]) -> tuple[Note, ...]:
     """Return an Event for each PodGroup that is to be deleted."""
     groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == GROUP)
-    told = "Job has been terminated. Deleting PodGroup"
-    return tuple(Note(Tone.NORMAL, "JobTerminated", told, key=f"JobTerminated/{group.uid}") for group in groups)
+    message = "Job has been terminated. Deleting PodGroup"
+    return tuple(Note(Tone.NORMAL, "JobTerminated", message, key=f"JobTerminated/{group.uid}") for group in groups)
 
 
-def _lasting(reason: str, told: str) -> Note:
-    return Note(Tone.WARNING, reason, told, key=reason)
+def _lasting(reason: str, message: str) -> Note:
+    return Note(Tone.WARNING, reason, message, key=reason)
 
 
 def _failure(facts: Facts, member: Member, failure: Failure) -> Note:
     pod = facts.current.get(member)
     key = f"{pod.uid}/Failed" if pod else ""
     if failure.exit_code is not None:
-        told = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
-        return Note(Tone.NORMAL, "ExitedWithCode", told, key=key)
+        message = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
+        return Note(Tone.NORMAL, "ExitedWithCode", message, key=key)
     where = f" on node {failure.node}" if failure.node else ""
     disrupted = failure.kind == DISRUPTION
     end = f"was disrupted ({failure.reason})" if disrupted else f"failed ({failure.kind}: {failure.reason})"
-    told = f"Pod {failure.pod}{where} {end}"
-    whole = f"{told}: {failure.message}" if failure.message else told
-    return Note(Tone.WARNING, f"Pod{failure.kind}", whole, key=key)
+    message = f"Pod {failure.pod}{where} {end}"
+    full = f"{message}: {failure.message}" if failure.message else message
+    return Note(Tone.WARNING, f"Pod{failure.kind}", full, key=key)
 
 
 def _pod(pod: Pod) -> Iterator[Note]:
     if pod.unschedulable and not pod.containers:
-        told = f"Error pod {pod.name} condition message: {pod.unschedulable}"
+        message = f"Error pod {pod.name} condition message: {pod.unschedulable}"
         reason = pod.unplaced or "Unschedulable"
-        yield Note(Tone.WARNING, reason, told, key=f"{pod.uid}/{reason}")
+        yield Note(Tone.WARNING, reason, message, key=f"{pod.uid}/{reason}")
     for container in pod.containers:
         if container.waiting and container.message:
-            told = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"
-            yield Note(Tone.WARNING, container.reason, told, key=_key(pod, container))
+            message = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"
+            yield Note(Tone.WARNING, container.reason, message, key=_key(pod, container))
         elif container.exit_code:
-            told = (
+            message = (
                 f"Error pod {pod.name} container {container.name} exitCode: {container.exit_code}"
                 f" terminated message: {container.message}"
             )
-            yield Note(Tone.WARNING, container.reason or "Error", told, key=_key(pod, container))
+            yield Note(Tone.WARNING, container.reason or "Error", message, key=_key(pod, container))
 
 
 def _key(pod: Pod, container: Container) -> str:

@@ -52,8 +52,8 @@ def next_look(facts: Facts) -> datetime | None:
 def word(facts: Facts, failure: Failure) -> Word:
     """Return the condition Failed because of this failure."""
     job = facts.job
-    told = f"{job.kind} {job.name} has failed because {obituary.sentence(failure)}"
-    return Word(Kind.FAILED, f"{job.kind}{Kind.FAILED}", told)
+    message = f"{job.kind} {job.name} has failed because {obituary.sentence(failure)}"
+    return Word(Kind.FAILED, f"{job.kind}{Kind.FAILED}", message)
 
 
 def _due(facts: Facts, pod: Pod) -> datetime | None:
