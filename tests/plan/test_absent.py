@@ -1,4 +1,4 @@
-"""Members whose pods have vanished unseen: they are lost, unless they are known to be there still."""
+"""Replicas whose pods disappeared without a watch event."""
 
 from __future__ import annotations
 

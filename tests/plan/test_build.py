@@ -1,4 +1,4 @@
-"""The objects of a job: v1's to the letter, less what a template must not decide."""
+"""The pods and Services of a job: as in v1, except for fields that a template must not set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = "training.kubeflow.org/"
 
 
 def pod_of(job, seat, site=None):
-    """The body of the pod of a seat."""
+    """Return the body of the pod of a replica."""
     decision = look(job, services=(), site=site or Site())
     return next(
         action.body for action in decision.actions if isinstance(action, CreatePod) and action.name.endswith(seat)
@@ -25,7 +25,7 @@ def pod_of(job, seat, site=None):
 
 
 def with_template(template, kind="TFJob", **fields):
-    """A job of two workers with this template."""
+    """Return a job with two workers and this template."""
     return a_job(kind, worker=2, template=template, **fields)
 
 

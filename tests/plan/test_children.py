@@ -1,4 +1,4 @@
-"""Which children are to come and to go."""
+"""The pods and Services to create and to delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From when each time of a job counts: its deadline from its start, its time to live from its end."""
+"""The deadline counts from the start of a job, its TTL from its completion."""
 
 from __future__ import annotations
 

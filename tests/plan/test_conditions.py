@@ -1,4 +1,4 @@
-"""How conditions follow and exclude each other, and when their clocks move."""
+"""Setting conditions: which exclude each other, and when their times change."""
 
 from __future__ import annotations
 

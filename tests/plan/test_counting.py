@@ -1,4 +1,4 @@
-"""What counts against the back-off limit: each failure of its own, and nothing that it drags along."""
+"""The failures that count against backoffLimit: not those that another failure caused."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from make import a_job, a_pod, at, look, pods_of, run_policy, running, states
 
 
 def killed(seat: str, seconds: float, **fields):
-    """A pod whose container was killed so many seconds after the beginning."""
+    """Return a pod whose container was killed this number of seconds after the start."""
     return a_pod(seat, "Failed", code=137, ended=seconds, container="tensorflow", **fields)
 
 
 def a_job_with_ps(limit: int):
-    """Its members are tried again one by one."""
+    """Return a job whose replicas are restarted one by one."""
     return a_job(restart="ExitCode", chief=1, ps=1, worker=1, policy=run_policy(backoff_limit=limit))
 
 

@@ -1,4 +1,4 @@
-"""What a job owns besides pods and Services: made, mended, dismissed, and otherwise left in peace."""
+"""The other objects that a job owns: created, updated and deleted only when needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCOUNT = Wish(SERVICE_ACCOUNTS, "runner", {}, shared=True)
 
 
 def facts(*wishes: Wish, there=(), pods=(), job=JOB, **fields) -> Facts:
-    """What a look at a job sees that wishes for these, while those are there."""
+    """Return the facts of a job that desires these objects while those exist."""
     snapshot = seen(job, *pods, **fields)
     hooks = replace(snapshot.framework.hooks, dependents=lambda _job, _site, _running: wishes)
     framework = replace(snapshot.framework, hooks=hooks)
@@ -27,7 +27,7 @@ def facts(*wishes: Wish, there=(), pods=(), job=JOB, **fields) -> Facts:
 
 
 def stored(wish: Wish, *, change=None, **fields) -> Dependent:
-    """A dependent as the server has it after it was made; `change` edits its document."""
+    """Return a dependent as the server stores it after its creation; `change` edits its document."""
     (made,) = dependents.align(facts(wish))
     document = {**made.body, "metadata": {**made.body["metadata"], "uid": "u1"}}
     known = {"name": wish.name, "uid": "u1", "version": "7", "owner": JOB.uid, "namespace": "ml", "job": JOB.name}
@@ -36,13 +36,13 @@ def stored(wish: Wish, *, change=None, **fields) -> Dependent:
 
 
 def scaler(**fields) -> Dependent:
-    """The autoscaler of the job, as it was made."""
+    """Return the autoscaler of the job as it was created."""
     (wish,) = dependents.wishes(Facts(seen(JOB)))
     return stored(wish, **fields)
 
 
 def decided(job=JOB, *pods, there=(), **fields):
-    """What a look decides, dependents only."""
+    """Return the actions of a reconcile, for dependents only."""
     found = plan(replace(seen(job, *pods, **fields), dependents=tuple(there))).actions
     return [action for action in found if isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent))]
 

@@ -1,4 +1,4 @@
-"""The questions that the rules ask of a snapshot."""
+"""The facts that the rules use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod's end says."""
+"""The classification of failures."""
 
 from __future__ import annotations
 

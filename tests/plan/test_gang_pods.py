@@ -1,4 +1,4 @@
-"""The pods of a gang: when they are made, what marks them, and what is told meanwhile."""
+"""The pods of a gang-scheduled job: when they are created, their annotations, and the condition meanwhile."""
 
 from __future__ import annotations
 

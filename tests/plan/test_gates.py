@@ -1,4 +1,4 @@
-"""Who has to wait until others are ready."""
+"""The start order of roles."""
 
 from __future__ import annotations
 

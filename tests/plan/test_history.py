@@ -1,4 +1,4 @@
-"""What a status remembers of its job's restarts, and the time that each has cost."""
+"""The restart history in the status, with recovery times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def killed(seat="worker-1", ended=10.0, **fields):
 
 
 def after(job: Job, *pods, now=10.0, status=None) -> Status:
-    """The status once these pods are among the others."""
+    """Return the status when these pods are among the others."""
     return look(job, *pods_of(job, *pods), status=status or running(job), now=at(now)).status
 
 
 def anew(job: Job, started: float, *others, attempt=1):
-    """All pods of the next attempt, running."""
+    """Return all pods of the next attempt, running."""
     return [replace(pod, attempt=attempt, containers=begun(pod, started)) for pod in pods_of(job, *others)]
 
 

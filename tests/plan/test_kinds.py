@@ -1,4 +1,4 @@
-"""Each kind from the beginning to its end: who decides, and v1's very words."""
+"""Each kind from creation to completion: the replicas that define success, and v1's messages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ every_kind = pytest.mark.parametrize(("kind", "roles", "decide", "name"), KINDS)
 
 
 def pod(job, seat, phase, code):
-    """The pod of a seat, with the container of the job's kind."""
-    return a_pod(seat, phase, code=code, container=FRAMEWORKS[job.kind].container.name)
+    """Return the pod of a replica, with the container of the job's kind."""
+    return a_pod(seat, phase, code=code, container=FRAMEWORKS[job.kind].container)
 
 
 @every_kind

@@ -1,4 +1,4 @@
-"""The ladder: each rule, when it speaks, and what comes of it."""
+"""The rules: when each one applies, and the plan that it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A status that was wiped, or set back to an older one, knows its attempts again from the pods that wear them."""
+"""The attempts of a status that was overwritten or restored are recovered from the pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOB = a_job("JAXJob", worker=2, restart="ExitCode", policy=RunPolicy(backoff_lim
 
 
 def worn(attempt: int, *pods, job=JOB):
-    """The job's pods, wearing this attempt."""
+    """Return the pods of the job with this attempt."""
     return tuple(replace(pod, attempt=attempt) for pod in pods_of(job, *pods))
 
 

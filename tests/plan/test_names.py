@@ -1,4 +1,4 @@
-"""The names by which we know our own."""
+"""The names and labels of pods and Services."""
 
 from __future__ import annotations
 

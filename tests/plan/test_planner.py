@@ -1,4 +1,4 @@
-"""What is asked several times about a job in one look is found once, and its pods are asked for side by side."""
+"""Facts are computed once in a reconcile, and missing pods are read concurrently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainshed.plan import Planner
 
 
 def counting(framework: Framework, calls: Counter[str]) -> Framework:
-    """The framework, which counts how often it is asked whose success counts, and who may go for good."""
+    """Return the framework with counters of its calls for the success policy and the optional roles."""
 
     def goal(job):
         calls["goal"] += 1
@@ -43,7 +43,7 @@ def test_the_facts_are_made_and_the_incident_is_found_once(restart, gone):
 
 
 async def a_group(workers: int) -> Office:
-    """A group that restarts together and runs."""
+    """Return a running job whose replicas restart together."""
     office = Office()
     office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=workers), {"trainshed.dev/restart-scope": "Job"})
     office.hear()

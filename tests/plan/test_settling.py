@@ -1,4 +1,4 @@
-"""How long a failure that would end the job waits for its cause."""
+"""The delay before a failure ends the job."""
 
 from __future__ import annotations
 

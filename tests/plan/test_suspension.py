@@ -1,4 +1,4 @@
-"""What a suspension ends: the attempt that was under way, and all that had come of it."""
+"""A suspension ends the current attempt and discards its results."""
 
 from __future__ import annotations
 
