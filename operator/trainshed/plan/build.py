@@ -131,7 +131,7 @@ def _spec(
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
     env = container.get("env") or []
     set_by_user = {entry.get("name") for entry in env}
-    ours = [_entry(variable) for variable in variables if not (variable.yields and variable.name in set_by_user)]
+    ours = [_entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)]
     # With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     return {**policy, **container} | ({"env": [*env, *ours]} if ours else {})
