@@ -94,4 +94,4 @@ async def test_when_the_machines_clock_was_set_the_process_ends_with_an_error_to
     ahead[0] = 3600.0
     await asyncio.wait_for(operator.over.wait(), 5)
     assert operator.broken, "the exit code asks for a new start"
-    assert "the machine's clock was set by +3600 s" in caplog.text
+    assert "the wall clock stepped by +3600 s" in caplog.text

@@ -64,7 +64,7 @@ async def operate(settings: Settings) -> int:
     except (NoCredentials, ClusterError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the words say it all
         return 1
-    log.info("looking after %s at %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
+    log.info("managing %s on %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
     stop = asyncio.Event()
     shell = asyncio.create_task(
         supervise(registry(frameworks, credentials, operator.wake), settings, (operator.ready, operator.over, stop))
@@ -78,7 +78,7 @@ async def operate(settings: Settings) -> int:
     await asyncio.wait((shell,), timeout=GRACE)
     await clear()
     faulthandler.cancel_dump_traceback_later()
-    log.info("ended")
+    log.info("shutdown complete")
     return 1 if operator.broken else 0
 
 
@@ -113,7 +113,7 @@ async def keep_watch() -> None:
 async def end_when_stepped(clock: Clock, operator: Operator) -> None:
     """End the operator with an error when the machine's clock was set: the next start goes by the new time."""
     seconds = await clock.stepped()
-    log.error("the machine's clock was set by %+.0f s: ending, to start again by the new time", seconds)
+    log.error("the wall clock stepped by %+.0f s; exiting so that the next start uses the new time", seconds)
     operator.broken = True
     operator.over.set()
 
@@ -146,14 +146,14 @@ async def supervise(
         if shell.done() and not shell.cancelled() and shell.exception() is None:
             over.set()
             return
-        log.warning("kopf has fallen over: %s; starting it again", reason(shell))
+        log.warning("kopf %s; restarting", reason(shell))
         await asyncio.sleep(PAUSE)
 
 
 def reason(shell: asyncio.Task[None]) -> str:
     """Why kopf ended, if it did: now and then a part of it falls and the rest hangs."""
     error = shell.exception() if shell.done() and not shell.cancelled() else None
-    return f"{type(error).__name__}: {error}" if error else "it hangs"
+    return f"failed: {type(error).__name__}: {error}" if error else "is unresponsive"
 
 
 async def clear() -> None:
@@ -175,10 +175,10 @@ def complain(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dic
     frames = traceback.extract_tb(error.__traceback__) if error else ()
     unheard = "future" in context and not isinstance(context["future"], asyncio.Task)
     if any("kopf" in frame.filename for frame in frames):
-        log.warning("a part of kopf has fallen over: %r", error)
+        log.warning("a kopf task failed: %r", error)
         stuck.set()
     elif "transport" in context or (unheard and isinstance(error, (ssl.SSLError, ConnectionError))):
-        log.warning("a connection has broken: %s: %r", context.get("message"), error)
+        log.warning("connection lost: %s: %r", context.get("message"), error)
     else:
         loop.default_exception_handler(context)
 

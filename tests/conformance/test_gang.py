@@ -182,7 +182,7 @@ def test_without_the_groups_of_the_scheduler_nothing_begins(server: ControlPlane
     operator = Operator(server.kubeconfig, tmp_path, f"--gang-scheduler-name={scheduler}").start(wait=False)
     assert operator.wait_until_over() == 1
     log = operator.log.read_text()
-    assert f"--gang-scheduler-name={scheduler}: there is no PodGroup in scheduling." in log
+    assert f"--gang-scheduler-name={scheduler}: the API server does not serve PodGroup in scheduling." in log
     assert "install its CRD first" in log
     assert operator.complaints() == []
 

@@ -38,7 +38,8 @@ def test_the_groups_of_this_scheduler_must_be_there(scheduler, kind):
     hastily(find_groups(guide, scheduler))
     assert guide.asked == [kind]
     other = {VOLCANO_GROUPS: COSCHEDULING_GROUPS, COSCHEDULING_GROUPS: VOLCANO_GROUPS}[kind]
-    with pytest.raises(Missing, match=f"--gang-scheduler-name={scheduler}: there is no PodGroup in {kind.api_version}"):
+    said = f"--gang-scheduler-name={scheduler}: the API server does not serve PodGroup in {kind.api_version}"
+    with pytest.raises(Missing, match=said):
         hastily(find_groups(Guide(other), scheduler))
 
 
@@ -52,7 +53,7 @@ def test_an_api_server_that_does_not_answer_is_asked_again_and_that_is_told_once
 
     assert hastily(waited()) == 6
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told == ["asking for scheduling.volcano.sh/v1beta1: no connection"]
+    assert told == ["cannot discover scheduling.volcano.sh/v1beta1: no connection"]
 
 
 def test_who_may_not_ask_is_not_kept_waiting():

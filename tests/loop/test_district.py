@@ -80,17 +80,17 @@ async def test_jobs_are_told_of_once_all_of_their_namespace_is_listed(districts,
 
 async def test_what_is_not_ready_is_said_of_each_namespace_for_itself(districts):
     list_all(districts.all["a"])
-    assert districts.problem() == "tfjobs in namespace b have not been listed yet"
+    assert districts.problem() == "the cache of tfjobs in namespace b has not synced yet"
     for informer in districts.all["b"].informers:
         informer._after(Denied(f"{informer.plural} is forbidden: User u cannot list it"))
     first, *_ = districts.all["b"].informers
     assert first.refused
-    said = "tfjobs in namespace b may not be listed and watched: tfjobs is forbidden: User u cannot list it"
+    said = "cannot list and watch tfjobs in namespace b: tfjobs is forbidden: User u cannot list it"
     assert districts.problem() == said
     list_all(districts.all["b"])
     assert districts.problem() == ""
     first.heard -= DEAF + 2
-    assert districts.problem() == f"the watch of tfjobs in namespace b has been silent for {DEAF + 2:.0f} s"
+    assert districts.problem() == f"the watch of tfjobs in namespace b has received nothing for {DEAF + 2:.0f} s"
     assert districts.silences()["tfjobs"] == pytest.approx(DEAF + 2, abs=1)
     assert districts.silences()["pods"] < 1
 
@@ -98,7 +98,7 @@ async def test_what_is_not_ready_is_said_of_each_namespace_for_itself(districts)
 async def test_what_must_be_mended_is_said_before_what_may_pass(woken):
     districts = some("", woken=woken)
     districts.all[""].informers[1]._after(Denied("pods is forbidden"))
-    assert districts.problem() == "pods may not be listed and watched: pods is forbidden"
+    assert districts.problem() == "cannot list and watch pods: pods is forbidden"
 
 
 def missing(*districts: District) -> None:
@@ -112,7 +112,7 @@ async def test_without_any_of_its_kinds_a_district_is_not_ready_and_says_why(dis
     list_all(a)
     list_all(b)
     missing(b)
-    what = "the API server knows none of tfjobs in namespace b: install the CRDs"
+    what = "the API server serves none of tfjobs in namespace b: install the CRDs"
     assert districts.problem() == what
     async with asyncio.timeout(1):
         await b.open()
@@ -131,7 +131,7 @@ async def test_a_kind_that_is_not_installed_is_named_and_holds_up_no_other(caplo
     district.informers[0].heard = 0.0
     missing(district)
     assert districts.problem() == ""
-    remark = "not installed: tfjobs: jobs of these kinds are run once their CRDs are there"
+    remark = "CRDs not installed: tfjobs; their jobs are reconciled once the CRDs are installed"
     assert districts.remark() == remark
     assert "tfjobs" not in districts.silences(), "there is no watch that could be silent"
     assert "jaxjobs" in districts.silences()
@@ -144,7 +144,7 @@ async def test_without_what_jobs_are_made_of_a_district_is_not_ready(districts):
     for district in districts.all.values():
         list_all(district)
     districts.all["a"].informers[1]._after(Missing("404 page not found"))
-    assert districts.problem() == "the API server does not know pods in namespace a"
+    assert districts.problem() == "the API server does not serve pods in namespace a"
 
 
 async def test_jobs_are_led_to_their_district_and_others_to_none(districts, woken):

@@ -25,18 +25,18 @@ async def ask(address: str, path: str) -> tuple[int, str]:
 
 async def test_the_doors_say_what_they_are_told():
     health, metrics = free_address(), free_address()
-    problems = ["pods have not been listed yet"]
+    problems = ["the cache of pods has not synced yet"]
     pulse = Pulse()
     doors = Doors(pulse, lambda: problems[-1], lambda: b"meters 1\n")
     await doors.open(health, metrics)
     try:
-        assert await ask(health, "/readyz") == (503, "pods have not been listed yet\n")
+        assert await ask(health, "/readyz") == (503, "the cache of pods has not synced yet\n")
         problems.append("")
         assert await ask(health, "/readyz") == (200, "ok\n")
         assert await ask(health, "/healthz") == (200, "ok\n")
         for second in range(8):
             pulse.beat(second, second - 4)
-        assert await ask(health, "/healthz") == (500, "the event loop was late for 32 s of the last 60 s\n")
+        assert await ask(health, "/healthz") == (500, "the event loop lagged by 32 s in the last 60 s\n")
         assert await ask(metrics, "/metrics") == (200, "meters 1\n")
         assert (await ask(metrics, "/healthz"))[0] == 404
     finally:
@@ -47,10 +47,10 @@ async def test_the_doors_say_what_they_are_told():
 
 async def test_what_is_to_be_said_though_all_is_well_follows_the_ok():
     health = free_address()
-    doors = Doors(Pulse(), lambda: "", lambda: b"", lambda: "not installed: tfjobs")
+    doors = Doors(Pulse(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
     await doors.open(health, "")
     try:
-        assert await ask(health, "/readyz") == (200, "ok\nnot installed: tfjobs\n")
+        assert await ask(health, "/readyz") == (200, "ok\nCRDs not installed: tfjobs\n")
     finally:
         await doors.close()
 
@@ -86,7 +86,7 @@ async def test_a_door_may_have_an_address_of_ipv6():
 
 async def test_a_host_that_is_not_this_machine_is_named():
     doors = Doors(Pulse(), lambda: "", lambda: b"")
-    with pytest.raises(OSError, match=r"cannot listen at no-such-host\.invalid:8080: "):
+    with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:8080: "):
         await doors.open("no-such-host.invalid:8080", "0")
     await doors.close()
 
@@ -159,7 +159,7 @@ def beats(*lags: float, every: float = 5.0) -> Pulse:
 
 def test_a_loop_that_hangs_in_bursts_is_seen_though_it_answers_in_between():
     pulse = beats(*[3.0] * 11)
-    assert pulse.problem == "the event loop was late for 33 s of the last 60 s"
+    assert pulse.problem == "the event loop lagged by 33 s in the last 60 s"
     assert pulse.worst == 3
     assert beats(*[3.0] * 9).problem == ""
 

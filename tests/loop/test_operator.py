@@ -58,7 +58,7 @@ async def ask(address: str, path: str) -> tuple[int, str]:
 
 async def test_without_an_api_server_it_is_alive_and_not_ready_and_says_so_once(alone, settings, caplog):
     assert await ask(settings.health, "/healthz") == (200, "ok\n")
-    assert await ask(settings.health, "/readyz") == (503, "tfjobs have not been listed yet\n")
+    assert await ask(settings.health, "/readyz") == (503, "the cache of tfjobs has not synced yet\n")
     await asyncio.sleep(1.5)
     assert not alone.over.is_set()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -160,7 +160,7 @@ async def test_it_is_over_when_a_part_of_it_ends_that_never_should(settings, cap
     async with asyncio.timeout(5):
         await operator.over.wait()
     assert operator.broken
-    assert any("falls has ended" in record.getMessage() for record in caplog.records)
+    assert any("falls exited unexpectedly" in record.getMessage() for record in caplog.records)
     await operator.stop()
 
 
@@ -183,7 +183,7 @@ async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_an
     assert (await ask(settings.health, "/readyz"))[0] == 503
     assert not beginning.done()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [line.partition(": ")[0] for line in told] == ["asking for scheduling.volcano.sh/v1beta1"]
+    assert [line.partition(": ")[0] for line in told] == ["cannot discover scheduling.volcano.sh/v1beta1"]
     beginning.cancel()
     await operator.stop()
 
@@ -198,11 +198,11 @@ async def test_who_waits_for_the_lease_and_knows_all_is_ready(settings):
 
 async def test_a_lease_that_may_not_be_held_and_what_may_not_be_listed_are_both_named(settings):
     operator = an_operator(replace(settings, namespaces=("a", "b")))
-    operator._elector.refused = "the Lease a/trainshed may not be held: forbidden"
+    operator._elector.refused = "cannot acquire the Lease a/trainshed: forbidden"
     list_all(operator)
     operator._informers[-1].refused = "forbidden"
     what = operator._informers[-1].what
-    told = [operator._elector.refused, f"{what} may not be listed and watched: forbidden"]
+    told = [operator._elector.refused, f"cannot list and watch {what}: forbidden"]
     assert operator.problem().splitlines() == told
     assert what.endswith(" in namespace b")
     await operator.stop()

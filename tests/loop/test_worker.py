@@ -111,7 +111,7 @@ def test_after_an_error_the_job_waits_longer_and_longer(error, first, longest, c
         assert scene.errors(error) == len(scene.looks.at)
 
     hastily(story())
-    assert f"TFJob ml/a: {error.reason}: {error}; again in {first:.1f} s" in caplog.messages
+    assert f"TFJob ml/a: {error.reason}: {error}; retrying in {first:.1f} s" in caplog.messages
     assert all(record.exc_info is None for record in caplog.records)
 
 

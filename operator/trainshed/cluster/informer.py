@@ -211,7 +211,7 @@ class Informer(Generic[T]):
                     if line:
                         self._take(line)
                 except msgspec.DecodeError as error:
-                    log.error("watch %s: passed over an event: %s", self.what, error)  # noqa: TRY400 - no traceback
+                    log.error("watch %s: skipped undecodable watch event: %s", self.what, error)  # noqa: TRY400 - no traceback
         self._hear()
 
     def _take(self, line: bytes) -> None:

@@ -9,18 +9,18 @@ from prometheus_client import CollectorRegistry, Counter
 LABELS = ("job_namespace", "framework")
 #: v1's counters, without the `_total` that the client adds, and what each means.
 COUNTERS = {
-    "training_operator_jobs_created": "Jobs that were taken up: their first status was stored.",
-    "training_operator_jobs_deleted": "Jobs that were deleted because their time to live was over.",
-    "training_operator_jobs_successful": "Jobs that have succeeded.",
-    "training_operator_jobs_failed": "Jobs that have failed, whatever the reason.",
-    "training_operator_jobs_restarted": "Restarts by the operator, of whole jobs or of some of their pods.",
-    "created_pods": "Pods that were created.",
-    "deleted_pods": "Pods that the operator has deleted.",
-    "failed_pods": "Pods that were seen to have failed.",
-    "succeeded_service_creation": "Services that were created.",
-    "failed_service_creation": "Services that could not be created, each try counted.",
-    "created_pod_groups": "Pod groups that were created for a gang scheduler.",
-    "deleted_pod_groups": "Pod groups that were deleted.",
+    "training_operator_jobs_created": "Jobs created: the operator stored their first status.",
+    "training_operator_jobs_deleted": "Jobs deleted because ttlSecondsAfterFinished expired.",
+    "training_operator_jobs_successful": "Jobs that succeeded.",
+    "training_operator_jobs_failed": "Jobs that failed for any reason.",
+    "training_operator_jobs_restarted": "Restarts of jobs or of some of their pods by the operator.",
+    "created_pods": "Pods created by the operator.",
+    "deleted_pods": "Pods deleted by the operator.",
+    "failed_pods": "Pods that failed.",
+    "succeeded_service_creation": "Services created by the operator.",
+    "failed_service_creation": "Failed attempts to create a Service.",
+    "created_pod_groups": "PodGroups created by the operator.",
+    "deleted_pod_groups": "PodGroups deleted by the operator.",
 }
 
 

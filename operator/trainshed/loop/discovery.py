@@ -31,8 +31,8 @@ async def find_groups(guide: Guide, scheduler: str) -> None:
     """
     for kind in gang.resources(scheduler):
         if not await _served(guide, kind):
-            what = f"there is no {kind.kind} in {kind.api_version}"
-            raise Missing(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first, or leave the flag out")
+            what = f"the API server does not serve {kind.kind} in {kind.api_version}"
+            raise Missing(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
 
 
 async def _served(guide: Guide, kind: Resource) -> bool:
@@ -41,6 +41,6 @@ async def _served(guide: Guide, kind: Resource) -> bool:
         try:
             return await guide.serves(kind)
         except (Unavailable, Throttled) as error:
-            log.log(logging.DEBUG if told else logging.WARNING, "asking for %s: %s", kind.api_version, error)
+            log.log(logging.DEBUG if told else logging.WARNING, "cannot discover %s: %s", kind.api_version, error)
             told = True
         await asyncio.sleep(PAUSE)

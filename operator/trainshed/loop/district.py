@@ -81,13 +81,15 @@ class District:
     def remark(self) -> str:
         """Which kinds of job are not installed, or nothing: it is no reason not to run the others."""
         missing = ", ".join(informer.what for informer in self._missing())
-        return f"not installed: {missing}: jobs of these kinds are run once their CRDs are there" if missing else ""
+        if not missing:
+            return ""
+        return f"CRDs not installed: {missing}; their jobs are reconciled once the CRDs are installed"
 
     def _without_any_kind(self) -> str:
         missing = self._missing()
         if len(missing) < len(self._kinds):
             return ""
-        return f"the API server knows none of {', '.join(informer.what for informer in missing)}: install the CRDs"
+        return f"the API server serves none of {', '.join(informer.what for informer in missing)}: install the CRDs"
 
     def _missing(self) -> list[Informer[Any]]:
         return [informer for informer in self.informers if informer.missing and informer.plural in self._kinds]
@@ -95,13 +97,15 @@ class District:
     def _problem(self, informer: Informer[Any]) -> tuple[str, bool] | None:
         """What is wrong with a watch, and whether it needs to be mended."""
         if informer.refused:
-            return f"{informer.what} may not be listed and watched: {informer.refused}", True
+            return f"cannot list and watch {informer.what}: {informer.refused}", True
         if not informer.synced.is_set():
-            return f"{informer.what} have not been listed yet", False
+            return f"the cache of {informer.what} has not synced yet", False
         if informer.missing:
-            return None if informer.plural in self._kinds else (f"the API server does not know {informer.what}", True)
+            return None if informer.plural in self._kinds else (f"the API server does not serve {informer.what}", True)
         silence = asyncio.get_running_loop().time() - informer.heard
-        return (f"the watch of {informer.what} has been silent for {silence:.0f} s", False) if silence > DEAF else None
+        if silence <= DEAF:
+            return None
+        return f"the watch of {informer.what} has received nothing for {silence:.0f} s", False
 
 
 class Districts:

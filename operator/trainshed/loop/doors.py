@@ -55,7 +55,7 @@ class Pulse:
     def problem(self) -> str:
         """Why the process had better be started anew, or nothing."""
         late = sum(min(lag, ONE) for _, lag in self._late)
-        return f"the event loop was late for {late:.0f} s of the last {WHILE:.0f} s" if late > LATE else ""
+        return f"the event loop lagged by {late:.0f} s in the last {WHILE:.0f} s" if late > LATE else ""
 
 
 class Doors:
@@ -101,7 +101,7 @@ class Doors:
         try:
             await web.TCPSite(runner, *where).start()
         except OSError as error:
-            raise OSError(f"cannot listen at {where[0] or ''}:{where[1]}: {error}") from error
+            raise OSError(f"cannot listen on {where[0] or ''}:{where[1]}: {error}") from error
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         problem = self._pulse.problem

@@ -12,12 +12,15 @@ class ErrorCounters:
 
     def __init__(self, own: CollectorRegistry) -> None:
         self._errors = Counter(
-            "trainshed_reconcile_errors", "Looks that ended in an error of the API server.", ("error",), registry=own
+            "trainshed_reconcile_errors",
+            "Reconciles that failed because of the API server, by error.",
+            ("error",),
+            registry=own,
         )
         self._internal = Counter(
-            "trainshed_internal_errors", "Looks that ended in an error of the operator itself.", registry=own
+            "trainshed_internal_errors", "Reconciles that failed because of an internal error.", registry=own
         )
-        self._events = Counter("trainshed_events_lost", "Events that could not be written.", registry=own)
+        self._events = Counter("trainshed_events_lost", "Events that were not written.", registry=own)
         self._statuses = Counter(
             "trainshed_status_updates_rejected",
             "Status updates that the API server rejected as invalid.",

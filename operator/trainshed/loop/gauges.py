@@ -11,20 +11,26 @@ class Gauges:
     """To be set by whoever knows the values."""
 
     def __init__(self, own: CollectorRegistry) -> None:
-        self.waiting = Gauge("trainshed_queue_depth", "Jobs that wait for a look.", registry=own)
+        self.waiting = Gauge("trainshed_queue_depth", "Jobs waiting in the work queue.", registry=own)
         self.lag = Gauge(
-            "trainshed_loop_lag_seconds", "How late the event loop was at the most within a minute.", registry=own
+            "trainshed_loop_lag_seconds", "Maximum lag of the event loop in the last minute, in seconds.", registry=own
         )
         self.skew = Gauge(
-            "trainshed_clock_skew_seconds", "How far the wall clock has leapt since the start.", registry=own
+            "trainshed_clock_skew_seconds",
+            "Step of the wall clock since the process started, in seconds.",
+            registry=own,
         )
-        self.leading = Gauge("trainshed_leader", "Whether this process is the one that acts.", registry=own)
-        self.ages = Gauge("trainshed_watch_age_seconds", "Since when a watch is silent.", ("resource",), registry=own)
+        self.leading = Gauge("trainshed_leader", "1 if this replica is the leader, else 0.", registry=own)
+        self.ages = Gauge(
+            "trainshed_watch_age_seconds", "Seconds since the last event of a watch.", ("resource",), registry=own
+        )
         self.under_way = Gauge(
-            "trainshed_api_requests_in_flight", "Requests to the API server without an answer yet.", registry=own
+            "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
         self.lanes = Gauge(
-            "trainshed_api_writes_waiting", "Writes that wait until there is room for them.", ("lane",), registry=own
+            "trainshed_api_writes_waiting", "Writes waiting for the client-side rate limiter.", ("lane",), registry=own
         )
-        build = Gauge("trainshed_build_info", "Which version this is.", ("version",), registry=own)
+        build = Gauge(
+            "trainshed_build_info", "Version of the operator as a label; the value is 1.", ("version",), registry=own
+        )
         build.labels(version("trainshed")).set(1)

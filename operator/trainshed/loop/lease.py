@@ -76,7 +76,7 @@ class Elector:
                     self.held.clear()
                     await self._write({**self._seen, "spec": self._spec("", 1)})
         except (ClusterError, TimeoutError) as error:
-            log.warning("lease %s: not released: %s", self._claim.name, str(error) or "no answer in time")
+            log.warning("lease %s: not released: %s", self._claim.name, str(error) or "request timed out")
         self.held.clear()
 
     async def _gain(self) -> None:
@@ -85,7 +85,7 @@ class Elector:
             if not self.holds():
                 left = DURATION - self._since(self._seen_at)
                 await _pause(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
-        log.info("lease %s: held by %s", self._claim.name, self._claim.identity)
+        log.info("lease %s: acquired by %s", self._claim.name, self._claim.identity)
 
     async def _keep(self) -> None:
         try:
@@ -107,7 +107,7 @@ class Elector:
                 await self._try()
         except (ClusterError, TimeoutError) as error:
             if not self._failing:
-                log.warning("lease %s: %s", self._claim.name, str(error) or "no answer in time")
+                log.warning("lease %s: %s", self._claim.name, str(error) or "request timed out")
             self._failing = True
             self._refuse(error)
         else:
@@ -117,7 +117,7 @@ class Elector:
     def _refuse(self, error: Exception) -> None:
         """With a Lease that we may not read and write we shall never act: somebody must give us the right."""
         where = f"{self._claim.namespace}/{self._claim.name}"
-        self.refused = f"the Lease {where} may not be held: {error}" if isinstance(error, Denied) else ""
+        self.refused = f"cannot acquire the Lease {where}: {error}" if isinstance(error, Denied) else ""
 
     async def _try(self) -> None:
         if self._leaving:

@@ -46,22 +46,24 @@ class Metrics:
         own = self.registry = CollectorRegistry()
         ProcessCollector(registry=own)
         self._counters = Counters(own)
-        self._looks = Histogram("trainshed_reconcile_seconds", "Seconds that a look took.", registry=own, buckets=LOOK)
-        self._waits = Histogram("trainshed_queue_seconds", "Seconds that a job waited.", registry=own, buckets=WAIT)
+        self._looks = Histogram("trainshed_reconcile_seconds", "Reconcile time in seconds.", registry=own, buckets=LOOK)
+        self._waits = Histogram(
+            "trainshed_queue_seconds", "Time a job waited in the work queue, in seconds.", registry=own, buckets=WAIT
+        )
         self._errors = ErrorCounters(own)
         self._requests = Counter(
             "trainshed_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=own
         )
         self._asked: dict[tuple[str, str, str], Counter] = {}
         self._failures = Counter(
-            "trainshed_jobs_failed", "Jobs that have failed, by why.", ("framework", "class"), registry=own
+            "trainshed_jobs_failed", "Failed jobs by failure class.", ("framework", "class"), registry=own
         )
         self._restarts = Counter(
-            "trainshed_jobs_restarted", "Restarts by the operator, by why.", ("framework", "class"), registry=own
+            "trainshed_jobs_restarted", "Restarts by failure class.", ("framework", "class"), registry=own
         )
         self._startups = Histogram(
             "trainshed_job_startup_seconds",
-            "Seconds from creation or resumption until all pods of a job run.",
+            "Time from creation or resumption of a job until all its pods run, in seconds.",
             ("framework",),
             registry=own,
             buckets=START,

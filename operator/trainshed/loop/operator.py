@@ -119,7 +119,7 @@ class Operator:
             async with asyncio.timeout(FAREWELL):
                 await self._recorder.flush()
         except TimeoutError:
-            log.warning("some events were not written in time")
+            log.warning("timed out flushing Events")
         await _cancel(self._tasks)
         await self._elector.release(end - asyncio.get_running_loop().time())
         await _cancel(self._election)
@@ -166,7 +166,7 @@ class Operator:
         """None of these ends by itself; better to begin anew than to go on deaf."""
         if task.cancelled():
             return
-        log.error("%s has ended", task.get_name(), exc_info=task.exception())
+        log.error("background task %s exited unexpectedly", task.get_name(), exc_info=task.exception())
         self.broken = True
         self.over.set()
 

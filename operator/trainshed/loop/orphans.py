@@ -39,5 +39,7 @@ class Orphans:
                 if await bereaved(self._cluster, pod):
                     self._view.pods.left(pod.uid, await let_go(self._cluster, pod))
             except ClusterError as error:
-                log.warning("pod %s/%s is still held for a job that is gone: %s", pod.namespace, pod.name, error)
+                log.warning(
+                    "pod %s/%s: cannot remove the finalizer of a deleted job: %s", pod.namespace, pod.name, error
+                )
                 return

@@ -39,8 +39,8 @@ from .view import Key, View
 #: The server is asked for so many pods of a job that have vanished, and for so many of all jobs at a time: the label is
 #: taken off one pod, or off all.
 SOUGHT = 32
-#: The Event about a status that the API server rejects begins with this; the server's own message follows.
-REJECTED = "The API server rejects the status of this job; the operator takes no action until it is accepted"
+#: What users read about a status that the server does not accept, before its own words.
+REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Reconciler:
                 await self._catch_up(snapshot)
                 fresh = self._view.snapshot(key, now)
                 if fresh is None or fresh.job.version != snapshot.job.version:
-                    return Outcome(error=Conflict("the job has changed while its pods were read"))
+                    return Outcome(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
             planner, hidden = await self._seek(Planner(snapshot))
         except ClusterError as error:
@@ -105,7 +105,7 @@ class Reconciler:
         """The writer of this status may have seen more than our watch has told: see it too, ere anything is decided."""
         pods, version = await self._cluster.read_pods(snapshot.job.namespace, snapshot.job.name)
         if not self._view.asked(snapshot, pods, version):
-            raise Unavailable("an answer about pods that is older than what the watch has told")
+            raise Unavailable("the list of pods is older than the cache")
 
     async def _seek(self, planner: Planner) -> tuple[Planner, Hidden | None]:
         """Nobody is restarted for a pod that only our watch has lost: the server is asked for those that vanished."""
@@ -136,7 +136,7 @@ class Reconciler:
             return await self._carry_out(key, snapshot, decision, hidden)
         except Missing:
             self._view.forget(key, snapshot.job.uid)
-            return Outcome(told="it is gone")
+            return Outcome(told="the job no longer exists")
         except Conflict as conflict:
             return Outcome(error=await self._read_again(key, snapshot) or conflict)
         except ClusterError as error:
@@ -180,7 +180,7 @@ class Reconciler:
         if document is None:
             raise Missing(f"{job.kind} {job.namespace}/{job.name}")
         if document["metadata"]["resourceVersion"] != job.version:
-            raise Conflict("the job is another than we knew")
+            raise Conflict("the job changed after the cache read it")
 
     def _rejected(self, key: Key, snapshot: Snapshot, error: ClusterError) -> Outcome:
         """The server does not accept the status: nothing can be done for the job, and only an Event can say so."""
@@ -211,7 +211,7 @@ class Reconciler:
         except ClusterError as error:
             return error
         if document and older(document["metadata"]["resourceVersion"], job.version):
-            return Unavailable("an answer about the job that is older than what we know")
+            return Unavailable("the response for the job is older than the cache")
         if document is None or self._view.record(document, snapshot.framework).uid != job.uid:
             self._view.forget(key, job.uid)
         if document is not None:

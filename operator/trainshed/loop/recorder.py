@@ -120,10 +120,10 @@ class Recorder:
             if not await self._again(job, key, times):
                 await self._new(job, key, _event(job, note, (message, times), self._now()))
         except Conflict:
-            log.debug("%s %s/%s: an earlier process told %s", job.kind, job.namespace, job.name, note.reason)
+            log.debug("%s %s/%s: Event %s already exists", job.kind, job.namespace, job.name, note.reason)
         except ClusterError as error:
             self._lost()
-            log.debug("no event on %s %s/%s: %s", job.kind, job.namespace, job.name, error)
+            log.debug("%s %s/%s: cannot write an Event: %s", job.kind, job.namespace, job.name, error)
 
     async def _again(self, job: Job, key: tuple[str, str], times: int) -> bool:
         known = self._told.get(key)

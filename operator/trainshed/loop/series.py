@@ -29,7 +29,9 @@ class Series(Collector):
         """All series; the jobs in the order of their names, so that the same ones have some at each scrape."""
         found = sorted((record for record in self._jobs() if not record.status.over), key=_names)
         now = self._now()
-        states = GaugeMetricFamily("trainshed_job_state", "Which state a job is in.", labels=(*LABELS, "state"))
+        states = GaugeMetricFamily(
+            "trainshed_job_state", "1 for the current state of a job.", labels=(*LABELS, "state")
+        )
         families = [GaugeMetricFamily(name, means, labels=LABELS) for name, means, _ in SHOWN]
         for record in islice(found, MOST):
             states.add_metric((*_names(record), state(record.status)), 1)
@@ -37,7 +39,9 @@ class Series(Collector):
                 family.add_metric(_names(record), value(record, now))
         yield from (states, *families)
         beyond = max(0, len(found) - MOST)
-        yield GaugeMetricFamily("trainshed_job_series_omitted", "Jobs that have no series of their own.", beyond)
+        yield GaugeMetricFamily(
+            "trainshed_job_series_omitted", "Jobs without per-job metrics because of the limit.", beyond
+        )
 
 
 def _names(record: Record) -> tuple[str, str, str]:
@@ -58,7 +62,7 @@ def _tries(record: Record, _now: datetime) -> float:
 
 #: What is shown of each job besides its state: the name of the series, what it means, and its value.
 SHOWN: tuple[tuple[str, str, Callable[[Record, datetime], float]], ...] = (
-    ("trainshed_job_age_seconds", "Seconds since a job was created.", _age),
-    ("trainshed_job_active_pods", "Pods of a job that are not over.", _active),
-    ("trainshed_job_tries", "Failures of a job that count against its limit.", _tries),
+    ("trainshed_job_age_seconds", "Age of a job in seconds.", _age),
+    ("trainshed_job_active_pods", "Active pods of a job.", _active),
+    ("trainshed_job_tries", "Restarts of a job that count against its backoffLimit.", _tries),
 )

@@ -98,7 +98,7 @@ class Worker:
             raise
         except Exception:  # the one place where any error ends: the wheel must turn
             self._metrics.crashed()
-            log.exception("%s: an error in trainshed itself; please report it", key, extra=about(key))
+            log.exception("%s: internal error in Trainshed; please report it", key, extra=about(key))
             self._queue.failed(key, *AFTER_ERROR)
         finally:
             self._metrics.looked(asyncio.get_running_loop().time() - began)
@@ -124,7 +124,7 @@ class Worker:
         seconds = wait(key, *_patience(error))
         normal = conflict and not LASTING <= seconds < AFTER_CONFLICT[1]
         level = logging.DEBUG if known or normal else logging.WARNING
-        log.log(level, "%s: %s: %s; again in %.1f s", key, error.reason, error, seconds, extra=about(key))
+        log.log(level, "%s: %s: %s; retrying in %.1f s", key, error.reason, error, seconds, extra=about(key))
 
 
 def _patience(error: ClusterError) -> tuple[float, float]:
