@@ -1,4 +1,4 @@
-"""The key: read the settings, open the door."""
+"""Entry point: run the command line, the operator and kopf."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from trainshed.loop.handlers import registry
 from trainshed.loop.operator import Operator
 from trainshed.settings import Settings
 
-#: Seconds before kopf is started again should it end with an error, and for it to end when it is told to; our own
-#: informers know all that it knows. And how long the loop may be stuck until the log says where it is.
+#: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
+#: meanwhile), the time kopf has to stop, and how long the event loop may hang before its stack is logged.
 PAUSE, GRACE, STUCK = 5.0, 0.5, 20.0
-#: Seconds after which all is known that there is at the beginning: to us, and then to kopf.
+#: Seconds after the cache sync at which `gc.freeze()` is called: at once, and again after kopf has synced.
 SETTLED = (0.0, 60.0)
 
 log = logging.getLogger("trainshed")
 
 
 def run(settings: Settings) -> int:
-    """Run the operator until it is told to end; the exit code."""
+    """Run the operator until a signal or an error ends it; return the exit code."""
     journal.begin(settings.log_level, settings.log_format)
-    for words in settings.passed_over:
-        log.warning("%s", words)
-    # The caches hold many small objects that stay; looking for garbage among them so often costs more than it frees.
-    # Among the young it has to be looked for: kopf leaves each event that it has seen in a circle, with the whole job.
+    for warning in settings.passed_over:
+        log.warning("%s", warning)
+    # The caches hold many small objects that live long; collecting them as often as by default costs more than it
+    # frees. The young generation must be collected: kopf leaves each event in a reference cycle, with the whole job.
     gc.set_threshold(10_000, 50, 50)
-    # A kopf that falls drops what it was about to begin; that is told in a line of the log already.
+    # A failing kopf drops coroutines that it was about to start; the failure is logged already.
     warnings.filterwarnings("ignore", "coroutine 'worker' was never awaited", RuntimeWarning)
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         return runner.run(operate(settings))
 
 
 async def operate(settings: Settings) -> int:
-    """The operator, and kopf around it."""
+    """Run the operator with kopf beside it; return the exit code."""
     frameworks = served(settings.mpi_version, settings.kinds)
     try:
         credentials = find(settings.kubeconfig, settings.context)
         operator = Operator(settings, frameworks, Sockets(credentials), clock := Clock())
-        # Before kopf, which takes whatever task begins after it for one of its own that hangs.
+        # Start these before kopf, which treats every task that starts after it as a task of its own that hangs.
         beside = (freeze(operator.ready), keep_watch(), end_when_stepped(clock, operator))
         tasks = [asyncio.create_task(coroutine) for coroutine in beside]
         await operator.start()
     except (NoCredentials, ClusterError, OSError) as error:
-        log.error("%s", error)  # noqa: TRY400 - the words say it all
+        log.error("%s", error)  # noqa: TRY400 - a traceback would add nothing
         return 1
     log.info("managing %s on %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
     stop = asyncio.Event()
@@ -83,9 +83,10 @@ async def operate(settings: Settings) -> int:
 
 
 async def freeze(ready: asyncio.Event) -> None:
-    """What is known by then stays: looking through it for garbage again and again would make the loop late.
+    """Exclude the objects that exist after the cache sync from garbage collection.
 
-    kopf begins only then. A minute later it has let go of what it listed, and keeps a little of each job: so again.
+    Scanning them again and again would make the event loop lag. kopf starts only after the cache sync. A minute later
+    it has dropped what it listed and keeps little of each job; so the objects are frozen a second time.
     """
     await ready.wait()
     for seconds in SETTLED:
@@ -96,7 +97,7 @@ async def freeze(ready: asyncio.Event) -> None:
 
 
 async def first(*flags: asyncio.Event) -> None:
-    """Wait until one of them is up."""
+    """Wait until one of the flags is set."""
     waiting = [asyncio.create_task(flag.wait()) for flag in flags]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
@@ -104,14 +105,14 @@ async def first(*flags: asyncio.Event) -> None:
 
 
 async def keep_watch() -> None:
-    """Let a thread of its own write to the log where we are, should the loop be stuck; nobody else could say it."""
+    """Let a separate thread log the stack of the event loop when the loop hangs; the loop itself cannot log then."""
     while True:
         faulthandler.dump_traceback_later(STUCK)
         await asyncio.sleep(STUCK / 4)
 
 
 async def end_when_stepped(clock: Clock, operator: Operator) -> None:
-    """End the operator with an error when the machine's clock was set: the next start goes by the new time."""
+    """End the operator with an error when the wall clock was changed; the next start uses the new time."""
     seconds = await clock.stepped()
     log.error("the wall clock stepped by %+.0f s; exiting so that the next start uses the new time", seconds)
     operator.broken = True
@@ -121,10 +122,11 @@ async def end_when_stepped(clock: Clock, operator: Operator) -> None:
 async def supervise(
     found: kopf.OperatorRegistry, settings: Settings, flags: tuple[asyncio.Event, asyncio.Event, asyncio.Event]
 ) -> None:
-    """Run kopf from the first flag to the third, and put up the second on a signal; should it fall, start it again.
+    """Run kopf until it ends without an error, and restart it after an error or a hang.
 
-    It reads all jobs at once, and lets go of them soon. Were it to do so while we learn of them, what we keep would lie
-    in between, and all of that memory would stay ours.
+    `flags` are three events: kopf starts on the first, sets the second when a signal ends it, and ends on the third.
+    kopf lists all jobs at once and drops them soon. It starts after the cache sync, because otherwise the objects that
+    the operator keeps would lie between those that kopf drops, and the process could not return that memory.
     """
     known, over, stop = flags
     asyncio.get_running_loop().set_exception_handler(partial(complain, asyncio.Event()))
@@ -138,7 +140,7 @@ async def supervise(
             kopf.operator(registry=found, standalone=True, ready_flag=ready, stop_flag=stop, **where)
         )
         await asyncio.wait((shell, up, fallen), return_when=asyncio.FIRST_COMPLETED)
-        listen(over)  # kopf has taken the signals for itself
+        listen(over)  # kopf has replaced the signal handlers
         await asyncio.wait((shell, fallen), return_when=asyncio.FIRST_COMPLETED)
         for task in (shell, up, fallen):
             task.cancel()
@@ -151,13 +153,13 @@ async def supervise(
 
 
 def reason(shell: asyncio.Task[None]) -> str:
-    """Why kopf ended, if it did: now and then a part of it falls and the rest hangs."""
+    """Return why kopf must be restarted; sometimes one task of kopf fails and the rest of it hangs."""
     error = shell.exception() if shell.done() and not shell.cancelled() else None
     return f"failed: {type(error).__name__}: {error}" if error else "is unresponsive"
 
 
 async def clear() -> None:
-    """Break off what kopf has left, once it has had its time: it has nothing of ours, and nothing more to say."""
+    """Cancel the tasks that kopf has left behind; its grace period is over and none of them belongs to Trainshed."""
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in left:
         task.cancel()
@@ -166,25 +168,26 @@ async def clear() -> None:
 
 
 def complain(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tell of an error that nobody waits for; one of kopf's makes it hang rather than end, and is told in a line.
+    """Log an error that no task awaits; set `stuck` if it comes from kopf, which then hangs instead of ending.
 
-    So is a connection that breaks while uvloop writes to it (an IndexError, a RuntimeError): who uses it hears of it.
-    And one that breaks in its TLS handshake when whoever wanted it has been broken off: nobody is left to hear of it.
+    Two kinds of error are one warning without a traceback: a connection that breaks while uvloop writes to it
+    (IndexError, RuntimeError; the request fails with an error of its own), and a connection that breaks in its TLS
+    handshake after the request was cancelled, so that nothing awaits the error.
     """
     error = context.get("exception")
     frames = traceback.extract_tb(error.__traceback__) if error else ()
-    unheard = "future" in context and not isinstance(context["future"], asyncio.Task)
+    unawaited = "future" in context and not isinstance(context["future"], asyncio.Task)
     if any("kopf" in frame.filename for frame in frames):
         log.warning("a kopf task failed: %r", error)
         stuck.set()
-    elif "transport" in context or (unheard and isinstance(error, (ssl.SSLError, ConnectionError))):
+    elif "transport" in context or (unawaited and isinstance(error, (ssl.SSLError, ConnectionError))):
         log.warning("connection lost: %s: %r", context.get("message"), error)
     else:
         loop.default_exception_handler(context)
 
 
 def listen(over: asyncio.Event) -> None:
-    """Let the signals that ask us to end put up a flag, so that we end in our own order."""
+    """Set a flag on SIGTERM and SIGINT, so that the operator shuts down in its own order."""
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, over.set)
 

@@ -1,4 +1,4 @@
-"""The few knobs of the operator, each with its reason; every one is a flag and an environment variable."""
+"""The settings of the operator; each is a command-line flag and an environment variable."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pathlib import Path
 from trainshed.api.job import CleanPodPolicy
 from trainshed.api.site import Site
 
-#: Where Kubernetes tells a pod its namespace.
+#: The file in which Kubernetes stores the namespace of a pod.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-#: The image of v1's init container, for a template that leaves it open.
+#: The image of v1's init container, for a template that names none.
 INIT_IMAGE = "alpine:3.10"
-#: A bind address: an IPv6 address in brackets, or a name, an IPv4 address or nothing; and a port.
+#: A bind address: an IPv6 address in brackets, or a host name, an IPv4 address or nothing; and a port.
 BIND_ADDRESS = re.compile(r"(?:\[([^\]]*)\]|((?:[\w-]{1,63}(?:\.[\w-]{1,63})*)?)):(\d{1,5})", re.ASCII)
 HIGHEST_PORT = 65535
 
 
 def bind_address(text: str) -> tuple[str | None, int] | None:
-    """The host, None for all interfaces, and the port of `host:port`; None if `text` is empty or "0": do not listen.
+    """Parse a bind address; return None if `text` is empty or "0", which disables the listener.
 
-    Raises ValueError for any other text. Names of ports, as in `:http`, are not known.
+    The result is the host, None for all interfaces, and the port of `host:port`. Raises ValueError for any other text.
+    Named ports, as in `:http`, are not supported.
     """
     if text in ("", "0"):
         return None
@@ -37,56 +38,56 @@ def bind_address(text: str) -> tuple[str | None, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator was started with. Rates are requests a second, addresses `host:port`."""
+    """The settings that the operator was started with. Rates are requests per second, addresses `host:port`."""
 
-    #: The namespaces to look after, with no right in any other; nothing means all of them.
+    #: The namespaces to manage; the operator needs no rights in any other. Empty means all namespaces.
     namespaces: tuple[str, ...] = ()
-    #: The kinds to run, so that another operator may run the others; nothing means all that we know.
+    #: The kinds of job to manage, so that another operator can manage the others. Empty means all supported kinds.
     kinds: tuple[str, ...] = ()
-    #: Credentials outside of a cluster.
+    #: Credentials for a process outside a cluster.
     kubeconfig: str = ""
     context: str = ""
-    #: One replica acts at a time; off for a single operator that may not wait for a Lease.
+    #: Leader election: only one replica acts at a time. Off for a single operator that must not wait for a Lease.
     leader_elect: bool = True
     lease_name: str = "trainshed"
     lease_namespace: str = ""
-    #: Who we are among our replicas; a pod's host name is as good as any.
+    #: The holder identity in the Lease; empty means host name and process ID, which are unique among the replicas.
     lease_identity: str = ""
-    #: Bind addresses of probes and metrics; "0" or nothing disables them.
+    #: Bind addresses of probes and metrics; "0" or empty disables them.
     health: str = ":8081"
     metrics: str = ":8080"
-    #: Whether each job that is not over has series of its own; there may be many.
+    #: Serve per-job metrics for jobs that have not finished; there may be many of them.
     job_metrics: bool = False
-    #: v1's limits on requests, for whoever must protect a small API server. 0 leaves it to the server.
+    #: v1's client-side rate limits, to protect a small API server. 0 leaves rate limiting to the API server.
     qps: float = 0
     burst: int = 30
-    #: What follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN.
+    #: The cluster domain, which follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN.
     cluster_domain: str = ""
-    #: Which pods go when a job does not say; v1 keeps them all.
+    #: The default of `cleanPodPolicy`; v1's is None.
     clean_pods: str = "None"
-    #: v1's init container on PyTorch workers, for images that do not wait for their master by themselves; the template
-    #: is the text of a file in v1's form, and brings the container back by itself.
+    #: v1's init container on PyTorch workers, for images that do not wait for the master by themselves. The template is
+    #: the content of a file in v1's format; setting it adds the init container without `init_image`.
     init_image: str = ""
     init_tries: int = 100
     init_template: str = ""
-    #: Whose gang scheduling the pods of a job wait for: `volcano`, or the name of a scheduler with the coscheduling
-    #: plugin; nothing means that each pod is scheduled by itself.
+    #: The gang scheduler: `volcano`, or the name of a scheduler with the coscheduling plugin. Empty means that each pod
+    #: is scheduled by itself.
     gang_scheduler: str = ""
-    #: Whether jobs may ask that pods stay until their results are noted; takes the right to change pods.
+    #: Allow jobs to keep their pods until the results are recorded; needs the right to patch pods.
     keep_results: bool = False
-    #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's, and has another shape.
+    #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
     mpi_version: str = "v1"
-    #: Where the launcher of an MPIJob of v1 gets its kubectl from.
+    #: The image with kubectl for the launcher of an MPIJob of v1.
     mpi_kubectl_image: str = Site().mpi_kubectl_image
-    #: How much the log tells, and to whom: "text" is for people, "json" for machines.
+    #: Log level and format: "text" for people, "json" for machines.
     log_level: str = "info"
     log_format: str = "text"
-    #: Why nothing comes of flags of v1's that were given; said in the log once it is begun.
+    #: Warnings about ignored v1 flags, logged at startup.
     passed_over: tuple[str, ...] = ()
 
     @property
     def site(self) -> Site:
-        """The part of it that shapes jobs."""
+        """The settings that affect single jobs."""
         return Site(
             cluster_domain=self.cluster_domain,
             clean_pods=CleanPodPolicy(self.clean_pods),
@@ -100,12 +101,12 @@ class Settings:
 
     @property
     def identity(self) -> str:
-        """Who we are among our replicas: as told, or by host and process."""
+        """The holder identity in the Lease: the configured one, or host name and process ID."""
         return self.lease_identity or f"{socket.gethostname()}_{os.getpid()}"
 
     @property
     def lease_home(self) -> str:
-        """The namespace of the Lease: as told, or our own."""
+        """The namespace of the Lease: the configured one, or the operator's own."""
         if self.lease_namespace:
             return self.lease_namespace
         return NAMESPACE_FILE.read_text(encoding="utf-8").strip() if NAMESPACE_FILE.exists() else "default"

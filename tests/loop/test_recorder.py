@@ -169,7 +169,7 @@ def test_what_can_make_no_difference_any_more_is_forgotten():
             scene.tell(Note(Tone.NORMAL, "Other", "words"), job=replace(JOB, uid=f"job-{number}"))
             await asyncio.sleep(60)
         recorder = scene.recorder
-        assert len(recorder._told) <= 2 * (SAME / 60 + 2)
+        assert len(recorder._written) <= 2 * (SAME / 60 + 2)
         assert len(recorder._allowances) <= 2 * EVERY / 60 + 2
 
     hastily(story())

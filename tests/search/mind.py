@@ -24,7 +24,7 @@ def mind(operator: Any, names: Names, current: Mapping[str, str], now: float) ->
     yield repr(sorted((key, names.span(timer.when() - now)) for key, timer in queue._later.items()))
     yield names.plain(repr(view._troubles))
     for unstored in district.reconciler._patience._unstored.values():
-        yield f"{names.age(unstored.since)} {unstored.says}"
+        yield f"{names.age(unstored.since)} {unstored.content}"
     for look in operator._worker._looks:
         yield from _place(look.get_coro(), names)
 

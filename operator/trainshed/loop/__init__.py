@@ -1,1 +1,1 @@
-"""The clockwork: events in, keys round, one worker at a job."""
+"""The controller: informers fill caches, a work queue holds job keys, and workers reconcile one job at a time."""

@@ -1,4 +1,4 @@
-"""The time of day, once for the whole operator: it goes on with the monotonic clock, whatever is done to the wall's."""
+"""The operator's clock: UTC that advances with the monotonic clock and ignores changes of the wall clock."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-#: Seconds since 1970, or since whenever.
+#: Seconds since 1970, or since an arbitrary start.
 Source = Callable[[], float]
-#: Seconds: a step of the wall clock that counts (a leap second does not), how long it has to last until it is believed,
-#: and from one comparison to the next.
+#: Seconds: the smallest step of the wall clock that counts (a leap second does not), how long it must last, and the
+#: interval between two comparisons.
 STEP, LASTING, COMPARED = 5.0, 60.0, 5.0
 
 
 def uptime() -> float:
-    """Seconds by the monotonic clock; where there is one that goes on while the machine sleeps, by that."""
+    """Return the seconds of the monotonic clock; CLOCK_BOOTTIME where available, which includes the time asleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class Clock:
-    """The wall clock as it was when we began, and what has passed since by the monotonic clock.
+    """The wall clock at the start of the process plus the time that has passed on the monotonic clock since.
 
-    Deadlines, back-off and TTL are moments that are compared with now, and are waited for by the event loop's timers,
-    which are monotonic. Were now to leap, whatever waits would fire at once or far too late. So it does not, and within
-    a process no time ever goes backwards. That NTP makes a second a little longer or shorter both clocks follow alike.
-    A machine that slept knows for how long, so that a leader that wakes does not take its Lease for just renewed.
+    Deadlines, back-off and TTL are times that are compared with now, while the event loop's timers that wait for them
+    are monotonic. If now could jump, timers would fire at once or far too late. So it never jumps, and within a process
+    time never goes backwards. NTP's slewing affects both clocks alike. After a machine was suspended the clock includes
+    the time asleep, so a leader that resumes does not treat its Lease as renewed just now.
 
-    A process that started before NTP had set the clock would keep the wrong time, though, and write it into statuses.
-    So the process ends once the wall clock has been elsewhere for a minute (`stepped`); the kubelet starts it again.
-    That is safer than to correct the time in a running process: the Lease, the back-off, the timers and whatever a
-    reconcile remembers are moments of the old time. A clock that was set back by an hour would hold a lost Lease for
-    that hour. A start reads everything by the new time, and does nothing else than every start does.
+    But a process that starts before NTP has set the clock would keep the wrong time and write it into statuses. So the
+    process ends after the wall clock has been off for a minute (`stepped`), and the kubelet restarts it. That is safer
+    than to correct the time in a running process: the Lease, the back-off, the timers and everything that the
+    reconciler remembers are times of the old clock. After the clock was set back by an hour a replica would hold a lost
+    Lease for that hour. A start reads everything with the new time and does only what every start does.
     """
 
     def __init__(self, wall: Source = time.time, steady: Source = uptime) -> None:
@@ -40,17 +40,17 @@ class Clock:
         self._offset = wall() - steady()
 
     def now(self) -> datetime:
-        """The time of day in UTC."""
+        """The current time in UTC."""
         return datetime.fromtimestamp(self._offset + self._steady(), UTC)
 
     def skew(self) -> float:
-        """By how many seconds the wall clock has leapt since we began: forward is positive."""
+        """Return the step of the wall clock since the start in seconds; positive is forward."""
         return self._wall() - self._steady() - self._offset
 
     async def stepped(self) -> float:
-        """Return once the wall clock has lastingly been set to another time; by how many seconds, forward is positive.
+        """Wait until the wall clock was changed for good; return the step in seconds, positive is forward.
 
-        A step that is taken back within the minute, or is followed by another, does not last.
+        A step that is reverted within the minute, or is followed by another, does not count.
         """
         found, lasted = 0.0, 0.0
         while lasted < LASTING:

@@ -1,4 +1,4 @@
-"""v1's counters: a set for each namespace and framework, shown as long as there are jobs and a while after the last."""
+"""v1's counters: one set for each namespace and framework, served while it has jobs and some minutes longer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter
 
 LABELS = ("job_namespace", "framework")
-#: v1's counters, without the `_total` that the client adds, and what each means.
+#: v1's counters, without the `_total` that the client library adds, and their help texts.
 COUNTERS = {
     "training_operator_jobs_created": "Jobs created: the operator stored their first status.",
     "training_operator_jobs_deleted": "Jobs deleted because ttlSecondsAfterFinished expired.",
@@ -25,22 +25,25 @@ COUNTERS = {
 
 
 class Home(NamedTuple):
-    """Where jobs are counted together; the framework is the meters' word for it."""
+    """A namespace and a framework (as in the metric label) whose jobs share one set of counters."""
 
     namespace: str
     framework: str
 
 
 class Counters:
-    """All twelve for each home that has, or had a while ago, a job: a cluster may see no end of namespaces."""
+    """All twelve counters for each home with jobs now or recently; the number of namespaces over time is unbounded."""
 
     def __init__(self, own: CollectorRegistry) -> None:
-        self._all = {name: Counter(name, told, LABELS, registry=own) for name, told in COUNTERS.items()}
+        self._all = {name: Counter(name, help_text, LABELS, registry=own) for name, help_text in COUNTERS.items()}
         self._homes: dict[Home, dict[str, Counter]] = {}
         self._empty: set[Home] = set()
 
     def count(self, home: Home, name: str, by: int = 1) -> None:
-        """Something has happened, or may now: all of a home's are shown from its first, for only a rise can be seen."""
+        """Add `by` to a counter; 0 only creates the series.
+
+        The first call for a home creates all its counters, because `increase` needs a series that starts at 0.
+        """
         found = self._homes.get(home)
         if found is None:
             found = self._homes[home] = {name: counter.labels(*home) for name, counter in self._all.items()}
@@ -49,7 +52,7 @@ class Counters:
             found[name].inc(by)
 
     def forget(self, inhabited: set[Home]) -> None:
-        """Let go of each home that had no job when this was last asked, has none now, and where nothing was counted."""
+        """Remove the homes without jobs now and at the previous call and without a count in between."""
         for home in self._empty - inhabited:
             del self._homes[home]
             for counter in self._all.values():

@@ -1,4 +1,4 @@
-"""What has become of a job from one stored status to the next, in words that have an end: they are labels of meters."""
+"""Derive bounded metric labels from two consecutive stored statuses of a job."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Kind, Status
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
-#: Why a job has failed, or was restarted: the spec cannot be, the time is over, or whose fault the failure was that
-#: decided. Other is what the status does not tell.
+#: Why a job failed or was restarted: its spec is invalid, its deadline has passed, or the class of its first failure.
+#: `Other` means that the status has no class.
 INVALID, DEADLINE, OTHER = "Invalid", "Deadline", "Other"
 CLASSES = (APPLICATION, INFRASTRUCTURE, DISRUPTION, OTHER)
 VERDICTS = (INVALID, DEADLINE, *CLASSES)
 
 
 def state(status: Status) -> str:
-    """What a job is doing: the last thing that is true of it."""
+    """Return the state of a job: the type of the last condition that is true."""
     return next((str(condition.type) for condition in reversed(status.conditions) if condition.true), "New")
 
 
 def became(kind: Kind, before: Status, after: Status) -> bool:
-    """Whether this is true now and was not."""
+    """Return whether this condition is true now and was not before."""
     return after.true(kind) and not before.true(kind)
 
 
 def restarted(before: Status, after: Status) -> bool:
-    """Whether pods were given up on to be made again. Those of a job that is suspended are not."""
+    """Return whether pods were given up to be created again; pods of a suspended job do not count."""
     if after.true(Kind.SUSPENDED):
         return False
-    anew = any(count != before.attempts.get(role, 0) for role, count in after.attempts.items())
-    return anew or not set(after.replacing) <= set(before.replacing)
+    new_attempt = any(count != before.attempts.get(role, 0) for role, count in after.attempts.items())
+    return new_attempt or not set(after.replacing) <= set(before.replacing)
 
 
 def cause_of_restart(before: Status, after: Status) -> str:
-    """The class of the failure that a restart answers."""
+    """Return the class of the failure that caused a restart."""
     newest = after.recent[-1].kind if after.recent and after.recent != before.recent else ""
     return newest if newest in CLASSES else OTHER
 
 
 def cause_of_failure(snapshot: Snapshot, after: Status) -> str:
-    """Why the verdict is that the job has failed; in the order in which the rules of the ladder speak."""
+    """Return the class of a failed job; in the order in which the planner's rules apply."""
     job, failure = snapshot.job, after.failure
     if job.problems:
         return INVALID

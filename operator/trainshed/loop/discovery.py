@@ -1,4 +1,4 @@
-"""What the API server has to know before we begin: the groups of the gang scheduler that we were told of."""
+"""Check at startup that the API server serves the PodGroups of the configured gang scheduler."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from trainshed.api import gang
 from trainshed.api.dependent import Resource
 from trainshed.cluster import Missing, Throttled, Unavailable
 
-#: Seconds between questions, while nobody answers.
+#: Seconds between tries while the API server does not respond.
 PAUSE = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class Guide(Protocol):
-    """Knows which kinds are served; may raise any `trainshed.cluster.ClusterError`."""
+    """Discovers which kinds are served; may raise any `trainshed.cluster.ClusterError`."""
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the server knows this kind of object."""
+        """Return whether the API server serves this kind."""
         ...
 
 
 async def find_groups(guide: Guide, scheduler: str) -> None:
-    """Return once the PodGroups of this scheduler are known to be served; raises `Missing` if they are not.
+    """Return once the API server is known to serve the PodGroups of this scheduler; raise `Missing` if it does not.
 
-    An API server that does not answer is asked again, for as long as that lasts.
+    Retries without end while the API server does not respond.
     """
     for kind in gang.resources(scheduler):
         if not await _served(guide, kind):
@@ -36,11 +36,11 @@ async def find_groups(guide: Guide, scheduler: str) -> None:
 
 
 async def _served(guide: Guide, kind: Resource) -> bool:
-    told = False
+    logged = False
     while True:
         try:
             return await guide.serves(kind)
         except (Unavailable, Throttled) as error:
-            log.log(logging.DEBUG if told else logging.WARNING, "cannot discover %s: %s", kind.api_version, error)
-            told = True
+            log.log(logging.DEBUG if logged else logging.WARNING, "cannot discover %s: %s", kind.api_version, error)
+            logged = True
         await asyncio.sleep(PAUSE)

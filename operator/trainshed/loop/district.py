@@ -1,7 +1,7 @@
-"""What we look after: the whole cluster, or one of the namespaces that we were told of; and all of these together.
+"""Namespace caches: the informers, cache and reconciler of one namespace or of the whole cluster.
 
-Nothing of one namespace is needed to decide about a job in another. So each has lists, watches and a memory of its own,
-and one that we may not read holds up no other.
+Deciding about a job needs nothing from another namespace. So each namespace has its own lists, watches and caches, and
+missing rights in one namespace do not affect the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all districts have in common; `wake` is told of each job that may have something new."""
+    """The dependencies that all namespace caches share; `wake` is called for each job that may have changed."""
 
     wire: Wire
     cluster: Cluster
@@ -43,7 +43,7 @@ class Means:
 
 
 class District:
-    """One namespace, or all of them if it has no name. Of its jobs nobody is told before `ready`."""
+    """One namespace, or the whole cluster if the name is empty. `wake` is not called for its jobs before `ready`."""
 
     def __init__(self, namespace: str, frameworks: tuple[Framework, ...], site: Site, means: Means) -> None:
         self.namespace = namespace
@@ -55,12 +55,12 @@ class District:
         self._wake = means.wake
 
     def wake(self, key: Key) -> None:
-        """A job may have changed; as long as not all is listed nobody could make anything of that."""
+        """Enqueue a job that may have changed; before the cache sync no job can be reconciled."""
         if self.ready.is_set():
             self._wake(key)
 
     async def open(self) -> None:
-        """Wait until all is listed, then tell of every job."""
+        """Wait for the cache sync, then enqueue every job."""
         for informer in self.informers:
             await informer.synced.wait()
         if missing := self._without_any_kind() or self.remark():
@@ -72,14 +72,17 @@ class District:
             self._wake(key)
 
     def problem(self) -> str:
-        """Why we do not know all of it, or nothing; what somebody must mend is said before what may pass."""
+        """Return why the caches are not in sync, or an empty string.
+
+        Problems that need an administrator come before those that may pass.
+        """
         if missing := self._without_any_kind():
             return missing
         problems = [problem for informer in self.informers if (problem := self._problem(informer))]
-        return next((problem for problem, mend in problems if mend), problems[0][0] if problems else "")
+        return next((problem for problem, permanent in problems if permanent), problems[0][0] if problems else "")
 
     def remark(self) -> str:
-        """Which kinds of job are not installed, or nothing: it is no reason not to run the others."""
+        """Return which CRDs are not installed, or an empty string; the other kinds are managed regardless."""
         missing = ", ".join(informer.what for informer in self._missing())
         if not missing:
             return ""
@@ -95,7 +98,7 @@ class District:
         return [informer for informer in self.informers if informer.missing and informer.plural in self._kinds]
 
     def _problem(self, informer: Informer[Any]) -> tuple[str, bool] | None:
-        """What is wrong with a watch, and whether it needs to be mended."""
+        """Return the problem of an informer and whether an administrator must solve it, or None."""
         if informer.refused:
             return f"cannot list and watch {informer.what}: {informer.refused}", True
         if not informer.synced.is_set():
@@ -109,67 +112,67 @@ class District:
 
 
 class Districts:
-    """All that we look after; who wants something of a job is led to the district that it lies in."""
+    """All namespace caches; each call that concerns a job goes to the cache of its namespace."""
 
     def __init__(self, districts: Iterable[District]) -> None:
         self.all = {district.namespace: district for district in districts}
         self.some = asyncio.Event()
 
     async def open(self) -> None:
-        """Return once all are ready; `some` says that one is."""
+        """Wait until all are ready; `some` is set when the first one is."""
         await asyncio.gather(*(self._open(district) for district in self.all.values()))
 
     async def look(self, key: Key, now: datetime) -> Outcome:
-        """Look at a job."""
+        """Reconcile a job."""
         district = self._home(key)
         return await district.reconciler.look(key, now) if district else Outcome()
 
     def wake(self, key: Key) -> None:
-        """A job may have changed."""
+        """Enqueue a job that may have changed."""
         district = self._home(key)
         if district:
             district.wake(key)
 
     def step_down(self) -> None:
-        """Somebody else leads now."""
+        """Drop what only a leader keeps; another replica leads now."""
         for district in self.all.values():
             district.reconciler.step_down()
 
     def known(self) -> list[Key]:
-        """The jobs of all that are ready."""
+        """Return the keys of all jobs in the caches that are ready."""
         return [key for district in self.all.values() if district.ready.is_set() for key in district.view.known()]
 
     def problem(self) -> str:
-        """Why we are not ready, a line for each district that is not, or nothing."""
+        """Return why the operator is not ready, one line for each namespace cache, or an empty string."""
         return "\n".join(problem for district in self.all.values() if (problem := district.problem()))
 
     def remark(self) -> str:
-        """Which kinds of job are not installed, a line for each district that lacks some."""
+        """Return which CRDs are not installed, one line for each namespace cache that lacks some."""
         return "\n".join(remark for district in self.all.values() if (remark := district.remark()))
 
     def jobs(self) -> Iterator[Record]:
-        """All jobs as they are known."""
+        """Iterate over all cached jobs."""
         for district in self.all.values():
             for store in district.view.jobs.values():
                 yield from store.items.values()
 
     def states(self) -> Counter[tuple[str, str]]:
-        """How many jobs there are of each kind in each state."""
+        """Count the jobs by kind and state."""
         return Counter((record.job.kind, state(record.status)) for record in self.jobs())
 
     def inhabited(self) -> set[tuple[str, str]]:
-        """The namespaces that have jobs, each with the kinds of those."""
+        """Return the pairs of namespace and kind that have jobs."""
         return {(record.job.namespace, record.job.kind) for record in self.jobs()}
 
     def silences(self) -> dict[str, float]:
-        """For how many seconds the watch of each kind has said nothing; of several of a kind the most silent one.
+        """Return the seconds since the last event of each kind's watch; the largest one if there are several.
 
-        A kind that the API server does not know has no watch.
+        A kind that the API server does not serve has no watch.
         """
         now = asyncio.get_running_loop().time()
         found: dict[str, float] = {}
         for district in self.all.values():
-            for informer in (one for one in district.informers if not one.missing):
+            for informer in (found for found in district.informers if not found.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
 

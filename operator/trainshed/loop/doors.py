@@ -1,4 +1,4 @@
-"""What others may ask of the operator over HTTP: is it alive, is it ready, and its meters."""
+"""HTTP endpoints: /healthz, /readyz and /metrics."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as EXPOSITION
 
 from trainshed.settings import bind_address
 
-#: Seconds: so much of a while the event loop may be late, for how much of it one delay counts at the most, and so long
-#: a watch may be silent (bookmarks come every minute or so).
+#: Liveness and readiness limits in seconds: the lag tolerated per window, the window, the part of one lag that counts,
+#: and the maximum silence of a watch (the API server sends a bookmark about once a minute).
 LATE, WHILE, ONE, DEAF = 30.0, 60.0, 10.0, 150.0
-#: Seconds between two beats, less than which is no delay, and for whoever is being answered when the doors close.
+#: Seconds: the interval of the measurements, the lag that is ignored, and the time for open responses at shutdown.
 BEAT, NOTHING, GOODBYE = 0.25, 0.01, 0.1
 
 
 class Pulse:
-    """How late the event loop is, measured four times a second, and how late it was within the last minute.
+    """Measures the lag of the event loop four times a second and keeps the last minute.
 
-    A loop that is stuck answers no probe at all: that a kubelet sees by itself. One that is stuck again and again does
-    answer in between, and whoever asks how it is just then hears nothing bad: so what was is remembered. A machine that
-    slept, or a process that was stopped once, has one long delay behind it and is well again.
+    A loop that hangs answers no probe at all, which the kubelet notices by itself. A loop that hangs again and again
+    does answer in between, when the current lag is low; so past lags are remembered. A machine that was suspended, or a
+    process that was stopped once, has one long lag and is healthy again.
     """
 
     def __init__(self) -> None:
         self._late: deque[tuple[float, float]] = deque()
 
     async def run(self) -> None:
-        """Measure for ever."""
+        """Measure without end."""
         clock = asyncio.get_running_loop().time
         while True:
             due = clock() + BEAT
@@ -40,7 +40,7 @@ class Pulse:
             self.beat(clock(), due)
 
     def beat(self, now: float, due: float) -> None:
-        """It is now, and was to be at another time."""
+        """Record the lag of one measurement: it happened at `now` and was scheduled for `due`."""
         while self._late and self._late[0][0] <= now - WHILE:
             self._late.popleft()
         if now - due > NOTHING:
@@ -48,12 +48,12 @@ class Pulse:
 
     @property
     def worst(self) -> float:
-        """By how many seconds it was late at the most within the last minute."""
+        """The maximum lag in the last minute, in seconds."""
         return max((lag for _, lag in self._late), default=0.0)
 
     @property
     def problem(self) -> str:
-        """Why the process had better be started anew, or nothing."""
+        """Why the kubelet should restart the process, or an empty string."""
         late = sum(min(lag, ONE) for _, lag in self._late)
         return f"the event loop lagged by {late:.0f} s in the last {WHILE:.0f} s" if late > LATE else ""
 
@@ -61,7 +61,8 @@ class Pulse:
 class Doors:
     """/healthz and /readyz on one address, /metrics on another.
 
-    `problem` says why we are not ready, or nothing; `remark` what else /readyz is to say if we are.
+    `problem` returns why the operator is not ready, or an empty string; `remark` returns what /readyz adds if it is
+    ready.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Doors:
         logging.getLogger("aiohttp.server").addFilter(_ours)
 
     async def open(self, health: str, metrics: str) -> None:
-        """Listen at these addresses, as `trainshed.settings.bind_address` reads them; raises OSError if that fails."""
+        """Listen on these addresses (see `trainshed.settings.bind_address`); raise OSError if that fails."""
         probes = web.Application()
         probes.router.add_get("/healthz", self._healthz)
         probes.router.add_get("/readyz", self._readyz)
@@ -90,7 +91,7 @@ class Doors:
                 await self._listen(where, app)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         for runner in self._runners:
             await runner.cleanup()
 
@@ -117,5 +118,5 @@ class Doors:
 
 
 def _ours(record: logging.LogRecord) -> bool:
-    """Whether an error is ours. That a caller speaks no HTTP is not, and nothing of what was sent is for the log."""
+    """Return whether an error is the operator's own; drops malformed requests, whose content must not reach the log."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

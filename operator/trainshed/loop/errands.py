@@ -1,4 +1,4 @@
-"""Carries out what was decided: many errands at a time, and what came of each into the view."""
+"""Executes the actions of a plan concurrently and writes their results into the cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from .recorder import Recorder
 from .view import View
 
 FIRST: tuple[type[Action], ...] = (CreateDependent, UpdateDependent, CreateKeys)
-#: Side by side, each sort carefully for itself: that a Service may be made says nothing of pods.
+#: These groups run concurrently, each with its own slow start: that a Service can be created does not mean that pods
+#: can be.
 THEN: tuple[tuple[type[Action], ...], ...] = (
     (CreateService,),
     (CreatePod,),
@@ -39,7 +40,7 @@ THEN: tuple[tuple[type[Action], ...], ...] = (
 
 
 class Errands:
-    """Runs the actions of one look."""
+    """Executes the actions of one reconcile."""
 
     def __init__(self, cluster: Cluster, view: View, recorder: Recorder, metrics: Metrics) -> None:
         self._cluster = cluster
@@ -48,7 +49,7 @@ class Errands:
         self._metrics = metrics
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ClusterError | None:
-        """Do what can be done; an error, if there was one. What the pods read is made before the pods."""
+        """Execute the actions; return an error if one failed. Everything that pods mount is created before the pods."""
         wanted = tuple(actions)
         if not wanted:
             return None
@@ -64,17 +65,17 @@ class Errands:
         return [partial(self._run, snapshot, action) for action in actions if isinstance(action, kinds)]
 
     async def _run(self, snapshot: Snapshot, action: Action) -> None:
-        words = news.words(snapshot, action)
+        messages = news.words(snapshot, action)
         try:
             await self._do(snapshot, action)
         except ClusterError as error:
             self._metrics.done(snapshot, action, well=False)
-            if words and not isinstance(error, Conflict):  # somebody else was faster: there is nothing to be told of
-                self._recorder.tell(snapshot.job, words.failure(error))
+            if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
+                self._recorder.tell(snapshot.job, messages.failure(error))
             raise
         self._metrics.done(snapshot, action, well=True)
-        if words:
-            self._recorder.tell(snapshot.job, words.success)
+        if messages:
+            self._recorder.tell(snapshot.job, messages.success)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._view.pods.store, self._view.services.store
@@ -120,5 +121,5 @@ class Errands:
 
 
 def _standing(error: ClusterError) -> tuple[bool, str, str]:
-    """A no stands before what may pass, and of several the same one whichever came first: the status names it."""
+    """Sort key: definite errors first, then by text, so that the status names the same error in any order."""
     return not isinstance(error, DEFINITE), error.reason, str(error)

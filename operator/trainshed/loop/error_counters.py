@@ -1,4 +1,4 @@
-"""What is counted of errors: those of the API server, those of the operator itself, and what has been rejected."""
+"""Error counters: errors of the API server, internal errors, dropped Events and rejected status updates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainshed.cluster import ClusterError
 
 
 class ErrorCounters:
-    """All counters of errors."""
+    """All error counters."""
 
     def __init__(self, own: CollectorRegistry) -> None:
         self._errors = Counter(
@@ -29,17 +29,17 @@ class ErrorCounters:
         )
 
     def failed(self, error: ClusterError) -> None:
-        """A look has ended in this error, which may be a normal one, as a conflict is."""
+        """Count a reconcile that failed with this error, which may be a normal one such as a conflict."""
         self._errors.labels(type(error).__name__).inc()
 
     def crashed(self) -> None:
-        """A look has ended in an error of the operator itself: nothing else may be counted here."""
+        """Count a reconcile that failed with an internal error, and nothing else: an alert fires on it."""
         self._internal.inc()
 
     def lost(self) -> None:
-        """An Event was not written."""
+        """Count an Event that was not written."""
         self._events.inc()
 
     def rejected(self, framework: str, by: int = 1) -> None:
-        """The server has rejected so many status updates of jobs of this framework; with 0 the series begins."""
+        """Count `by` rejected status updates of jobs of this framework; 0 only creates the series."""
         self._statuses.labels(framework).inc(by)

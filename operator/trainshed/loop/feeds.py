@@ -1,4 +1,4 @@
-"""What keeps a view informed: a list and a watch for each kind of object that it is made of."""
+"""Connects informers to a cache: one list and watch for each kind of object in it."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from .view import Record, View
 
 
 class Documents:
-    """Reads the documents of jobs into a store of records."""
+    """Parses the documents of jobs and passes them to the store of one kind."""
 
     def __init__(self, store: Store[Record], record: Callable[[Document], Record]) -> None:
         self._store = store
         self._record = record
 
     def replaced(self, items: list[Document], version: str) -> None:
-        """These are all jobs of a kind."""
+        """Handle a list of all jobs of the kind."""
         self._store.replaced([self._record(item) for item in items], version)
 
     def changed(self, item: Document) -> None:
-        """A job is new or different."""
+        """Handle a new or changed job."""
         self._store.changed(self._record(item))
 
     def removed(self, item: Document) -> None:
-        """A job is gone."""
+        """Handle a deleted job."""
         self._store.removed(self._record(item))
 
     def reached(self, version: str) -> None:
-        """All that has happened to jobs of the kind until `version` is known."""
+        """Handle a bookmark: all changes until `version` have been delivered."""
         self._store.reached(version)
 
     def count(self) -> int:
-        """How many jobs of the kind are known."""
+        """Return the number of jobs in the store."""
         return self._store.count()
 
 
 def informers(wire: Wire, view: View, frameworks: Iterable[Framework], namespace: str) -> Iterator[Informer[Any]]:
-    """One for each kind of job, for pods, Services and all other objects of jobs; no namespace means all of them."""
+    """Yield the informers of one namespace (empty: all): one per kind of job, then pods, Services and dependents."""
     for framework in frameworks:
         yield _jobs(wire, view, framework, namespace)
     yield Informer(wire, Path(CORE, "pods", namespace), PODS, view.pods.store, JOB_NAME)

@@ -1,4 +1,4 @@
-"""How the operator does just now: values that are read when somebody asks for the meters, and cost nothing before."""
+"""Gauges about the operator itself, set at each scrape; between scrapes they cost nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 
 class Gauges:
-    """To be set by whoever knows the values."""
+    """The gauges; the operator sets them before it serves /metrics."""
 
     def __init__(self, own: CollectorRegistry) -> None:
         self.waiting = Gauge("trainshed_queue_depth", "Jobs waiting in the work queue.", registry=own)

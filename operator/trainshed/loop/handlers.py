@@ -1,7 +1,7 @@
-"""The front door: kopf tells us that a job has changed, and that is all it is asked for.
+"""kopf's handlers: an event of kopf's only enqueues the job.
 
-Handlers of kopf that create, update, delete, time or index would write to users' jobs or keep stale copies; the truth
-about jobs comes from our own informer, and an event of kopf's only wakes a job that may have slept through something.
+Trainshed uses no handlers of kopf that create, update, delete, time or index: they would write to users' jobs or keep
+stale copies. Jobs are read by the operator's own informers; kopf's events only trigger another reconcile.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from .view import Key
 
 
 class NoDiffs(kopf.DiffBaseStorage):
-    """Keeps no last-seen state: neither an annotation on the job nor four deep copies an event."""
+    """Stores no last-seen state: no annotation on the job, and no four deep copies per event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[object] | None = None) -> kopf.BodyEssence:
-        """Nothing is of the essence."""
+        """Return an empty essence."""
         del body, extra_fields
         return kopf.BodyEssence({})
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
-        """Nothing was kept."""
+        """Return an empty essence; none is stored."""
         del body
         return kopf.BodyEssence({})
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
 
 class NoProgress(kopf.ProgressStorage):
-    """Keeps no progress of handlers: there are none that make any."""
+    """Stores no progress of handlers, because no handler makes progress."""
 
     def fetch(self, *, key: object, body: kopf.Body) -> None:
-        """Nothing was kept."""
+        """Return nothing; no progress is stored."""
         del key, body
 
     def store(self, *, key: object, record: object, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
     def purge(self, *, key: object, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Nothing to remove."""
+        """Remove nothing; no progress is stored."""
 
     def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: object) -> None:
         """Touch nothing."""
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
-        """Nothing to clear."""
+        """Return the essence unchanged."""
         return essence
 
 
 class Endless:
-    """Pauses in seconds between tries, without end: the operator never dies of the API server."""
+    """Back-off in seconds without a last retry, so that no outage of the API server ends kopf."""
 
     def __iter__(self) -> Iterator[float]:
         yield from (0.2, 0.5, 1, 2, 5)
@@ -68,7 +68,7 @@ class Endless:
 def registry(
     frameworks: Iterable[Framework], credentials: Credentials, wake: Callable[[Key], None]
 ) -> kopf.OperatorRegistry:
-    """All that kopf is to know."""
+    """Return kopf's registry with the startup, login and event handlers."""
     found = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=found)
@@ -95,7 +95,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.persistence.progress_storage = NoProgress()
     settings.persistence.consistency_timeout = 0
     settings.peering.standalone = True
-    settings.queueing.idle_timeout = 0.1  # or all that was listed is kept whole for five seconds
+    settings.queueing.idle_timeout = 0.1  # otherwise kopf keeps all listed jobs for five seconds
     settings.scanning.disabled = True
     settings.posting.enabled = False
     settings.networking.request_timeout = 30
@@ -103,8 +103,9 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.error_backoffs = Endless()
     settings.watching.server_timeout = 60
     settings.watching.connect_timeout = 10
-    settings.process.ultimate_exiting_timeout = None  # so long after it has fallen over, kopf would kill us all
-    # What ends kopf is told by whoever starts it again; what it tries again our own informers have said already.
+    settings.process.ultimate_exiting_timeout = None  # None: otherwise kopf kills the process this long after it failed
+    # What ends kopf is logged where it is restarted; errors that kopf retries are logged by the operator's own
+    # informers.
     logging.getLogger("kopf").setLevel(logging.CRITICAL)
 
 

@@ -1,11 +1,11 @@
-"""How much of its pods one must have seen to decide about a job: no less than whoever wrote its status.
+"""Staleness: a job is reconciled only if the pod cache is at least as new as the one its status was computed from.
 
-What a status says of pods was true of those that its writer saw. One who reads it and sees an earlier state of the pods
-would take for news what is history, and count a failure twice. That happens when leaders change while a watch lags, or
-when there are two. Our own writes say nothing that we have not seen ourselves.
+A status describes the pods that its writer had seen. A replica that reads it with an older view of the pods would take
+past events for new ones and count a failure twice. That happens when the leader changes while a watch lags, or when two
+replicas act. The replica's own status writes contain nothing that its cache does not.
 
-Versions of jobs are compared with versions of pods: they come from one store as a rule. Where they do not, we ask the
-server more often than we would have to, or rely on the watch as everybody does.
+Resource versions of jobs are compared with those of pods: usually both come from the same etcd. Where they do not, the
+operator lists pods more often than necessary, or relies on the watch as other controllers do.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from trainshed.cluster.versions import older
 
 
 class Horizon:
-    """Remembers by uid of a job at which versions somebody else has written its status, and who is in doubt."""
+    """Records per job UID at which versions another process wrote the status, and which jobs have uncertain pods."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[str, str]] = {}
         self._doubtful: set[str] = set()
 
     def heard(self, uid: str, version: str) -> None:
-        """A status was written at this version; by whom we may hear before the answer to a write of our own."""
+        """Record a status write; its watch event may arrive before the response to the replica's own write."""
         before = self._written.get(uid, ("", ""))
         self._written[uid] = (before[1] or before[0], version)
 
     def wrote(self, uid: str, version: str) -> None:
-        """It was written by us."""
+        """Mark a recorded status write as the replica's own."""
         before, latest = self._written.get(uid, ("", ""))
         if latest == version:
             self._written[uid] = (before, "")
 
     def doubt(self, uid: str) -> None:
-        """A list has taken pods of this job away without a word about their end."""
+        """Mark the pods of a job as uncertain: a list lacked some of them without a preceding DELETED event."""
         self._doubtful.add(uid)
 
     def cleared(self, uid: str) -> None:
-        """The server was asked for the job's pods."""
+        """Remove the mark after the job's pods were listed."""
         self._doubtful.discard(uid)
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         self._written.pop(uid, None)
         self._doubtful.discard(uid)
 
     def beyond(self, uid: str, latest: str) -> bool:
-        """Whether pods of this job may be other than those that we know, who have been told of all until `latest`."""
+        """Return whether the pods of this job may differ from the cache, which contains all changes until `latest`."""
         before, last = self._written.get(uid, ("", ""))
         if older(latest, last or before):
             return True

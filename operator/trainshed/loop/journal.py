@@ -1,4 +1,4 @@
-"""The log: a line for a person, or a line of JSON for a machine; a line about a job names it in fields of its own."""
+"""Logging: text or JSON lines; a line about a job has the job's kind, namespace and name as fields."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import orjson
 
 from .view import Key
 
-#: The attribute of a record that says which job it is about.
+#: The attribute of a log record that holds the key of its job.
 JOB = "job"
 
 
 class Json(logging.Formatter):
-    """One object a line."""
+    """Formats a record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         found: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
@@ -33,12 +33,12 @@ class Json(logging.Formatter):
 
 
 def about(key: Key) -> dict[str, Key]:
-    """What to give to a line of the log as its `extra`, so that it names this job."""
+    """Return the `extra` argument of a log call about this job."""
     return {JOB: key}
 
 
 def begin(level: str, form: str) -> None:
-    """Write the log to the standard error, from this level on."""
+    """Configure logging to standard error with this level and format."""
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
     handler = logging.StreamHandler()
     handler.setFormatter(Json() if form == "json" else text)

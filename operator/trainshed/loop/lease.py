@@ -1,4 +1,4 @@
-"""One leader at a time, by a coordination.k8s.io/v1 Lease; safety does not rest on it, economy does."""
+"""Leader election with a coordination.k8s.io/v1 Lease; it saves work, but safety does not depend on it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from trainshed.api.job import Document
 from trainshed.cluster import Cluster, ClusterError, Conflict, Denied
 
-#: Seconds: a lease that nobody renews is free after so long, a leader that cannot renew steps down before, and it
-#: renews so often. client-go's figures.
+#: Seconds: a Lease that is not renewed expires after DURATION, a leader that cannot renew it steps down after
+#: RENEW_WITHIN, and it renews every RETRY. client-go's values.
 DURATION, RENEW_WITHIN, RETRY = 15.0, 10.0, 2.0
-#: Seconds between two looks of who waits: one that is given back is taken within two, one that runs out at once.
+#: Seconds between two reads by a waiting replica: a released Lease is acquired within two, an expired one at once.
 WATCHFUL, AT_ONCE = 1.0, 0.2
-#: Seconds for one request, so that a leader whose request hangs can try once more in time.
+#: Timeout of one request in seconds, so that a leader whose request hangs can retry once in time.
 REQUEST = 4.0
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Where the Lease is, and who we are."""
+    """The name of the Lease and the identity of this replica."""
 
     namespace: str
     name: str
@@ -35,10 +35,11 @@ class Claim:
 
 
 class Elector:
-    """Holds the Lease or waits for it; `lost` is called when it is ours no more.
+    """Acquires and renews the Lease; calls `lost` when it is lost.
 
-    Only our own clock counts, never a time that another wrote. `now` goes on with the monotonic clock and is read anew
-    each time: the time of an event loop stands still within a turn, and who was frozen goes on in the middle of one.
+    Only this replica's own clock counts, never a time that another replica wrote. `now` advances with the monotonic
+    clock and is called each time: the time of an event loop stands still within an iteration, in the middle of which a
+    process may have been stopped.
     """
 
     def __init__(self, cluster: Cluster, claim: Claim, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
@@ -54,20 +55,20 @@ class Elector:
         self.refused = ""
 
     def holds(self) -> bool:
-        """Whether we may act: we renewed so lately that nobody else can think that the Lease is free."""
+        """Return whether this replica may act: no other replica can treat the Lease as expired yet."""
         return self.held.is_set() and self._since(self._renewed) < RENEW_WITHIN
 
     async def run(self) -> None:
-        """Get the Lease, keep it, and get it again should it be lost; for ever."""
+        """Acquire the Lease, renew it, and acquire it again if it is lost; runs without end."""
         while True:
             await self._gain()
             await self._keep()
 
     async def release(self, within: float) -> None:
-        """Let the next one have it at once, and never ask for it again; give up after so many seconds.
+        """Release the Lease so that another replica can acquire it at once, and stop renewing it.
 
-        To be called while `run` goes on: a renewal that is on its way then is waited for, as the version that it makes
-        has to be known.
+        Gives up after `within` seconds. To be called while `run` is active: a renewal in flight is awaited first,
+        because the release needs the resource version that it creates.
         """
         self._leaving = True
         try:
@@ -101,7 +102,7 @@ class Elector:
             self._lost()
 
     async def _attempt(self) -> None:
-        """Try once; of many failures in a row the first is told."""
+        """Try once; log only the first of consecutive failures."""
         try:
             async with self._asking, asyncio.timeout(REQUEST):
                 await self._try()
@@ -115,7 +116,7 @@ class Elector:
             self.refused = ""
 
     def _refuse(self, error: Exception) -> None:
-        """With a Lease that we may not read and write we shall never act: somebody must give us the right."""
+        """Set `refused`: without the right to read and write the Lease this replica can never act."""
         where = f"{self._claim.namespace}/{self._claim.name}"
         self.refused = f"cannot acquire the Lease {where}: {error}" if isinstance(error, Denied) else ""
 
@@ -167,4 +168,4 @@ class Elector:
 
 
 async def _pause(seconds: float) -> None:
-    await asyncio.sleep(seconds * random.uniform(0.8, 1.2))  # noqa: S311 - only to spread tries
+    await asyncio.sleep(seconds * random.uniform(0.8, 1.2))  # noqa: S311 - only spreads retries

@@ -1,4 +1,4 @@
-"""Which pods have failed: each is news once, also to a process that comes after the one that saw it fail."""
+"""Counts failed pods: each one once, even if another process was the leader when it failed."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from .view import Key
 
 
 class Losses:
-    """Remembers the failed pods of each job for as long as they are there."""
+    """Remembers the failed pods of each job while they exist."""
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[str, frozenset[str]]] = {}
 
     def news(self, key: Key, snapshot: Snapshot) -> int:
-        """How many pods have failed since the last look at the job."""
+        """Return how many pods have failed since the last reconcile of the job."""
         failed = frozenset(pod.uid for pod in snapshot.pods if pod.phase is Phase.FAILED)
         uid, before = self._known.get(key, ("", frozenset()))
         self._known[key] = (snapshot.job.uid, failed)
-        return len(failed - before) if uid == snapshot.job.uid else _untold(snapshot)
+        return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot)
 
     def forget(self, key: Key) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         self._known.pop(key, None)
 
 
-def _untold(snapshot: Snapshot) -> int:
-    """How many of the failed pods the stored status does not tell of: it has given them up or counts them."""
+def _uncounted(snapshot: Snapshot) -> int:
+    """Return how many failed pods the stored status does not yet count or give up."""
     status = snapshot.status
     attempts = {role.lower(): attempt for role, attempt in status.attempts.items()}
     current = [

@@ -1,11 +1,11 @@
-"""What is counted: v1's counters by their names, jobs by state, and how the operator itself does."""
+"""Metrics: v1's counters under v1's names, jobs by state, and metrics about the operator itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client import disable_created_metrics as without_birthdays
+from prometheus_client import disable_created_metrics as without_created_series
 from prometheus_client.registry import Collector
 
 from trainshed.api.actions import (
@@ -27,22 +27,22 @@ from .counters import Counters, Home
 from .error_counters import ErrorCounters
 from .gauges import Gauges
 
-#: Every state that a job may be in, by the meters' word for it; New has no condition yet.
+#: Every state of a job as a label value; New means that no condition is set yet.
 STATES = ("New", *(str(kind) for kind in Kind))
-#: Seconds. A look that has nothing to do takes a millisecond, one that makes a thousand pods many seconds.
+#: Buckets in seconds. A reconcile without requests takes a millisecond, one that creates a thousand pods many seconds.
 LOOK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-#: Seconds. Pods of a small job run at once where images are there; others wait for hours for their share of a cluster.
+#: Buckets in seconds. Pods of a small job start at once if their images are present; others wait hours for quota.
 START = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
-#: Seconds. At rest nobody waits; after a restart with many jobs the last of them wait long.
+#: Buckets in seconds. Usually no job waits; after a restart with many jobs the last ones wait long.
 WAIT = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class Metrics:
-    """All meters, in a registry of their own. Labels never hold the name of a job: there is no end of those."""
+    """All metrics in a registry of their own. No label contains a job's name, whose number of values is unbounded."""
 
     def __init__(self) -> None:
-        # When a counter was first used is of no use, and would double what is served.
-        without_birthdays()  # type: ignore[no-untyped-call]
+        # Creation times of counters are not used and would double the size of the response.
+        without_created_series()  # type: ignore[no-untyped-call]
         own = self.registry = CollectorRegistry()
         ProcessCollector(registry=own)
         self._counters = Counters(own)
@@ -72,39 +72,39 @@ class Metrics:
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
 
     def looked(self, seconds: float) -> None:
-        """A look at a job is over."""
+        """Observe the duration of a reconcile."""
         self._looks.observe(seconds)
 
     def failed(self, error: ClusterError) -> None:
-        """A look has ended in this error."""
+        """Count a reconcile that failed with this error."""
         self._errors.failed(error)
 
     def crashed(self) -> None:
-        """A look has ended in an error of the operator itself."""
+        """Count a reconcile that failed with an internal error."""
         self._errors.crashed()
 
     def rejected(self, snapshot: Snapshot) -> None:
-        """The server does not accept the status of this job."""
+        """Count a status update of this job that the API server rejected."""
         self._errors.rejected(snapshot.framework.label)
 
     def waited(self, seconds: float) -> None:
-        """A job's turn has come."""
+        """Observe the time that a job waited in the work queue."""
         self._waits.observe(seconds)
 
     def lost(self) -> None:
-        """An Event was not written."""
+        """Count an Event that was not written."""
         self._errors.lost()
 
     def requested(self, verb: str, resource: str, code: int) -> None:
-        """A request to the API server is over; code 0 says that there was no answer."""
+        """Count a request to the API server; code 0 means no response."""
         asked = (verb, resource, str(code or "none"))
         counter = self._asked.get(asked)
-        if counter is None:  # to look a counter up by its labels takes longer than all else that is done for a request
+        if counter is None:  # looking up the labels takes longer than everything else here
             counter = self._asked[asked] = self._requests.labels(*asked)
         counter.inc()
 
     def stored(self, snapshot: Snapshot, after: Status) -> None:
-        """A status was stored in the place of the snapshot's."""
+        """Count what changed between the snapshot's status and the stored one."""
         before = snapshot.status
         happened = {
             "training_operator_jobs_created": course.became(Kind.CREATED, before, after),
@@ -112,8 +112,8 @@ class Metrics:
             "training_operator_jobs_failed": course.became(Kind.FAILED, before, after),
             "training_operator_jobs_restarted": course.restarted(before, after),
         }
-        for name, so in happened.items():
-            self._count(snapshot, name, int(so))
+        for name, changed in happened.items():
+            self._count(snapshot, name, int(changed))
         label = snapshot.framework.label
         if happened["training_operator_jobs_failed"]:
             self._failures.labels(label, course.cause_of_failure(snapshot, after)).inc()
@@ -121,11 +121,11 @@ class Metrics:
             self._restarts.labels(label, course.cause_of_restart(before, after)).inc()
 
     def started(self, snapshot: Snapshot, seconds: float) -> None:
-        """All pods of a job have come to run, so many seconds after it might have had them."""
+        """Observe the startup time of a job."""
         self._startups.labels(snapshot.framework.label).observe(seconds)
 
     def done(self, snapshot: Snapshot, action: Action, *, well: bool) -> None:
-        """An action on a job was carried out, or was tried in vain."""
+        """Count an action that succeeded or failed."""
         match action:
             case CreatePod() if well:
                 self._count(snapshot, "created_pods")
@@ -141,17 +141,17 @@ class Metrics:
                 self._count(snapshot, "deleted_pod_groups")
 
     def died(self, snapshot: Snapshot, pods: int) -> None:
-        """So many more pods of a job have failed."""
+        """Count failed pods of a job."""
         self._count(snapshot, "failed_pods", pods)
 
     def show(self, series: Collector) -> None:
-        """Show these as well."""
+        """Register another collector."""
         self.registry.register(series)
 
     def states(self, jobs: Mapping[tuple[str, str], int], labels: Mapping[str, str]) -> None:
-        """So many jobs there are of each kind in each state, of all others none; `labels` are the kinds' by meters.
+        """Set the number of jobs by kind and state; missing states are 0. `labels` maps kinds to frameworks.
 
-        What else is told of each framework begins at 0 with that: only a rise from 0 can be seen as one.
+        It also creates the other series of each framework at 0, because `increase` needs a series that starts at 0.
         """
         for kind, framework in labels.items():
             self._startups.labels(framework)
@@ -164,11 +164,11 @@ class Metrics:
                 self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))
 
     def forget(self, inhabited: set[Home]) -> None:
-        """Asked now and then: what is counted by namespace ends with a namespace's jobs, a while after the last."""
+        """Remove the counters of namespaces without jobs; called periodically."""
         self._counters.forget(inhabited)
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
     def _count(self, snapshot: Snapshot, name: str, by: int = 1) -> None:

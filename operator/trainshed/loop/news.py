@@ -1,4 +1,4 @@
-"""Events about actions that succeeded or failed, with v1's reasons and messages."""
+"""Event reasons and messages of actions: v1's, for success and for failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteSer
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Messages about an action: `what` ends the reason (`DeletePod`), `done` is a success, `trying` begins an error."""
+    """Events of an action: `what` ends the reason, `done` is the message, `trying` begins the message of an error."""
 
     what: str
     done: str
@@ -31,16 +31,16 @@ class Words:
 
     @property
     def success(self) -> Note:
-        """The Event for a success."""
+        """The Event for success."""
         return Note(Tone.NORMAL, f"Successful{self.what}", self.done)
 
     def failure(self, error: Exception) -> Note:
-        """Return the Event for an error."""
+        """Return the Event for this error."""
         return Note(Tone.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
 
 
 def words(snapshot: Snapshot, action: Action) -> Words | None:
-    """Return the messages for an action, or None for an action without Events."""
+    """Return the Events of an action, or None for an action without Events."""
     match action:
         case CreatePod() | CreateService():
             return Words(type(action).__name__, f"Created {NOUNS[type(action)]}: {action.name}", "Error creating")

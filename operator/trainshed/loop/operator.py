@@ -1,4 +1,4 @@
-"""The operator put together: what runs beside what, in which order it starts, and how it ends."""
+"""Wires the controller together: which tasks run, in which order they start, and how they shut down."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from .series import Series
 from .view import Key
 from .worker import Worker
 
-#: Seconds that looks under way may take to end when we are told to, requests that are under way then to be answered,
-#: and the last Events to be written; the Lease has what is left of them all. With kopf all is to be over within five.
+#: Seconds at shutdown: for running reconciles to finish, then for requests in flight to be answered, and for the last
+#: Events to be written; releasing the Lease may take what is left of ALTOGETHER. With kopf the shutdown takes at most
+#: five seconds.
 GRACE, ANSWERS, FAREWELL, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
-#: Seconds from one look at which namespaces have jobs to the next: a namespace's counters stay so long after its last
-#: job, or twice as long. Who reads the meters does so every minute or two.
+#: Seconds between two removals of counters of namespaces without jobs: they stay for one or two intervals after the
+#: last job. Prometheus scrapes every minute or two.
 CENSUS = 600.0
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """Everything but kopf, which is the caller's: `wake` is for its events.
+    """The controller without kopf, which the caller runs; kopf's events call `wake`.
 
-    `ready` says that all is listed, `over` that it is time to stop, `broken` that something of ours has ended that
-    never should.
+    `ready` is set after the cache sync, `over` when the process must stop, and `broken` is true if a background task
+    exited unexpectedly.
     """
 
     def __init__(
@@ -75,17 +76,17 @@ class Operator:
         self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
     def wake(self, key: Key) -> None:
-        """A job may have changed."""
+        """Enqueue a job that may have changed."""
         self._districts.wake(key)
 
     def problem(self) -> str:
-        """Why we are not ready, in lines, or nothing."""
+        """Return why the operator is not ready, one problem per line, or an empty string."""
         return "\n".join(problem for problem in (self._elector.refused, self._districts.problem()) if problem)
 
     async def start(self) -> None:
-        """Open the doors and set everything going; jobs are looked at once all is listed.
+        """Open the endpoints and start all tasks; jobs are reconciled after the cache sync.
 
-        Raises `Missing` if there is a gang scheduler and the API server does not know its groups.
+        Raises `Missing` if there is a gang scheduler and the API server does not serve its PodGroups.
         """
         await self._doors.open(self._settings.health, self._settings.metrics)
         try:
@@ -102,14 +103,15 @@ class Operator:
         self._election = [self._begin(self._elector.run)] if self._settings.leader_elect else []
 
     async def stop(self) -> None:
-        """End in good order: no new looks, those under way finished, everything told, the Lease released.
+        """Shut down in order: start no reconcile, finish the running ones, flush Events, release the Lease.
 
-        A look that is not over soon may send nothing any more, and what it has sent is waited for: within five seconds
-        all has to be over, however long the API server takes. Whoever comes next plans again what was left undone.
+        A reconcile that does not finish soon may send no more requests, and the ones in flight are awaited: the
+        shutdown takes at most five seconds, however slow the API server is. The next leader plans again what was not
+        done.
         """
         end = asyncio.get_running_loop().time() + ALTOGETHER
         for task in self._tasks[:1]:
-            task.cancel()  # no new looks
+            task.cancel()  # start no new reconcile
         if not await self._worker.finish(GRACE):
             self._gateway.lanes.close()
             await self._worker.finish(ANSWERS)
@@ -143,11 +145,11 @@ class Operator:
                 self._queue.add(key)
             await self._worker.run()
             self._acts = False
-            await asyncio.sleep(1)  # the Lease was lost just now
+            await asyncio.sleep(1)  # the Lease has just been lost
             self._queue.clear()
 
     def _add(self, key: Key) -> None:
-        """Queue a job that may have something new. A replica that waits for the Lease will queue all when it has it."""
+        """Enqueue a job that may have changed; a replica without the Lease enqueues all jobs when it acquires it."""
         if self._acts:
             self._queue.add(key)
 
@@ -163,7 +165,7 @@ class Operator:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """None of these ends by itself; better to begin anew than to go on deaf."""
+        """Stop the process after a background task exited; a restart is better than a stale cache."""
         if task.cancelled():
             return
         log.error("background task %s exited unexpectedly", task.get_name(), exc_info=task.exception())

@@ -1,4 +1,4 @@
-"""Lets go of pods that are held for a job that is gone: nobody will look at that one any more."""
+"""Removes the finalizer from pods whose job is gone; no reconcile would ever do it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trainshed.cluster.holds import bereaved, let_go
 
 from .view import View
 
-#: Seconds between two looks at all pods.
+#: Seconds between two searches.
 EVERY = 5.0
 
 log = logging.getLogger(__name__)
 
 
 class Orphans:
-    """Looks for such pods while `may_act` says that it is for us to do something about them."""
+    """Searches the cache for such pods periodically while `may_act` returns true."""
 
     def __init__(self, cluster: Cluster, view: View, may_act: Callable[[], bool]) -> None:
         self._cluster = cluster
@@ -26,14 +26,14 @@ class Orphans:
         self._may_act = may_act
 
     async def run(self) -> None:
-        """Look now and then, for ever."""
+        """Search periodically without end."""
         while True:
             await asyncio.sleep(EVERY)
             if self._may_act():
                 await self.look()
 
     async def look(self) -> None:
-        """Let go of whom nobody waits for; what cannot be done now is tried at the next look."""
+        """Remove the finalizer from the pods whose job is gone; failures are retried in the next round."""
         for pod in self._view.orphans():
             try:
                 if await bereaved(self._cluster, pod):

@@ -1,4 +1,4 @@
-"""How long a status may stay unstored: counts change often, and can be told again by looking at the pods."""
+"""Status debounce: how long a status may stay unwritten; counts can be computed from the pods again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainshed.api.status import Status
 
 from .view import Key
 
-#: A job's counts are stored once they have been quiet for so long, and after so long at the latest.
+#: Counts change often: they are written after they have not changed for QUIET, and at the latest after LONGEST.
 QUIET, LONGEST = timedelta(milliseconds=300), timedelta(seconds=2)
 
 
@@ -17,26 +17,26 @@ QUIET, LONGEST = timedelta(milliseconds=300), timedelta(seconds=2)
 class _Unstored:
     since: datetime
     changed: datetime
-    says: object
+    content: object
 
 
 class Patience:
-    """Remembers since when which job has something to store. One write then tells of many pods."""
+    """Remembers since when each job has an unwritten status, so that one write covers changes of many pods."""
 
     def __init__(self) -> None:
         self._unstored: dict[Key, _Unstored] = {}
 
     def until(self, key: Key, stored: Status, wanted: Status, now: datetime) -> datetime | None:
-        """When `wanted` is to be stored in the place of `stored`; None means now, or that there is nothing to store."""
+        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written."""
         if wanted == stored or wanted.must_precede(stored):
             self.forget(key)
             return None
-        says = (wanted.tallies, tuple((condition.type, condition.true) for condition in wanted.conditions))
+        content = (wanted.tallies, tuple((condition.type, condition.true) for condition in wanted.conditions))
         known = self._unstored.get(key)
-        if known is None or known.says != says:
-            known = _Unstored(known.since if known else now, now, says)
+        if known is None or known.content != content:
+            known = _Unstored(known.since if known else now, now, content)
             self._unstored[key] = known
-        # That a job is there is news that can wait for the next: mostly its pods will run in a moment.
+        # The first status of a job can wait for the next change: usually its pods run soon.
         quiet = QUIET if any(tally.active or tally.done for tally in wanted.tallies.values()) else LONGEST
         due = min(known.changed + quiet, known.since + LONGEST)
         if due > now:
@@ -45,5 +45,5 @@ class Patience:
         return None
 
     def forget(self, key: Key) -> None:
-        """The job has nothing unstored, or is gone."""
+        """Forget a job without an unwritten status, or a deleted one."""
         self._unstored.pop(key, None)

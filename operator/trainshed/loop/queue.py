@@ -1,4 +1,4 @@
-"""Whose turn it is: each job once, one worker at a job, namespaces in turn, and those who failed a little later."""
+"""The work queue: each key at most once, one worker per key, namespaces in turn, and back-off after failures."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 
 from .view import Key
 
-#: Seconds between two looks at the same job, so that a storm of events costs few looks.
+#: Seconds between two reconciles of the same job, so that many events cost few reconciles.
 PAUSE = 0.02
-#: Seconds that a timer may be early.
+#: Seconds by which a timer may fire early.
 INSTANT = 0.001
-#: The part of a back-off after a conflict in which no event ends it. In the rest one does: just after an event of the
-#: job its latest version is known, and a write has the best chance to succeed.
+#: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
+#: the cache has the latest version of the job, so a write is most likely to succeed.
 MIN_WAIT = 0.8
 
 
 class Queue:
-    """`ready` wait for a worker, `held` are with one, `again` were asked for meanwhile, `later` have a timer.
+    """The work queue; a key is in at most one of `ready` and `held`.
 
-    A job that somebody else writes as well is `not_before` a time to be looked at.
-
-    `waited` is told how many seconds each has been ready.
+    `ready` keys wait for a worker, `held` ones are being processed, `again` were added meanwhile, and `later` have a
+    timer. A job that another client writes as well has a `not_before` time. `waited` is called with the seconds that
+    each key has been ready.
     """
 
     def __init__(self, waited: Callable[[float], None]) -> None:
@@ -40,7 +40,7 @@ class Queue:
         return len(self._since)
 
     def add(self, key: Key) -> None:
-        """The job may have something new."""
+        """Enqueue a job that may have changed."""
         if key in self._held:
             self._again.add(key)
         elif (seconds := self._not_before.get(key, 0.0) - _clock()) > INSTANT:
@@ -51,7 +51,7 @@ class Queue:
             self._some.set()
 
     def add_later(self, key: Key, seconds: float) -> None:
-        """Look at the job in so many seconds; of several times the earliest counts."""
+        """Enqueue the job after this many seconds; the earliest of several calls wins."""
         if seconds <= 0:
             self.add(key)
             return
@@ -63,9 +63,9 @@ class Queue:
         self._later[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
 
     async def take(self) -> Key:
-        """The next job whose turn it is; nobody else gets it before `done`.
+        """Return the next key when there is one; no other call returns it before `done`.
 
-        Its timer is cancelled: each look says when the next one is due, and that of a finished or deleted job does not.
+        Its timer is cancelled: each reconcile returns its next due time, and a finished or deleted job has none.
         """
         while not self._ready:
             self._some.clear()
@@ -81,11 +81,11 @@ class Queue:
         return key
 
     def done(self, key: Key) -> None:
-        """The look is over. What was asked for meanwhile follows after a short pause."""
+        """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay."""
         asyncio.get_running_loop().call_later(PAUSE, self._release, key)
 
     def failed(self, key: Key, first: float, longest: float) -> float:
-        """Look again after so many seconds, `first` to begin with and doubled with each failure; returns how many."""
+        """Enqueue the job after a back-off that starts at `first` and doubles up to `longest`; return the seconds."""
         failures = self._failures.get(key, 0)
         seconds = min(first * float(1 << failures), longest)
         self._failures[key] = min(failures + 1, 30)
@@ -93,18 +93,21 @@ class Queue:
         return seconds
 
     def conflicted(self, key: Key, first: float, longest: float) -> float:
-        """The same, and events make it little sooner: the job's are what somebody else writes all the time."""
+        """Do the same as `failed`, but let an event shorten the back-off only a little.
+
+        After a conflict another client may be writing the job all the time, so its events come all the time.
+        """
         seconds = self.failed(key, first, longest)
         self._not_before[key] = _clock() + seconds * MIN_WAIT
         return seconds
 
     def went_well(self, key: Key) -> None:
-        """The next failure is the first again."""
+        """Reset the back-off."""
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all jobs that no worker has, with their timers and failures."""
+        """Forget all keys that are not being processed, with their timers and back-off."""
         for timer in self._later.values():
             timer.cancel()
         for known in (self._later, self._ready, self._since, self._failures, self._not_before):

@@ -1,4 +1,4 @@
-"""One look at one job: see, think, remember, tell, do."""
+"""Reconcile one job: take a snapshot, plan, store the status, write Events, execute the actions."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from .rejections import Rejections
 from .startups import Startups
 from .view import Key, View
 
-#: The server is asked for so many pods of a job that have vanished, and for so many of all jobs at a time: the label is
-#: taken off one pod, or off all.
+#: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
+#: one pod or from all.
 SOUGHT = 32
-#: What users read about a status that the server does not accept, before its own words.
+#: The Event for a status that the API server rejects, followed by the server's message.
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a look: when to look again, a line for the log, and the error that calls for patience.
+    """The result of a reconcile: when to requeue, a line for the log, and the error that needs a back-off.
 
-    An error that is `known` was logged before, in the same words.
+    A `known` error was logged before with the same message.
     """
 
     look_again: datetime | None = None
@@ -57,10 +57,10 @@ class Outcome:
 
 
 class Reconciler:
-    """Looks at jobs, one look at a job at a time.
+    """Reconciles jobs, each one in one task at a time.
 
-    Whoever dies in here loses nothing: what cannot be told again by looking is stored before anybody acts on it, and
-    an action left undone is planned again at the next look.
+    A crash at any point loses nothing: what the next reconcile cannot observe is stored in the status before any action
+    is taken, and an action that was not executed is planned again.
     """
 
     def __init__(self, cluster: Cluster, view: View, recorder: Recorder, metrics: Metrics) -> None:
@@ -76,7 +76,7 @@ class Reconciler:
         self._asking = asyncio.Semaphore(SOUGHT)
 
     async def look(self, key: Key, now: datetime) -> Outcome:
-        """See the job as it is, decide, and carry the decision out."""
+        """Observe the job, plan, and execute the plan."""
         snapshot = self._view.snapshot(key, now)
         if snapshot is None:
             self._patience.forget(key)
@@ -97,18 +97,18 @@ class Reconciler:
         return await self._decide(key, planner, hidden)
 
     def step_down(self) -> None:
-        """Somebody else leads now, and does and counts what there is to do and to count."""
+        """Drop the per-job state of a leader; another replica acts and counts now."""
         self._patience, self._losses, self._startups = Patience(), Losses(), Startups()
         self._rejections = Rejections()
 
     async def _catch_up(self, snapshot: Snapshot) -> None:
-        """The writer of this status may have seen more than our watch has told: see it too, ere anything is decided."""
+        """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""
         pods, version = await self._cluster.read_pods(snapshot.job.namespace, snapshot.job.name)
         if not self._view.asked(snapshot, pods, version):
             raise Unavailable("the list of pods is older than the cache")
 
     async def _seek(self, planner: Planner) -> tuple[Planner, Hidden | None]:
-        """Nobody is restarted for a pod that only our watch has lost: the server is asked for those that vanished."""
+        """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
         snapshot, names = planner.snapshot, planner.awaited()[:SOUGHT]
         for error in await asyncio.gather(*(self._ask_for(snapshot, name) for name in names)) if names else ():
             if isinstance(error, Hidden):
@@ -119,7 +119,7 @@ class Reconciler:
         return (Planner(replace(snapshot, trouble=None)) if over else planner), None
 
     async def _ask_for(self, snapshot: Snapshot, name: str) -> ClusterError | None:
-        """Ask the server for a pod of the job; an error if it is there, or if that is not known."""
+        """GET a pod of the job; return an error if it exists or if the request fails."""
         async with self._asking:
             try:
                 await self._cluster.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
@@ -140,7 +140,7 @@ class Reconciler:
         except Conflict as conflict:
             return Outcome(error=await self._read_again(key, snapshot) or conflict)
         except ClusterError as error:
-            softened(error, _written(snapshot.job))
+            softened(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
             return self._rejected(key, snapshot, error) if rejected else Outcome(decision.look_again, error=error)
 
@@ -153,13 +153,13 @@ class Reconciler:
         for note in decision.notes:
             self._recorder.tell(snapshot.job, note)
         refused = await self._errands.run(snapshot, decision.actions)
-        error = hidden or refused  # who is hidden is waited for, whatever else goes wrong
+        error = hidden or refused  # a pod without its label is waited for, whatever else failed
         await self._explain(key, snapshot, error)
         times = [time for time in (later, decision.look_again) if time]
         return Outcome(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
 
     async def _remember(self, key: Key, snapshot: Snapshot, status: Status) -> None:
-        """Store the status in the place of the one that was read; somebody else's change in between is a Conflict."""
+        """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
         job = snapshot.job
         patch = write.patch(job, snapshot.status, status)
         try:
@@ -172,7 +172,7 @@ class Reconciler:
         self._startups.stored(key, snapshot, status)
 
     async def _prove(self, snapshot: Snapshot, decision: Plan) -> None:
-        """Before anything is done: is this very job still there, and as we know it, with what others did to it?"""
+        """Verify with a GET, before any action, that the job still exists at the cached version."""
         job = snapshot.job
         if not decision.actions:
             return
@@ -183,20 +183,20 @@ class Reconciler:
             raise Conflict("the job changed after the cache read it")
 
     def _rejected(self, key: Key, snapshot: Snapshot, error: ClusterError) -> Outcome:
-        """The server does not accept the status: nothing can be done for the job, and only an Event can say so."""
+        """Write an Event that the API server rejects the status; without a stored status no action is possible."""
         self._metrics.rejected(snapshot)
-        news = self._rejections.news(key, str(error))
-        if news:
+        is_new = self._rejections.news(key, str(error))
+        if is_new:
             self._recorder.tell(snapshot.job, Note(Tone.WARNING, error.reason, f"{REJECTED}: {error}"))
-        return Outcome(error=error, known=not news)
+        return Outcome(error=error, known=not is_new)
 
     async def _explain(self, key: Key, snapshot: Snapshot, error: ClusterError | None) -> None:
-        """Let the status say why pods cannot be made, or that they can; an unknown outcome says neither."""
+        """Store why pods cannot be created, or that they can again; after an unknown outcome change nothing."""
         refused = isinstance(error, (Denied, Invalid, NameTaken))
         if error and not refused:
             return
-        news = self._view.trouble(key, _trouble(error), snapshot.now)
-        fresh = self._view.snapshot(key, snapshot.now) if news else None
+        changed = self._view.trouble(key, _trouble(error), snapshot.now)
+        fresh = self._view.snapshot(key, snapshot.now) if changed else None
         if fresh is None:
             return
         status = Planner(fresh).plan().status
@@ -204,7 +204,7 @@ class Reconciler:
             await self._remember(key, fresh, status)
 
     async def _read_again(self, key: Key, snapshot: Snapshot) -> ClusterError | None:
-        """Somebody was faster: take in what the server has now; an error if it does not say."""
+        """GET the job after a conflict and update the cache; return an error if the request fails."""
         job = snapshot.job
         try:
             document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
@@ -225,19 +225,19 @@ def _trouble(error: ClusterError | None) -> Trouble | None:
     return Trouble(error.reason, str(error), (error.pod,) if isinstance(error, Hidden) and error.pod else ())
 
 
-def _written(job: Job) -> Document:
-    """What the user has put into a job: an answer about its status may quote the whole of it."""
+def _user_input(job: Job) -> Document:
+    """Return what the user wrote into the job; an error message about its status may quote any of it."""
     return {"annotations": dict(job.annotations), "templates": [group.template for group in job.replicas]}
 
 
 def _line(before: Status, decision: Plan, *, stored: bool) -> str:
-    """What a look has changed, in a line; nothing if it was of no consequence."""
+    """Return a log line with what the reconcile changed; empty if it changed nothing."""
     known = {(condition.type, condition.true) for condition in before.conditions}
-    news = [
+    changes = [
         f"{condition.type}={condition.true}"
         for condition in decision.status.conditions
         if stored and (condition.type, condition.true) not in known
     ]
     kinds = [type(action).__name__ for action in decision.actions]
-    news += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
-    return ", ".join(news)
+    changes += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(changes)

@@ -1,4 +1,4 @@
-"""Tells users what happened, as Kubernetes Events: gathered, bounded, and never in anybody's way."""
+"""The EventRecorder: aggregates and rate-limits Kubernetes Events and writes them in the background."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from trainshed.api.actions import Note
 from trainshed.api.job import Job
 from trainshed.cluster import Cluster, ClusterError, Conflict, Missing
 
-#: Seconds in which notes of one reason on one job are gathered into one Event.
+#: Seconds during which notes with one reason on one job are aggregated into one Event.
 GATHER = 1.0
-#: Seconds within which the same words again only raise the count of their Event.
+#: Seconds during which a repeated message only increases the count of its Event.
 SAME = 600.0
-#: The count is written once it is so many times what is written: of a job that is refused all day there are few writes.
+#: The count is written when it is this many times the written one: a job that is rejected all day causes few writes.
 RAISED = 1.5
-#: So many Events a job may have at once, after that one more every so many seconds, and as often counts may be raised
-#: beside: many refusals leave room for other news. client-go's figures, for both together.
+#: The token bucket of a job: BURST Events at once, then one every EVERY seconds. Updates of counts have a bucket of
+#: their own, so that many rejections do not use up the tokens for other Events. client-go's values, which has one
+#: bucket for both.
 BURST, EVERY = 25, 300.0
-#: An Event's message has so many bytes at the most (the API server's limit), and we remember so much of a sort in all;
-#: what can make no difference any more is forgotten before.
+#: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
+#: longer have an effect are removed earlier.
 LONGEST, REMEMBERED = 1024, 20_000
 TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -34,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Told:
-    """An Event that exists: how often it happened, and how often it says so."""
+class _Written:
+    """An Event that was written: its name, the actual count, the written count, and when it was created."""
 
     name: str
     count: int
@@ -45,17 +46,17 @@ class _Told:
 
 @dataclass(slots=True)
 class _Allowance:
-    """How many Events a job may still have, or how often their counts may still be raised."""
+    """A token bucket for new Events of a job, or for updates of their counts."""
 
     at: float
     left: float = BURST
 
     def earned(self, now: float) -> float:
-        """How many there may be by now."""
+        """Return the number of tokens at `now`."""
         return min(BURST, self.left + (now - self.at) / EVERY)
 
     def take(self, now: float) -> bool:
-        """Whether there may be one more."""
+        """Take a token; return whether there was one."""
         self.left = self.earned(now)
         self.at = now
         if self.left < 1:
@@ -65,7 +66,7 @@ class _Allowance:
 
 
 class Recorder:
-    """Takes notes at once and writes Events when there is time; `lost` is called for each that cannot be written."""
+    """Queues notes without blocking and writes Events in the background; calls `lost` for each dropped Event."""
 
     def __init__(self, cluster: Cluster, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self._cluster = cluster
@@ -75,12 +76,12 @@ class Recorder:
         self._gathered: dict[tuple[str, Note], list[str]] = {}
         self._jobs: dict[str, Job] = {}
         self._noted: OrderedDict[int, None] = OrderedDict()
-        self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
+        self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
         self._allowances: OrderedDict[tuple[str, bool], _Allowance] = OrderedDict()
         self._some = asyncio.Event()
 
     def tell(self, job: Job, note: Note) -> None:
-        """Note something about a job; a note with a key that was noted before is dropped."""
+        """Queue an Event about a job; a note whose key was queued before is dropped."""
         if note.key and not self._is_new(hash((job.uid, note.key))):
             return
         if len(self._gathered) >= REMEMBERED:
@@ -94,20 +95,20 @@ class Recorder:
         self._some.set()
 
     async def run(self) -> None:
-        """Write Events for ever."""
+        """Write Events without end."""
         while True:
             await self._some.wait()
             await asyncio.sleep(GATHER)
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what was noted so far; what is being written already is waited for."""
+        """Write the queued Events; writes in progress are awaited."""
         async with self._writing:
             self._some.clear()
             gathered, self._gathered = self._gathered, {}
             jobs, self._jobs = self._jobs, {}
             writes = (self._write(jobs[uid], note, names) for (uid, note), names in gathered.items())
-            # kopf, when it ends, breaks off every task younger than itself: these, but not the one that waits for them.
+            # kopf at its end cancels every task younger than itself: these writes, but not the task that awaits them.
             for result in await asyncio.gather(*writes, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
@@ -126,7 +127,7 @@ class Recorder:
             log.debug("%s %s/%s: cannot write an Event: %s", job.kind, job.namespace, job.name, error)
 
     async def _again(self, job: Job, key: tuple[str, str], times: int) -> bool:
-        known = self._told.get(key)
+        known = self._written.get(key)
         if known is None or _clock() - known.at > SAME:
             return False
         known.count += times
@@ -144,7 +145,7 @@ class Recorder:
         if not self._allowance(job.uid, again=False).take(_clock()):
             self._lost()
             return
-        self._remember(key, _Told(body["metadata"]["name"], body["count"], body["count"], _clock()))
+        self._remember(key, _Written(body["metadata"]["name"], body["count"], body["count"], _clock()))
         await self._cluster.create_event(job.namespace, body)
 
     def _is_new(self, noted: int) -> bool:
@@ -162,15 +163,15 @@ class Recorder:
         self._allowances[uid, again] = found
         return found
 
-    def _remember(self, key: tuple[str, str], told: _Told) -> None:
-        self._told.pop(key, None)
-        _forget(self._told, lambda first: told.at - first.at > SAME)
-        self._told[key] = told
+    def _remember(self, key: tuple[str, str], written: _Written) -> None:
+        self._written.pop(key, None)
+        _forget(self._written, lambda first: written.at - first.at > SAME)
+        self._written[key] = written
 
 
-def _forget(remembered: OrderedDict[Any, T], of_no_use: Callable[[T], bool]) -> None:
-    """Forget the oldest, as long as they are of no use, or leave no room for another."""
-    while remembered and (len(remembered) >= REMEMBERED or of_no_use(next(iter(remembered.values())))):
+def _forget(remembered: OrderedDict[Any, T], expired: Callable[[T], bool]) -> None:
+    """Remove the oldest entries while they expire or leave no room for another."""
+    while remembered and (len(remembered) >= REMEMBERED or expired(next(iter(remembered.values())))):
         remembered.popitem(last=False)
 
 
@@ -187,7 +188,7 @@ def _message(note: Note, names: list[str]) -> str:
 
 
 def _place(name: str) -> tuple[str, int, str]:
-    """Worker 2 stands before worker 10, and whoever was made first: the same names make the same Event again."""
+    """Sort key: worker 2 before worker 10, whichever was created first, so that equal lists make equal Events."""
     return name.rstrip("0123456789"), len(name), name
 
 
@@ -196,10 +197,10 @@ def _cut(text: str) -> str:
     return text if len(content) <= LONGEST else content[: LONGEST - 4].decode(errors="ignore") + " ..."
 
 
-def _event(job: Job, note: Note, told: tuple[str, int], at: datetime) -> dict[str, Any]:
-    message, times = told
-    words = f"{note.reason}\n{message}\n{at.isoformat()}"
-    digest = hashlib.sha256(f"{job.uid}\n{note.key or words}".encode()).hexdigest()[:16]
+def _event(job: Job, note: Note, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
+    message, times = counted
+    content = f"{note.reason}\n{message}\n{at.isoformat()}"
+    digest = hashlib.sha256(f"{job.uid}\n{note.key or content}".encode()).hexdigest()[:16]
     component = f"{job.kind.lower()}-controller"
     now = at.strftime(TIMESTAMP)
     return {

@@ -1,4 +1,4 @@
-"""Series of single jobs, for who wants them: of those that are not over, so many at the most, made when asked for."""
+"""Per-job metrics: computed at each scrape for jobs that have not finished, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from prometheus_client.registry import Collector
 from .course import state
 from .view import Record
 
-#: So many jobs have series of their own; of the others only their number is told.
+#: The maximum number of jobs with series of their own; the others are only counted.
 MOST = 1000
 LABELS = ("job_namespace", "kind", "job_name")
 
 
 class Series(Collector):
-    """The jobs that are not over, as `jobs` tells them; with a job its series go."""
+    """The collector of per-job metrics; the series of a job end with the job."""
 
     def __init__(self, jobs: Callable[[], Iterable[Record]], now: Callable[[], datetime]) -> None:
         self._jobs = jobs
         self._now = now
 
     def collect(self) -> Iterator[Metric]:
-        """All series; the jobs in the order of their names, so that the same ones have some at each scrape."""
+        """Yield all series; jobs are sorted by name, so that the same ones are included in each scrape."""
         found = sorted((record for record in self._jobs() if not record.status.over), key=_names)
         now = self._now()
         states = GaugeMetricFamily(
             "trainshed_job_state", "1 for the current state of a job.", labels=(*LABELS, "state")
         )
-        families = [GaugeMetricFamily(name, means, labels=LABELS) for name, means, _ in SHOWN]
+        families = [GaugeMetricFamily(name, help_text, labels=LABELS) for name, help_text, _ in SHOWN]
         for record in islice(found, MOST):
             states.add_metric((*_names(record), state(record.status)), 1)
             for family, (_, _, value) in zip(families, SHOWN, strict=True):
@@ -60,7 +60,7 @@ def _tries(record: Record, _now: datetime) -> float:
     return record.status.retries.used
 
 
-#: What is shown of each job besides its state: the name of the series, what it means, and its value.
+#: The series of each job besides its state: name, help text and value.
 SHOWN: tuple[tuple[str, str, Callable[[Record, datetime], float]], ...] = (
     ("trainshed_job_age_seconds", "Age of a job in seconds.", _age),
     ("trainshed_job_active_pods", "Active pods of a job.", _active),

@@ -1,4 +1,4 @@
-"""Makes the keys by which the launcher of an MPIJob enters its workers; they are in the Secret, and nowhere else."""
+"""Generates the SSH keys with which the launcher of an MPIJob connects to its workers; only the Secret stores them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import base64
 
 
 def key_pair() -> dict[str, str]:
-    """The data of a Secret of the type `kubernetes.io/ssh-auth`: an ECDSA key on P-521, and its public half.
+    """Return the data of a Secret of type `kubernetes.io/ssh-auth`: an ECDSA key on P-521 and its public key.
 
-    It takes about a millisecond.
+    Takes about a millisecond.
     """
-    # It takes 14 MB, which only those are to pay who run such jobs.
+    # Imported here, because it takes 14 MB of memory, which only operators with such jobs should need.
     from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""How long jobs wait until all of their pods run: from their creation, or from when they were resumed."""
+"""Startup times: from the creation or resumption of a job until all its pods run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from trainshed.api.status import Kind, Status
 from .course import became
 from .view import Key
 
-#: A pod in one of these has come to run.
+#: The phases of a pod that has started.
 UP = (Phase.RUNNING, Phase.SUCCEEDED)
 
 
 class Startups:
-    """Remembers since when the jobs wait whose beginning this process has seen; of all others it has nothing to say."""
+    """Remembers the start of the jobs that this process saw start; other jobs are not measured."""
 
     def __init__(self) -> None:
         self._since: dict[Key, datetime] = {}
 
     def stored(self, key: Key, snapshot: Snapshot, after: Status) -> None:
-        """A status was stored in the place of the snapshot's."""
+        """Record the start, or its end, from a stored status."""
         before = snapshot.status
         if after.over or after.true(Kind.SUSPENDED):
             self.forget(key)
@@ -32,7 +32,7 @@ class Startups:
             self._since[key] = snapshot.job.created or snapshot.now
 
     def news(self, key: Key, snapshot: Snapshot) -> float | None:
-        """After how many seconds all pods of a job have come to run, the first time that they do."""
+        """Return the startup time in seconds when all pods run for the first time, else None."""
         since = self._since.get(key)
         if since is None or sum(pod.phase in UP for pod in snapshot.pods) < snapshot.job.size:
             return None
@@ -40,5 +40,5 @@ class Startups:
         return max(0.0, (snapshot.now - since).total_seconds())
 
     def forget(self, key: Key) -> None:
-        """The job is gone, or has nothing to wait for."""
+        """Forget a job that is deleted or not starting."""
         self._since.pop(key, None)

@@ -1,4 +1,4 @@
-"""All objects of a kind that we know: fed by a watch and by the answers to our own writes, in whatever order."""
+"""The store of one kind of object: fed by a watch and by the responses to the operator's own writes, in any order."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from trainshed.cluster.versions import older
 
 
 class Item(Protocol):
-    """Whatever has a uid and a version."""
+    """An object with a UID and a resource version."""
 
     @property
     def uid(self) -> str:
-        """Its uid."""
+        """The UID."""
 
     @property
     def version(self) -> str:
-        """Its version."""
+        """The resource version."""
 
 
 T = TypeVar("T", bound=Item)
-#: Told of each item that is different now: as it was, None if it is new, and as it is, None if it is gone.
+#: Called for each change: with the object before it (None if new) and after it (None if gone).
 Rumour = Callable[[T | None, T | None], None]
-#: Told of each item that a list has taken away: nobody has said that it was removed.
+#: Called for each object that is missing in a list without a preceding DELETED event.
 Absence = Callable[[T], None]
 
 
 class Store(Generic[T]):
-    """All objects of a kind by uid; an older version never takes the place of a newer one.
+    """All objects of a kind by UID; an older version never replaces a newer one.
 
-    `latest` is the version up to which the lists and watches have told everything. Of what the server has told us to be
-    gone a watch may still tell as it was: a uid never comes again. What it did not show when it was asked may come
-    again, as with a label that was taken off and put back, but only as something newer.
+    `latest` is the version until which lists and watches have delivered everything. Watch events for an object that the
+    server has confirmed deleted are ignored; UIDs are never reused. An object that was missing in a list may come back,
+    because a label was removed and added again, but only with a newer version.
     """
 
     def __init__(self, rumour: Rumour[T], absence: Absence[T] = lambda _item: None) -> None:
         self.items: dict[str, T] = {}
-        #: By uid the version until which all that is told of it is history; of what is gone all is.
+        #: By UID: the version until which events are outdated; None for deleted objects, whose events all are.
         self._past: dict[str, str | None] = {}
         self._rumour = rumour
         self._absence = absence
         self.latest = "0"
 
     def replaced(self, items: list[T], version: str) -> None:
-        """These are all there are, as of `version`; what we made since then stays.
+        """Handle a full list at `version`; objects that the operator created since then stay.
 
-        A version older than the latest says that the server's store was set back: what we knew beside is of no time.
+        A version older than `latest` means that etcd was restored from a backup; then the list replaces everything.
         """
         set_back = older(version, self.latest)
         there = set() if set_back else {item.uid for item in items}
@@ -66,25 +66,29 @@ class Store(Generic[T]):
                 self._rumour(known, item)
 
     def changed(self, item: T) -> None:
-        """The watch says that this one is new or different."""
+        """Handle an ADDED or MODIFIED event."""
         self.reached(item.version)
         self._put(item)
 
     def removed(self, item: T) -> None:
-        """The watch says that this one is gone."""
+        """Handle a DELETED event."""
         self.reached(item.version)
         self._past.pop(item.uid, None)
         self.forgotten(item.uid)
 
     def answered(self, item: T) -> None:
-        """The answer to a write of ours. If the watch is past it and does not know it, it has come and gone already."""
+        """Store the response to the operator's own write.
+
+        If the watch is already past that version and the object is not in the store, it was deleted meanwhile and is
+        ignored.
+        """
         if item.uid in self.items or older(self.latest, item.version):
             self._put(item)
 
     def asked(self, known: Iterable[T], items: Iterable[T], version: str) -> bool:
-        """The server was asked, beside the watch, what became of `known`: of their sort there are these and no more.
+        """Handle a list of some objects that was read beside the watch: those of `known` that it lacks are gone.
 
-        Nothing is learned and False returned if the watch has told of more than the server's answer.
+        Does nothing and returns False if the watch has delivered newer versions than the list.
         """
         if older(version, self.latest):
             return False
@@ -97,26 +101,26 @@ class Store(Generic[T]):
         return True
 
     def gone(self, uid: str) -> None:
-        """The server says that this one is gone, whatever is told of it later."""
+        """Remove an object that the server has confirmed deleted, and ignore later events of it."""
         self._left(uid, None)
 
     def forgotten(self, uid: str) -> None:
-        """This one is to be known no more, unless it is told of again."""
+        """Remove an object; a later event adds it again."""
         item = self.items.pop(uid, None)
         if item is not None:
             self._rumour(item, None)
 
     def reached(self, version: str) -> None:
-        """Everything until this version has been told."""
+        """Handle a bookmark: everything until this version has been delivered."""
         if not older(version, self.latest):
             self.latest = version
 
     def count(self) -> int:
-        """How many are known."""
+        """Return the number of objects."""
         return len(self.items)
 
     def _left(self, uid: str, until: str | None) -> None:
-        if uid in self.items:  # otherwise the watch has told of its end already
+        if uid in self.items:  # otherwise the watch has already delivered the deletion
             self._past[uid] = until
             self.forgotten(uid)
 

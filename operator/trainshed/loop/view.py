@@ -1,4 +1,4 @@
-"""What we know of jobs, pods and Services: fed by informers and the answers to our own writes, asked for snapshots."""
+"""The cache of jobs, pods, Services and dependents; informers and the operator's own writes fill it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from trainshed.cluster.versions import older
 from .horizon import Horizon
 from .store import Item, Store
 
-#: Seconds for which the words stand in which a reason was told first. Whoever stores a status looks at the job again: a
-#: server that says the same in other words each time would be asked for ever.
+#: Seconds for which the first message of a reason is kept. Each stored status causes another reconcile, so a server
+#: whose message differs each time would cause endless requests.
 REWORDED = 20.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """Which job."""
+    """Identifies a job."""
 
     namespace: str
     kind: str
@@ -39,7 +39,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A job as it was read: its spec and its status at one version; `origin` is what its spec was read from."""
+    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on."""
 
     job: Job
     status: Status
@@ -47,47 +47,47 @@ class Record:
 
     @property
     def uid(self) -> str:
-        """The job's uid."""
+        """The job's UID."""
         return self.job.uid
 
     @property
     def version(self) -> str:
-        """The version at which it was read."""
+        """The resource version."""
         return self.job.version
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     trouble: Trouble
-    worded: datetime
+    since: datetime
 
     def again(self, trouble: Trouble | None, now: datetime) -> bool:
-        """Whether it is the same, be it in other words so soon."""
-        soon = abs((now - self.worded).total_seconds()) < REWORDED
+        """Return whether this is the same reason; a different message within REWORDED seconds does not count."""
+        soon = abs((now - self.since).total_seconds()) < REWORDED
         return trouble == (replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble)
 
 
 class Child(Item, Protocol):
-    """An item that belongs to a job."""
+    """An object that is owned by a job."""
 
     @property
     def owner(self) -> str:
-        """The job's uid."""
+        """The job's UID."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The object's name."""
 
     @property
     def job(self) -> str:
-        """The job's name as its label has it; without one no watch tells of it."""
+        """The job name in the object's label; without the label no watch delivers the object."""
 
 
 C = TypeVar("C", bound=Child)
 
 
 class Children(Generic[C]):
-    """The objects of a kind by the uid of the job that owns them, be it known yet or not."""
+    """The objects of a kind, indexed by the UID of the owning job, whether the job is cached or not."""
 
     def __init__(self, wake: Callable[[C], None], absence: Callable[[C], None] = lambda _child: None) -> None:
         self.store: Store[C] = Store(self._heard, absence)
@@ -95,11 +95,11 @@ class Children(Generic[C]):
         self._wake = wake
 
     def of(self, owner: str) -> tuple[C, ...]:
-        """The children of a job, by name."""
+        """Return the children of a job, sorted by name."""
         return tuple(sorted(self._by_owner.get(owner, {}).values(), key=lambda child: child.name))
 
     def left(self, uid: str, child: C | None) -> None:
-        """What a deletion of ours has left of a child; of one without our label no watch would tell that it goes."""
+        """Store the response to a DELETE; without the label no watch event would follow."""
         if child is None:
             self.store.gone(uid)
         elif child.job:
@@ -120,7 +120,7 @@ class Children(Generic[C]):
 
 
 class View:
-    """Everything that a look may look at. `wake` is told of each job that may have something new."""
+    """The cache. `wake` is called for each job that may have changed."""
 
     def __init__(self, frameworks: Iterable[Framework], site: Site, wake: Callable[[Key], None]) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
@@ -128,7 +128,7 @@ class View:
         self._wake = wake
         self._keys: dict[str, Key] = {}
         self._current: dict[Key, str] = {}
-        self._troubles: dict[Key, _Told] = {}
+        self._troubles: dict[Key, _Reported] = {}
         self._horizon = Horizon()
         self.jobs: dict[str, Store[Record]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
@@ -138,7 +138,7 @@ class View:
         }
 
     def record(self, document: Document, framework: Framework) -> Record:
-        """A job's document, read; its spec only if it may be another than the one we know: that takes the longest."""
+        """Parse a job; its spec, which takes longest, only if it may differ from the cached one."""
         metadata = document.get("metadata") or {}
         parts = ("generation", "deletionTimestamp", "annotations")
         origin = tuple(metadata.get(part) for part in parts)
@@ -150,7 +150,7 @@ class View:
         return Record(job, read.status(document), origin)
 
     def snapshot(self, key: Key, now: datetime) -> Snapshot | None:
-        """The job and what is its own, or None if there is no such job."""
+        """Return the job with its objects, or None if there is no such job."""
         record = self.jobs[key.kind].items.get(self._current.get(key, ""))
         if record is None:
             return None
@@ -167,49 +167,49 @@ class View:
         )
 
     def stored(self, key: Key, document: Document) -> None:
-        """A job as a write of ours has left it."""
+        """Store the job from the response to the operator's own write."""
         record = self.read(key, document)
         self._horizon.wrote(record.uid, record.version)
 
     def read(self, key: Key, document: Document) -> Record:
-        """A job as an uncached read has found it."""
+        """Store the job from an uncached read."""
         record = self.record(document, self._frameworks[key.kind])
         self.jobs[key.kind].answered(record)
         return record
 
     def behind(self, snapshot: Snapshot) -> bool:
-        """Whether whoever wrote this status may have seen more of the job's pods than we have."""
+        """Return whether the writer of this status may have seen newer pods than the cache contains."""
         return not snapshot.status.over and self._horizon.beyond(snapshot.job.uid, self.pods.store.latest)
 
     def asked(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
-        """The server was asked for the pods of a job, and these were there; False if we know of more."""
+        """Store a list of the job's pods from the API server; return False if the cache is newer."""
         if not self.pods.store.asked(snapshot.pods, pods, version):
             return False
         self._horizon.cleared(snapshot.job.uid)
         return True
 
     def forget(self, key: Key, uid: str) -> None:
-        """This job is no more; there may be another of its name by now, that the watch has told of."""
+        """Remove a deleted job; a new job of the same name, delivered by the watch, stays."""
         self.jobs[key.kind].forgotten(uid)
 
     def trouble(self, key: Key, trouble: Trouble | None, now: datetime) -> bool:
-        """Remember why the server would not have what was asked of it; whether that is news."""
+        """Remember why the API server refused a request, or None; return whether that changed."""
         told = self._troubles.get(key)
         again = told.again(trouble, now) if told else trouble is None
         if again:
             return False
         self._troubles.pop(key, None)
         if trouble and key in self._current:
-            self._troubles[key] = _Told(trouble, now)
+            self._troubles[key] = _Reported(trouble, now)
         return True
 
     def orphans(self) -> list[Pod]:
-        """The pods that are held for nobody, and those on their way out that are held for a job that we do not know."""
+        """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""
         pods = (pod for pod in self.pods.store.items.values() if pod.held)
         return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
 
     def known(self) -> list[Key]:
-        """All jobs that we know."""
+        """Return the keys of all jobs."""
         return list(self._current)
 
     def _heard_of_job(self, before: Record | None, after: Record | None) -> None:
@@ -221,7 +221,7 @@ class View:
         if after:
             self._keys[record.uid] = key
             other = self.jobs[key.kind].items.get(known or "")
-            if other is None or not older(record.version, other.version):  # a read of ours may be ahead of the watch
+            if other is None or not older(record.version, other.version):  # a direct read may be newer than the watch
                 self._current[key] = record.uid
             if after.status.conditions and (before is None or before.status != after.status):
                 self._horizon.heard(record.uid, record.version)
@@ -243,7 +243,7 @@ class View:
         if key:
             self._wake(key)
             return
-        # Somebody else's, or left from a job that is gone: a namesake may be waiting for its name.
+        # Owned by another object or by a deleted job: a job of that name may be waiting for this name.
         for kind in self._frameworks:
             namesake = Key(child.namespace, kind, child.job)
             if namesake in self._current:

@@ -1,4 +1,4 @@
-"""The wheel: takes jobs from the queue, one task for each, and lets no error stop it."""
+"""The worker: takes keys from the work queue, reconciles each in a task, and survives every error."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from .queue import Queue
 from .reconcile import Outcome
 from .view import Key
 
-#: So many jobs are looked at at once; what bounds the requests are the lanes.
+#: The maximum number of concurrent reconciles; the number of requests is bounded by the client's limiters.
 MOST = 2000
-#: Seconds until the next try, the first and the longest: after a no of the API server, which is lifted by people, and
-#: after any other error, which passes as a rule: a few seconds after an outage all must go on.
+#: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
+#: other error, which is usually transient (a few seconds after an outage all jobs must continue).
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
-#: The same after a conflict: one is normal and costs no noticeable time. Where another client writes the job tens of
-#: times a second, only one try in several succeeds: a longer back-off would keep the status from ever being stored.
+#: Back-off after a conflict: one is normal and must cost no noticeable time. Where another client writes the job tens
+#: of times a second, only one try in several succeeds, and a longer back-off would keep the status from ever being
+#: stored.
 AFTER_CONFLICT = (0.01, 0.5)
-#: Seconds of back-off at which conflicts are reported, once in a row of them: they are no normal ones any more.
+#: Seconds of back-off at which conflicts are logged as a warning, once in a row of them: so many are not normal.
 LASTING = 0.25
-#: The same for a status that is rejected: a CRD must be replaced, or the job.
+#: Back-off after a rejected status: someone must replace the CRD, or the job.
 AFTER_REJECTION = (1.0, 120.0)
 
 log = logging.getLogger(__name__)
 
 
 class Looker(Protocol):
-    """Knows how to look at a job."""
+    """Reconciles jobs."""
 
     async def look(self, key: Key, now: datetime) -> Outcome:
-        """See the job as it is, decide, and carry the decision out."""
+        """Observe the job, plan, and execute the plan."""
         ...
 
 
 class Worker:
-    """Runs looks while `may_act` says that we are the one to act."""
+    """Runs reconciles while `may_act` returns true."""
 
     def __init__(
         self,
@@ -57,10 +58,10 @@ class Worker:
         self._may_act = may_act
         self._now = now
         self._room = asyncio.Semaphore(MOST)
-        self._looks: dict[asyncio.Task[None], None] = {}  # in their order, so that the same happens again
+        self._looks: dict[asyncio.Task[None], None] = {}  # ordered, for deterministic tests
 
     async def run(self) -> None:
-        """Take keys until one comes when we may not act."""
+        """Take keys until `may_act` returns false."""
         while True:
             await self._room.acquire()
             key = await self._queue.take()
@@ -73,19 +74,19 @@ class Worker:
             look.add_done_callback(self._looks.pop)
 
     async def finish(self, seconds: float) -> bool:
-        """Give the looks under way so long to end; whether they have."""
+        """Wait up to `seconds` for the running reconciles; return whether all have finished."""
         if self._looks:
             await asyncio.wait(self._looks, timeout=seconds)
         return not self._looks
 
     async def give_up(self) -> None:
-        """End all looks under way, and return when they have ended."""
+        """Cancel the running reconciles and wait until they have ended."""
         looks = tuple(self._looks)
         self.break_off()
         await asyncio.gather(*looks, return_exceptions=True)
 
     def break_off(self) -> None:
-        """End all looks under way at once."""
+        """Cancel the running reconciles without waiting."""
         for look in self._looks:
             look.cancel()
 
@@ -94,9 +95,9 @@ class Worker:
         try:
             self._settle(key, now, await self._looker.look(key, now))
         except asyncio.CancelledError:
-            self._queue.add(key)  # by kopf, perhaps, which at its end takes every younger task for its own
+            self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
             raise
-        except Exception:  # the one place where any error ends: the wheel must turn
+        except Exception:  # the one broad except: the worker must survive
             self._metrics.crashed()
             log.exception("%s: internal error in Trainshed; please report it", key, extra=about(key))
             self._queue.failed(key, *AFTER_ERROR)
@@ -112,8 +113,8 @@ class Worker:
             self._queue.went_well(key)
         else:
             self._fail(key, outcome.error, known=outcome.known)
-        # After an error no plan is carried out again sooner than the back-off, but what is due by the clock is due: a
-        # deadline that passes while pods are refused, too.
+        # After an error the job is not reconciled before the back-off ends, except for what is due by the clock, such
+        # as a deadline that passes while pods are rejected.
         if outcome.look_again and (outcome.error is None or outcome.look_again > now):
             self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
 
@@ -121,13 +122,13 @@ class Worker:
         self._metrics.failed(error)
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if conflict else self._queue.failed
-        seconds = wait(key, *_patience(error))
+        seconds = wait(key, *_backoff(error))
         normal = conflict and not LASTING <= seconds < AFTER_CONFLICT[1]
         level = logging.DEBUG if known or normal else logging.WARNING
         log.log(level, "%s: %s: %s; retrying in %.1f s", key, error.reason, error, seconds, extra=about(key))
 
 
-def _patience(error: ClusterError) -> tuple[float, float]:
+def _backoff(error: ClusterError) -> tuple[float, float]:
     if isinstance(error, Conflict):
         return AFTER_CONFLICT
     if isinstance(error, StatusRejected):
