@@ -58,7 +58,7 @@ def problems(name: str, family: Metric) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
-def test_names_and_labels_are_as_promtool_wants_them(family: Metric):
+def test_names_and_labels_pass_the_rules_of_promtool(family: Metric):
     name = family.name + ("_total" if family.type == "counter" else "")
     wrong = problems(name, family)
     assert bool(wrong) == (name in EXCEPTIONS), wrong
@@ -78,11 +78,11 @@ def test_names_and_labels_are_as_promtool_wants_them(family: Metric):
         ("jobs", "gauge", ""),
     ],
 )
-def test_what_promtool_would_complain_of_is_found(name: str, kind: str, documentation: str):
+def test_the_rules_find_what_promtool_reports(name: str, kind: str, documentation: str):
     assert problems(name, Metric(name, documentation, kind))
 
 
-def test_every_family_has_its_help_and_its_type_once_and_before_its_samples():
+def test_every_family_has_one_help_and_type_before_its_samples():
     told: dict[str, list[str]] = {"HELP": [], "TYPE": []}
     for line in TEXT.splitlines():
         word = re.match(r"# (HELP|TYPE) (\S+) \S", line)
@@ -95,6 +95,6 @@ def test_every_family_has_its_help_and_its_type_once_and_before_its_samples():
     assert TEXT.endswith("\n")
 
 
-def test_no_series_is_told_twice():
+def test_no_series_is_exposed_twice():
     series = [line.rpartition(" ")[0] for line in TEXT.splitlines() if not line.startswith("#")]
     assert len(set(series)) == len(series) > 50

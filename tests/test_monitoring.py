@@ -47,7 +47,7 @@ def asked(expression: str) -> set[str]:
     return set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]+", bare)) - WORDS
 
 
-def test_every_metric_stands_on_the_page_and_no_other():
+def test_the_page_lists_exactly_the_served_metrics():
     rows = [line for line in PAGE.splitlines() if line.startswith("| `") and not line.startswith("| `Trainshed")]
     told = {match[1]: match[2] for row in rows if (match := re.match(r"\| `(\w+)` \|(?:([^|]*)\|)?.*", row))}
     assert sorted(told) == sorted(families())
@@ -59,24 +59,24 @@ def test_every_metric_stands_on_the_page_and_no_other():
         assert sorted(said) == sorted(served), name
 
 
-def test_the_page_names_every_framework_every_state_and_every_class():
+def test_the_page_lists_every_framework_state_and_class():
     for word in (*(framework.label for framework in FRAMEWORKS), *STATES, *VERDICTS):
         assert f"`{word}`" in PAGE, word
 
 
-def test_every_alert_is_explained_and_no_other():
+def test_the_page_explains_exactly_the_alerts():
     assert sorted(re.findall(r"^\| `(Trainshed\w+)`", PAGE, re.MULTILINE)) == sorted(rule["alert"] for rule in RULES)
     assert len(RULES) >= 5
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
-def test_alerts_say_how_bad_it_is_and_what(rule: dict):
+def test_alerts_have_a_severity_and_a_summary(rule: dict):
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert rule["annotations"]["summary"]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_alerts_and_panels_ask_for_what_is_served_by_labels_that_there_are(expression: str):
+def test_alerts_and_panels_use_served_metrics_and_labels(expression: str):
     found = labels()
     wanted = asked(expression)
     assert wanted
@@ -88,13 +88,13 @@ def test_alerts_and_panels_ask_for_what_is_served_by_labels_that_there_are(expre
     assert chosen | grouped <= set.union(*(found[name] for name in wanted)) | OUTSIDE
 
 
-def test_states_that_are_asked_for_exist():
+def test_queried_states_exist():
     states = re.findall(r'state[=!]~?"([\w|]+)"', " ".join(EXPRESSIONS))
     assert states
     assert {state for words in states for state in words.split("|")} <= set(STATES)
 
 
-def test_the_dashboard_is_whole():
+def test_the_dashboard_has_its_panels():
     assert len(list(queries())) >= 10
     asked_for = set.union(*(asked(query) for query in queries()))
     assert {"trainshed_jobs", "trainshed_leader", "trainshed_queue_depth"} <= asked_for

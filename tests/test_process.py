@@ -29,7 +29,7 @@ BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetErr
         ({"message": "Task exception was never retrieved", "exception": BROKEN_WRITE}, "ERROR"),
     ],
 )
-async def test_a_connection_that_breaks_is_a_line_and_any_other_error_an_error(context, level, caplog):
+async def test_a_lost_connection_is_one_warning_and_other_errors_are_errors(context, level, caplog):
     stuck = asyncio.Event()
     with caplog.at_level(logging.WARNING):
         complain(stuck, asyncio.get_running_loop(), context)
@@ -39,7 +39,7 @@ async def test_a_connection_that_breaks_is_a_line_and_any_other_error_an_error(c
     assert not stuck.is_set()
 
 
-async def test_what_kopf_has_in_hand_at_the_beginning_does_not_stay_for_ever(monkeypatch):
+async def test_objects_that_kopf_drops_after_its_start_are_collected(monkeypatch):
     class Event:
         """Whatever is left of one, in a circle."""
 
@@ -62,7 +62,7 @@ async def test_what_kopf_has_in_hand_at_the_beginning_does_not_stay_for_ever(mon
 
 
 @pytest.mark.parametrize("order", ["known and told to end", "told to end and never known"])
-async def test_kopf_begins_once_all_is_known_and_not_at_all_before(monkeypatch, order):
+async def test_kopf_starts_only_after_the_cache_sync(monkeypatch, order):
     begun = asyncio.Event()
 
     async def kopfs_own(*, stop_flag: asyncio.Event, **_rest: object) -> None:
@@ -82,7 +82,7 @@ async def test_kopf_begins_once_all_is_known_and_not_at_all_before(monkeypatch, 
     assert begun.is_set() == order.startswith("known")
 
 
-async def test_when_the_machines_clock_was_set_the_process_ends_with_an_error_to_be_started_again(monkeypatch, caplog):
+async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypatch, caplog):
     monkeypatch.setattr(clock, "LASTING", 0.05)
     monkeypatch.setattr(clock, "COMPARED", 0.01)
     ahead = [0.0]

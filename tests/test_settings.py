@@ -13,23 +13,23 @@ from trainshed.api.site import Site
 from trainshed.settings import Settings, bind_address
 
 
-def test_the_site_is_what_shapes_jobs():
+def test_the_site_has_the_settings_of_jobs():
     assert Settings().site == Site()
     settings = Settings(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
     assert settings.site == Site("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
 
 
-def test_the_site_knows_who_schedules_and_who_delivers():
+def test_the_site_has_the_scheduler_and_the_kubectl_image():
     site = Settings(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").site
     assert (site.gang_scheduler, site.mpi_kubectl_image) == ("volcano", "kubectl:1")
 
 
-def test_a_file_of_init_containers_brings_them_back_by_itself():
+def test_a_template_of_init_containers_enables_them():
     assert Settings(init_template="- name: a").site == Site(init_image="alpine:3.10", init_template="- name: a")
     assert Settings(init_template="- name: a", init_image="busybox").site.init_image == "busybox"
 
 
-def test_two_operators_on_a_host_are_two():
+def test_two_operators_on_a_host_have_different_identities():
     assert Settings().identity.endswith(f"_{os.getpid()}")
     assert Settings(lease_identity="me").identity == "me"
 
@@ -37,7 +37,7 @@ def test_two_operators_on_a_host_are_two():
 @pytest.mark.parametrize(
     ("told", "file", "expected"), [("ml", "own", "ml"), ("", "own\n", "own"), ("", None, "default")]
 )
-def test_the_lease_is_where_it_is_told_or_at_home(told, file, expected, tmp_path: Path, monkeypatch):
+def test_the_lease_namespace_is_the_configured_or_the_own_one(told, file, expected, tmp_path: Path, monkeypatch):
     path = tmp_path / "namespace"
     if file is not None:
         path.write_text(file)
@@ -81,6 +81,6 @@ def test_a_bind_address_is_a_host_and_a_port_or_disabled(text, expected):
         ":8080 ",
     ],
 )
-def test_any_other_text_is_no_bind_address(text):
+def test_other_texts_are_rejected_as_bind_addresses(text):
     with pytest.raises(ValueError, match=r"."):
         bind_address(text)

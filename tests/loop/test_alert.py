@@ -76,19 +76,19 @@ def matched(metrics: Metrics) -> float:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_no_answer_of_the_server_raises_the_alert(answer: type[ClusterError]):
+def test_api_server_errors_do_not_fire_the_alert(answer: type[ClusterError]):
     assert raised(lambda: Outcome(error=answer("no"))) == 0
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), KeyError("metadata"), RecursionError(), Conflict("not caught")])
-def test_an_error_of_our_own_raises_the_alert(error: Exception):
+def test_an_internal_error_fires_the_alert(error: Exception):
     def end() -> Outcome:
         raise error
 
     assert raised(end) >= 1
 
 
-def test_all_answers_are_tried():
+def test_all_api_errors_are_covered():
     def below(kind: type[ClusterError]) -> set[type[ClusterError]]:
         return {kind}.union(*(below(one) for one in kind.__subclasses__()))
 

@@ -29,7 +29,7 @@ class Machine:
         return Clock(lambda: self.wall, lambda: self.steady)
 
 
-def test_it_begins_with_the_time_of_day_and_goes_on():
+def test_the_clock_starts_at_wall_time_and_advances():
     machine = Machine()
     clock = machine.clock()
     began = clock.now()
@@ -40,7 +40,7 @@ def test_it_begins_with_the_time_of_day_and_goes_on():
 
 
 @pytest.mark.parametrize("leap", [3600.0, -3600.0])
-def test_a_leap_of_the_wall_clock_moves_no_time_and_is_measured(leap):
+def test_a_step_of_the_wall_clock_is_measured_but_does_not_change_the_time(leap):
     machine = Machine()
     clock = machine.clock()
     before = clock.now()
@@ -52,12 +52,12 @@ def test_a_leap_of_the_wall_clock_moves_no_time_and_is_measured(leap):
     assert machine.clock().now() - before == timedelta(seconds=leap + 10), "the next start believes the wall"
 
 
-def test_without_being_told_otherwise_it_is_the_machines():
+def test_the_default_sources_are_the_system_clocks():
     assert abs(Clock().now().timestamp() - time.time()) < 1
     assert abs(Clock().skew()) < 0.1
 
 
-def test_the_time_that_a_machine_slept_counts_where_it_can_be_known(monkeypatch):
+def test_time_asleep_counts_where_the_system_measures_it(monkeypatch):
     monkeypatch.setattr(module.time, "CLOCK_BOOTTIME", 7, raising=False)
     monkeypatch.setattr(module.time, "clock_gettime", lambda clock: 500.0 if clock == 7 else 100.0)
     assert uptime() == 500
@@ -88,21 +88,21 @@ def found_after(*steps: tuple[float, float], within: float = 3600.0) -> tuple[fl
 
 
 @pytest.mark.parametrize("by", [3600.0, -3600.0, 6.0, 56 * 365 * 86_400.0])
-def test_a_lasting_step_of_the_wall_clock_is_found_within_minutes(by):
+def test_a_lasting_step_of_the_wall_clock_is_detected_within_minutes(by):
     when, how = found_after((100, by))
     assert how == pytest.approx(by)
     assert 100 + LASTING <= when <= 100 + LASTING + 2 * COMPARED + 1
 
 
-def test_a_step_that_is_taken_back_is_none():
+def test_a_reverted_step_does_not_count():
     assert found_after((100, 3600), (150, 0), (300, -3600), (340, 0)) is None
 
 
-def test_a_leap_second_is_no_step():
+def test_a_leap_second_does_not_count_as_a_step():
     assert found_after((100, 1)) is None
 
 
-def test_of_several_steps_the_last_has_to_last():
+def test_only_the_last_of_several_steps_must_last():
     when, how = found_after((100, 3600), (140, 7200))
     assert how == pytest.approx(7200)
     assert when >= 140 + LASTING

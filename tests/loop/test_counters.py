@@ -27,7 +27,7 @@ class Scene:
         return found
 
 
-def test_with_the_first_that_happens_or_may_all_of_a_home_are_shown():
+def test_the_first_count_creates_all_counters_of_a_namespace():
     scene = Scene()
     assert scene.shown() == []
     scene.counters.count(ML, "failed_pods", 0)
@@ -37,7 +37,7 @@ def test_with_the_first_that_happens_or_may_all_of_a_home_are_shown():
     assert scene.value(ML, "failed_pods") == 3
 
 
-def test_who_has_jobs_is_shown_and_who_has_none_is_until_the_next_time():
+def test_counters_without_jobs_are_removed_at_the_second_call():
     scene = Scene()
     scene.counters.count(ML, "created_pods")
     scene.counters.count(AI, "created_pods")
@@ -49,7 +49,7 @@ def test_who_has_jobs_is_shown_and_who_has_none_is_until_the_next_time():
     assert scene.value(ML, "created_pods") == 1
 
 
-def test_jobs_that_come_and_go_between_two_times_keep_a_home():
+def test_counts_between_two_calls_keep_the_counters():
     scene = Scene()
     scene.counters.count(ML, "created_pods")
     scene.counters.forget(set())
@@ -60,7 +60,7 @@ def test_jobs_that_come_and_go_between_two_times_keep_a_home():
     assert scene.shown() == []
 
 
-def test_who_comes_again_begins_anew():
+def test_removed_counters_restart_at_zero():
     scene = Scene()
     scene.counters.count(ML, "created_pods", 7)
     scene.counters.forget(set())

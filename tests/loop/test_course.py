@@ -18,7 +18,7 @@ JOB = a_job(worker=2)
 FAILURE = Failure("mnist-worker-0", "Application", "Error", 1, "", "", T0)
 
 
-def test_the_classes_are_those_of_failures():
+def test_the_classes_are_the_failure_classes():
     assert course.CLASSES == (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, "Other")
 
 
@@ -33,7 +33,7 @@ def test_the_classes_are_those_of_failures():
         (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUCCEEDED, True)), "Succeeded"),
     ],
 )
-def test_a_jobs_state_is_the_last_thing_that_is_true_of_it(conditions, expected):
+def test_the_state_is_the_last_true_condition(conditions, expected):
     status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
     assert course.state(status) == expected
     assert expected in STATES
@@ -53,7 +53,7 @@ def a_restart(kind: str) -> Restart:
         ((), (), "Other"),
     ],
 )
-def test_a_restart_is_of_the_class_of_the_failure_that_it_answers(before, after, expected):
+def test_a_restart_has_the_class_of_its_failure(before, after, expected):
     was, now = (Status(recent=tuple(map(a_restart, kinds))) for kinds in (before, after))
     assert course.cause_of_restart(was, now) == expected
 
@@ -69,7 +69,7 @@ def test_a_restart_is_of_the_class_of_the_failure_that_it_answers(before, after,
         ((), None, 5, None, "Other"),
     ],
 )
-def test_a_job_fails_for_the_reason_that_the_ladder_comes_to_first(problems, deadline, seconds, failure, expected):
+def test_a_failed_job_has_the_cause_of_the_first_matching_rule(problems, deadline, seconds, failure, expected):
     job = replace(JOB, problems=problems, policy=RunPolicy(deadline=deadline))
     snapshot = replace(seen(job), now=T0 + timedelta(seconds=seconds))
     assert course.cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected

@@ -26,14 +26,14 @@ class Guide:
         return resource in self._served
 
 
-def test_without_a_gang_scheduler_nobody_is_asked():
+def test_without_a_gang_scheduler_nothing_is_discovered():
     guide = Guide()
     hastily(find_groups(guide, ""))
     assert guide.asked == []
 
 
 @pytest.mark.parametrize(("scheduler", "kind"), [("Volcano", VOLCANO_GROUPS), ("mine", COSCHEDULING_GROUPS)])
-def test_the_groups_of_this_scheduler_must_be_there(scheduler, kind):
+def test_the_pod_groups_of_the_scheduler_must_be_served(scheduler, kind):
     guide = Guide(kind)
     hastily(find_groups(guide, scheduler))
     assert guide.asked == [kind]
@@ -43,7 +43,7 @@ def test_the_groups_of_this_scheduler_must_be_there(scheduler, kind):
         hastily(find_groups(Guide(other), scheduler))
 
 
-def test_an_api_server_that_does_not_answer_is_asked_again_and_that_is_told_once(caplog):
+def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
     errors = [Unavailable("no connection"), Throttled("later"), Unavailable("no connection")]
 
     async def waited() -> float:
@@ -56,6 +56,6 @@ def test_an_api_server_that_does_not_answer_is_asked_again_and_that_is_told_once
     assert told == ["cannot discover scheduling.volcano.sh/v1beta1: no connection"]
 
 
-def test_who_may_not_ask_is_not_kept_waiting():
+def test_a_forbidden_discovery_fails_at_once():
     with pytest.raises(Denied):
         hastily(find_groups(Guide(errors=[Denied("no")]), "volcano"))

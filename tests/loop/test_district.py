@@ -53,7 +53,7 @@ def list_all(district: District) -> None:
         informer.synced.set()
 
 
-async def test_jobs_are_told_of_once_all_of_their_namespace_is_listed(districts, woken, caplog):
+async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(districts, woken, caplog):
     caplog.set_level(logging.INFO)
     opening = asyncio.create_task(districts.open())
     keys = [tell_of(district, "mnist") for district in districts.all.values()]
@@ -78,7 +78,7 @@ async def test_jobs_are_told_of_once_all_of_their_namespace_is_listed(districts,
     assert woken == [*keys, keys[1]]
 
 
-async def test_what_is_not_ready_is_said_of_each_namespace_for_itself(districts):
+async def test_readiness_problems_are_reported_per_namespace(districts):
     list_all(districts.all["a"])
     assert districts.problem() == "the cache of tfjobs in namespace b has not synced yet"
     for informer in districts.all["b"].informers:
@@ -95,7 +95,7 @@ async def test_what_is_not_ready_is_said_of_each_namespace_for_itself(districts)
     assert districts.silences()["pods"] < 1
 
 
-async def test_what_must_be_mended_is_said_before_what_may_pass(woken):
+async def test_permanent_problems_come_before_transient_ones(woken):
     districts = some("", woken=woken)
     districts.all[""].informers[1]._after(Denied("pods is forbidden"))
     assert districts.problem() == "cannot list and watch pods: pods is forbidden"
@@ -107,7 +107,7 @@ def missing(*districts: District) -> None:
         district.informers[0]._after(Missing("the server could not find the requested resource"))
 
 
-async def test_without_any_of_its_kinds_a_district_is_not_ready_and_says_why(districts, caplog):
+async def test_a_namespace_without_any_crd_is_not_ready(districts, caplog):
     a, b = districts.all.values()
     list_all(a)
     list_all(b)
@@ -121,7 +121,7 @@ async def test_without_any_of_its_kinds_a_district_is_not_ready_and_says_why(dis
     assert districts.problem() == "", "they were installed"
 
 
-async def test_a_kind_that_is_not_installed_is_named_and_holds_up_no_other(caplog):
+async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     recorder = Recorder(None, lambda: None, lambda: NOW)
     means = Means(Wire(None), None, recorder, Metrics(), lambda _key: None)
     district = District("", (TENSORFLOW, JAX), Site(), means)
@@ -140,14 +140,14 @@ async def test_a_kind_that_is_not_installed_is_named_and_holds_up_no_other(caplo
     assert remark in [record.getMessage() for record in caplog.records]
 
 
-async def test_without_what_jobs_are_made_of_a_district_is_not_ready(districts):
+async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(districts):
     for district in districts.all.values():
         list_all(district)
     districts.all["a"].informers[1]._after(Missing("404 page not found"))
     assert districts.problem() == "the API server does not serve pods in namespace a"
 
 
-async def test_jobs_are_led_to_their_district_and_others_to_none(districts, woken):
+async def test_jobs_are_routed_to_the_cache_of_their_namespace(districts, woken):
     list_all(districts.all["a"])
     opening = asyncio.create_task(districts.open())
     await asyncio.sleep(0.01)
@@ -168,7 +168,7 @@ async def test_jobs_are_led_to_their_district_and_others_to_none(districts, woke
     opening.cancel()
 
 
-async def test_the_whole_cluster_is_one_district(woken):
+async def test_the_whole_cluster_has_one_cache(woken):
     districts = some("", woken=woken)
     list_all(districts.all[""])
     await districts.open()
@@ -183,7 +183,7 @@ async def test_jobs_are_counted_over_all_namespaces(districts):
     assert districts.inhabited() == {(namespace, "TFJob") for namespace in districts.all}
 
 
-async def test_who_steps_down_steps_down_everywhere(districts):
+async def test_stepping_down_affects_all_namespaces(districts):
     before = [district.reconciler._losses for district in districts.all.values()]
     districts.step_down()
     after = [district.reconciler._losses for district in districts.all.values()]

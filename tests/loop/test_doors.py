@@ -23,7 +23,7 @@ async def ask(address: str, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_the_doors_say_what_they_are_told():
+async def test_the_endpoints_report_health_readiness_and_metrics():
     health, metrics = free_address(), free_address()
     problems = ["the cache of pods has not synced yet"]
     pulse = Pulse()
@@ -45,7 +45,7 @@ async def test_the_doors_say_what_they_are_told():
         await ask(health, "/healthz")
 
 
-async def test_what_is_to_be_said_though_all_is_well_follows_the_ok():
+async def test_remarks_follow_the_ok_of_readyz():
     health = free_address()
     doors = Doors(Pulse(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
     await doors.open(health, "")
@@ -56,7 +56,7 @@ async def test_what_is_to_be_said_though_all_is_well_follows_the_ok():
 
 
 @pytest.mark.parametrize("address", ["", "0"])
-async def test_a_door_without_an_address_stays_shut(address):
+async def test_an_empty_address_disables_an_endpoint(address):
     doors = Doors(Pulse(), lambda: "", lambda: b"")
     await doors.open(address, address)
     assert doors._runners == []
@@ -74,7 +74,7 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
-async def test_a_door_may_have_an_address_of_ipv6():
+async def test_an_endpoint_can_have_an_ipv6_address():
     address = f"[::1]:{free_port()}"
     doors = Doors(Pulse(), lambda: "", lambda: b"meters 1\n")
     await doors.open("0", address)
@@ -84,7 +84,7 @@ async def test_a_door_may_have_an_address_of_ipv6():
         await doors.close()
 
 
-async def test_a_host_that_is_not_this_machine_is_named():
+async def test_the_error_names_a_host_that_is_not_local():
     doors = Doors(Pulse(), lambda: "", lambda: b"")
     with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:8080: "):
         await doors.open("no-such-host.invalid:8080", "0")
@@ -101,7 +101,7 @@ async def test_an_address_that_is_in_use_is_named():
         await doors.close()
 
 
-async def test_the_pulse_feels_a_loop_that_is_held_up():
+async def test_a_blocked_event_loop_is_measured():
     pulse = Pulse()
     task = asyncio.create_task(pulse.run())
     await asyncio.sleep(0.01)
@@ -111,7 +111,7 @@ async def test_the_pulse_feels_a_loop_that_is_held_up():
     task.cancel()
 
 
-def test_the_pulse_of_a_loop_that_is_not_is_calm():
+def test_an_idle_event_loop_has_no_lag():
     async def story():
         pulse = Pulse()
         task = asyncio.create_task(pulse.run())
@@ -122,7 +122,7 @@ def test_the_pulse_of_a_loop_that_is_not_is_calm():
     hastily(story())
 
 
-async def test_nonsense_that_is_sent_to_a_door_is_refused_and_not_repeated_in_the_log(caplog):
+async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
     health = free_address()
     doors = Doors(Pulse(), lambda: "", lambda: b"")
     await doors.open(health, "")
@@ -138,7 +138,7 @@ async def test_nonsense_that_is_sent_to_a_door_is_refused_and_not_repeated_in_th
     assert "canary" not in caplog.text
 
 
-async def test_meters_are_served_in_the_form_that_prometheus_reads():
+async def test_metrics_are_served_in_the_prometheus_text_format():
     metrics = free_address()
     doors = Doors(Pulse(), lambda: "", lambda: b"meters 1\n")
     await doors.open("", metrics)
@@ -157,27 +157,27 @@ def beats(*lags: float, every: float = 5.0) -> Pulse:
     return pulse
 
 
-def test_a_loop_that_hangs_in_bursts_is_seen_though_it_answers_in_between():
+def test_repeated_short_hangs_fail_the_liveness_probe():
     pulse = beats(*[3.0] * 11)
     assert pulse.problem == "the event loop lagged by 33 s in the last 60 s"
     assert pulse.worst == 3
     assert beats(*[3.0] * 9).problem == ""
 
 
-def test_one_long_stop_is_no_reason_to_begin_anew():
+def test_one_long_pause_does_not_fail_the_liveness_probe():
     pulse = beats(3600.0, 0.0, 0.0)
     assert (pulse.problem, pulse.worst) == ("", 3600.0)
     assert beats(3600.0, 20.0, 20.0, 20.0).problem
 
 
-def test_what_was_longer_ago_than_a_minute_is_forgotten():
+def test_lags_older_than_a_minute_are_ignored():
     pulse = beats(*[9.0] * 6)
     assert pulse.problem
     pulse.beat(100.0, 100.0)
     assert (pulse.problem, pulse.worst) == ("", 0.0)
 
 
-async def test_whoever_reads_slowly_does_not_keep_the_doors_open():
+async def test_a_slow_reader_does_not_delay_the_shutdown():
     metrics = free_address()
     doors = Doors(Pulse(), lambda: "", lambda: b"m" * 50_000_000)
     await doors.open("", metrics)

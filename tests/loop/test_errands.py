@@ -53,7 +53,7 @@ class Scene(Office):
         return [write for write in self.world.writes if write.startswith("event")]
 
 
-async def test_what_was_made_is_known_and_told():
+async def test_created_objects_are_cached_and_reported():
     scene = Scene()
     assert await scene.run(*scene.planned()) is None
     assert [pod.name for pod in scene.snapshot().pods] == ["mnist-worker-0", "mnist-worker-1"]
@@ -61,7 +61,7 @@ async def test_what_was_made_is_known_and_told():
     assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
 
 
-async def test_keys_are_made_with_their_secret_before_the_pods_and_never_told_of():
+async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
     scene = Scene(workers=1)
     body = {"metadata": {"name": "mnist-ssh"}, "type": "kubernetes.io/ssh-auth"}
     for _ in range(2):
@@ -73,7 +73,7 @@ async def test_keys_are_made_with_their_secret_before_the_pods_and_never_told_of
     assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
 
 
-async def test_what_pods_read_is_made_before_them_and_without_it_they_are_not():
+async def test_dependents_are_created_before_the_pods_that_mount_them():
     scene = Scene()
     shared = CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
     assert await scene.run(*scene.planned(), shared) is None
@@ -89,7 +89,7 @@ async def test_what_pods_read_is_made_before_them_and_without_it_they_are_not():
     assert other.world.made == []
 
 
-async def test_a_definite_no_costs_one_request_and_not_one_for_each_pod():
+async def test_a_definite_refusal_stops_the_creation_of_further_pods():
     scene = Scene(workers=50)
     scene.world.quota = 0
     planned = scene.planned()
@@ -101,14 +101,14 @@ async def test_a_definite_no_costs_one_request_and_not_one_for_each_pod():
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-async def test_of_several_errors_the_same_one_is_told_whichever_came_first(reverse):
+async def test_the_reported_error_does_not_depend_on_the_order(reverse):
     scene = Scene(workers=3)
     scene.world.strangers = {"mnist-worker-1", "mnist-worker-2"}
     error = await scene.errands.run(scene.snapshot(), sorted(scene.planned(), key=str, reverse=reverse))
     assert str(error) == "mnist-worker-1"
 
 
-async def test_what_is_deleted_is_known_to_go_or_to_be_gone():
+async def test_deleted_objects_are_terminating_or_gone_in_the_cache():
     scene = Scene()
     await scene.run(*scene.planned())
     scene.world.set_pod("mnist-worker-0", "Running")
@@ -122,14 +122,14 @@ async def test_what_is_deleted_is_known_to_go_or_to_be_gone():
     assert {"event SuccessfulDeletePod", "event SuccessfulDeleteService"} <= set(await scene.events())
 
 
-async def test_a_namesake_of_what_is_to_go_is_spared():
+async def test_a_new_object_of_the_same_name_is_not_deleted():
     scene = Scene()
     await scene.run(*scene.planned())
     await scene.run(DeletePod("mnist-worker-0", "the uid of one that is gone"))
     assert "mnist-worker-0" in scene.world.pods
 
 
-async def test_who_has_changed_since_is_spared_where_it_matters_and_nobody_is_told():
+async def test_a_changed_pod_is_not_deleted_at_an_old_version_and_no_event_is_written():
     scene = Scene()
     await scene.run(*scene.planned())
     pod = scene.snapshot().pods[0]
@@ -141,7 +141,7 @@ async def test_who_has_changed_since_is_spared_where_it_matters_and_nobody_is_to
     assert await scene.run(DeletePod(pod.name, pod.uid)) is None
 
 
-async def test_a_job_that_was_deleted_is_forgotten_and_counted_once():
+async def test_a_deleted_job_is_removed_and_counted_once():
     scene = Scene()
     job = scene.snapshot().job
     await scene.run(DeleteJob(job.uid, job.version))
@@ -150,7 +150,7 @@ async def test_a_job_that_was_deleted_is_forgotten_and_counted_once():
     assert await scene.events() == ["event SuccessfulDeleteJob"]
 
 
-async def test_a_job_that_was_changed_since_is_not_deleted_and_nobody_is_told():
+async def test_a_changed_job_is_not_deleted_and_no_event_is_written():
     scene = Scene()
     job = scene.snapshot().job
     error = await scene.run(DeleteJob(job.uid, version="older"))
@@ -159,14 +159,14 @@ async def test_a_job_that_was_changed_since_is_not_deleted_and_nobody_is_told():
     assert await scene.events() == []
 
 
-async def test_services_and_pods_are_made_side_by_side():
+async def test_services_and_pods_are_created_concurrently():
     scene = Scene()
     kinds = {type(action) for action in scene.planned()}
     assert kinds == {CreatePod, CreateService}
     assert await scene.run() is None
 
 
-async def test_that_a_group_has_gone_is_told_in_v1s_words_and_of_other_dependents_nothing():
+async def test_only_the_deletion_of_a_pod_group_has_v1s_event():
     scene = Scene(site=Site(gang_scheduler="volcano"))
     await scene.run(*scene.planned())
     (group,) = scene.snapshot().dependents
@@ -178,7 +178,7 @@ async def test_that_a_group_has_gone_is_told_in_v1s_words_and_of_other_dependent
     assert scene.counted() == {"created_pod_groups": 1, "deleted_pod_groups": 1}
 
 
-async def test_what_was_done_and_what_was_tried_in_vain_is_counted():
+async def test_successful_and_failed_actions_are_counted():
     scene = Scene()
     scene.world.quota = 1
     assert await scene.run(*scene.planned()) is not None
@@ -203,7 +203,7 @@ async def test_what_was_done_and_what_was_tried_in_vain_is_counted():
     assert "event SuccessfulDeleteJob" not in told
 
 
-def test_every_sort_of_action_has_its_turn():
+def test_every_type_of_action_is_executed():
     assert sorted(kind.__name__ for kind in (*FIRST, *(kind for kinds in THEN for kind in kinds))) == sorted(
         kind.__name__ for kind in get_args(Action)
     )

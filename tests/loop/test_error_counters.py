@@ -8,7 +8,7 @@ from trainshed.cluster import Conflict, Denied
 from trainshed.loop.error_counters import ErrorCounters
 
 
-def test_errors_of_looks_are_counted_by_their_class():
+def test_reconcile_errors_are_counted_by_class():
     own = CollectorRegistry()
     counters = ErrorCounters(own)
     for error in (Conflict("x"), Conflict("y"), Denied("z")):
@@ -17,7 +17,7 @@ def test_errors_of_looks_are_counted_by_their_class():
     assert own.get_sample_value("trainshed_reconcile_errors_total", {"error": "Denied"}) == 1
 
 
-def test_errors_of_the_operator_itself_are_counted_from_zero_and_apart():
+def test_internal_errors_have_a_counter_that_starts_at_zero():
     own = CollectorRegistry()
     counters = ErrorCounters(own)
     counters.failed(Conflict("x"))

@@ -23,7 +23,7 @@ class Noted:
         return Answer(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
 
 
-async def test_every_kind_is_asked_for_in_the_namespace_and_nowhere_else():
+async def test_every_kind_is_listed_in_the_namespace_only():
     carrier = Noted()
     view = View(FRAMEWORKS, Site(), lambda _key: None)
     found = tuple(informers(Wire(carrier), view, FRAMEWORKS, "ml"))
@@ -37,7 +37,7 @@ async def test_every_kind_is_asked_for_in_the_namespace_and_nowhere_else():
     assert found[0].what == "tfjobs in namespace ml"
 
 
-async def test_without_a_namespace_the_whole_cluster_is_asked():
+async def test_without_a_namespace_the_whole_cluster_is_listed():
     carrier = Noted()
     for informer in informers(Wire(carrier), View(FRAMEWORKS, Site(), lambda _key: None), FRAMEWORKS, ""):
         await informer._list()
@@ -45,7 +45,7 @@ async def test_without_a_namespace_the_whole_cluster_is_asked():
     assert not any("namespaces" in path for path in carrier.paths)
 
 
-def test_documents_of_jobs_are_read_on_their_way_into_the_store():
+def test_job_documents_are_parsed_into_the_store():
     view = View((TENSORFLOW,), Site(), lambda _key: None)
     store: Store[Record] = view.jobs["TFJob"]
     documents = Documents(store, lambda document: view.record(document, TENSORFLOW))

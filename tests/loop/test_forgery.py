@@ -65,7 +65,7 @@ async def live(office: Office, looks: int) -> None:
 
 @given(FORGED)
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_forged_all_is_quiet_soon(status):
+def test_a_forged_status_causes_no_endless_writes(status):
     async def story() -> None:
         office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode"))
         await live(office, 6)
@@ -80,7 +80,7 @@ def test_whatever_is_forged_all_is_quiet_soon(status):
     asyncio.run(story())
 
 
-async def test_a_status_that_is_wiped_in_the_third_attempt_is_known_again_and_the_limit_holds():
+async def test_a_wiped_status_is_recovered_and_the_backoff_limit_holds():
     office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
     await live(office, 6)
     for used in (1, 2, 3):
@@ -99,7 +99,7 @@ async def test_a_status_that_is_wiped_in_the_third_attempt_is_known_again_and_th
 
 
 @pytest.mark.parametrize("count", [1_000_000_000, LARGEST - 1])
-async def test_the_highest_attempts_are_read_back_from_pods(count):
+async def test_the_highest_attempts_are_recovered_from_pods(count):
     office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode"))
     await live(office, 6)
     await forge(office, office.job()["status"] | {"attempts": {"Chief": count, "Worker": count}})

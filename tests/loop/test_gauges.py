@@ -19,7 +19,7 @@ def test_a_gauge_shows_what_was_set_last():
     assert registry.get_sample_value("trainshed_api_writes_waiting", {"lane": "creates"}) == 5
 
 
-def test_the_version_is_told():
+def test_the_version_is_exposed():
     registry = CollectorRegistry()
     Gauges(registry)
     assert registry.get_sample_value("trainshed_build_info", {"version": version("trainshed")}) == 1

@@ -27,7 +27,7 @@ def found(woken) -> kopf.OperatorRegistry:
     return handlers.registry(FRAMEWORKS, CREDENTIALS, woken.append)
 
 
-def test_each_kind_is_listened_to_and_that_is_all(found):
+def test_kopf_has_one_event_handler_per_kind_and_no_others(found):
     events = found._watching.get_all_handlers()
     assert sorted(str(handler.selector.any_name or handler.selector.plural) for handler in events) == sorted(
         framework.plural for framework in FRAMEWORKS
@@ -36,7 +36,7 @@ def test_each_kind_is_listened_to_and_that_is_all(found):
         assert list(others.get_all_handlers()) == [], "this would write to users' jobs, or keep stale copies"
 
 
-def test_jobs_are_listened_to_in_the_version_that_is_served():
+def test_kopf_watches_the_served_version():
     found = handlers.registry(served("v2beta1"), CREDENTIALS, lambda _key: None)
     selectors = [handler.selector for handler in found._watching.get_all_handlers()]
     versions = {str(selector.any_name or selector.plural): selector.version for selector in selectors}
@@ -44,13 +44,13 @@ def test_jobs_are_listened_to_in_the_version_that_is_served():
     assert {version for plural, version in versions.items() if plural != "mpijobs"} == {"v1"}
 
 
-async def test_an_event_wakes_the_job_and_is_answered_with_nothing(found, woken):
+async def test_an_event_enqueues_the_job_and_returns_nothing(found, woken):
     (handler,) = [found for found in found._watching.get_all_handlers() if "tfjobs" in str(found.selector)]
     assert await handler.fn(namespace="ml", name="mnist", body={}) is None, "kopf would write it into the status"
     assert woken == [Key("ml", "TFJob", "mnist")]
 
 
-async def test_kopf_is_set_to_write_nothing_and_to_end_nobody(found):
+async def test_kopf_is_configured_not_to_write_and_not_to_kill_the_process(found):
     settings = kopf.OperatorSettings()
     (startup,) = [handler for handler in found._activities.get_all_handlers() if "configure" in str(handler.id)]
     await startup.fn(settings=settings)
@@ -66,13 +66,13 @@ async def test_kopf_is_set_to_write_nothing_and_to_end_nobody(found):
     assert not logging.getLogger("kopf.objects").isEnabledFor(logging.ERROR)
 
 
-async def test_kopf_logs_in_as_we_do(found):
+async def test_kopf_uses_the_operators_credentials(found):
     (login,) = [handler for handler in found._activities.get_all_handlers() if "login" in str(handler.id)]
     known = await login.fn()
     assert (known.server, known.scheme, known.token) == ("https://example.test", "Bearer", "secret")
 
 
-async def test_kopf_gets_a_certificate_and_its_key_by_their_data_where_there_is_no_file():
+async def test_kopf_gets_inline_certificates_and_keys():
     credentials = Credentials(server="https://example.test", ca_data=b"a", certificate_data=b"c", key_data=b"k")
     known = handlers._connection(credentials)
     assert (known.ca_path, known.certificate_path, known.private_key_path) == (None, None, None)
@@ -80,7 +80,7 @@ async def test_kopf_gets_a_certificate_and_its_key_by_their_data_where_there_is_
     assert [base64.b64decode(text) for text in data] == [b"a", b"c", b"k"]
 
 
-def test_the_storages_keep_nothing():
+def test_the_storages_store_nothing():
     body, patch = kopf.Body({"metadata": {"annotations": {"a": "b"}}, "spec": {"c": 1}}), kopf.Patch({})
     diffs, progress = handlers.NoDiffs(), handlers.NoProgress()
     assert diffs.build(body=body) == diffs.fetch(body=body) == {}

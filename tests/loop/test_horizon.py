@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainshed.loop.horizon import Horizon
 
 
-def test_what_somebody_else_wrote_counts_until_we_were_told_as_much():
+def test_a_foreign_status_write_makes_the_cache_stale_until_the_watch_catches_up():
     horizon = Horizon()
     horizon.heard("a", "50")
     assert horizon.beyond("a", "49")
@@ -15,14 +15,14 @@ def test_what_somebody_else_wrote_counts_until_we_were_told_as_much():
     assert not horizon.beyond("b", "1")
 
 
-def test_what_we_wrote_ourselves_does_not_count_though_the_watch_tells_of_it_first():
+def test_an_own_status_write_does_not_count_even_if_its_event_comes_first():
     horizon = Horizon()
     horizon.heard("a", "50")
     horizon.wrote("a", "50")
     assert not horizon.beyond("a", "1")
 
 
-def test_what_somebody_wrote_before_us_still_counts():
+def test_a_foreign_write_before_an_own_one_still_counts():
     horizon = Horizon()
     horizon.heard("a", "50")
     horizon.heard("a", "60")
@@ -31,7 +31,7 @@ def test_what_somebody_wrote_before_us_still_counts():
     assert not horizon.beyond("a", "50")
 
 
-def test_what_somebody_wrote_after_us_counts_though_our_answer_comes_late():
+def test_a_foreign_write_after_an_own_one_counts_even_if_the_response_is_late():
     horizon = Horizon()
     horizon.heard("a", "50")
     horizon.heard("a", "60")
@@ -39,7 +39,7 @@ def test_what_somebody_wrote_after_us_counts_though_our_answer_comes_late():
     assert horizon.beyond("a", "59")
 
 
-def test_who_is_in_doubt_stays_so_until_the_server_was_asked():
+def test_uncertain_pods_stay_uncertain_until_they_are_listed():
     horizon = Horizon()
     horizon.doubt("a")
     assert horizon.beyond("a", "99")
@@ -47,7 +47,7 @@ def test_who_is_in_doubt_stays_so_until_the_server_was_asked():
     assert not horizon.beyond("a", "99")
 
 
-def test_a_job_that_is_gone_leaves_nothing():
+def test_a_deleted_job_leaves_no_entries():
     horizon = Horizon()
     horizon.heard("a", "50")
     horizon.doubt("a")

@@ -21,7 +21,7 @@ def _restore() -> Iterator[None]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_a_line_for_people_begins_with_time_and_level(capsys):
+def test_a_text_line_starts_with_time_and_level(capsys):
     journal.begin("info", "text")
     logging.getLogger("any").info("%d jobs", 3)
     logging.getLogger("any").debug("not this")
@@ -30,7 +30,7 @@ def test_a_line_for_people_begins_with_time_and_level(capsys):
     assert line.endswith("INFO    3 jobs")
 
 
-def test_a_line_for_machines_is_json_with_its_traceback_inside(capsys):
+def test_a_json_line_contains_its_traceback(capsys):
     journal.begin("warning", "json")
     logging.getLogger("any").error('a "quoted"\nerror', exc_info=ZeroDivisionError())
     (line,) = capsys.readouterr().err.splitlines()
@@ -40,7 +40,7 @@ def test_a_line_for_machines_is_json_with_its_traceback_inside(capsys):
     assert found["time"].startswith("20")
 
 
-def test_a_line_about_a_job_names_it_in_fields_for_machines_and_in_words_for_people(capsys):
+def test_a_line_about_a_job_has_the_job_as_fields_in_json(capsys):
     key = Key("ml", "TFJob", "mnist")
     journal.begin("info", "json")
     logging.getLogger("any").info("%s: 2 CreatePod", key, extra=journal.about(key))

@@ -19,7 +19,7 @@ def told(caplog, words: str) -> int:
     return sum(words in record.getMessage() for record in caplog.records)
 
 
-def test_of_two_that_begin_together_one_holds_it():
+def test_one_of_two_concurrent_replicas_acquires_the_lease():
     async def story():
         leases = Leases()
         both = Replica(leases, "a"), Replica(leases, "b")
@@ -32,7 +32,7 @@ def test_of_two_that_begin_together_one_holds_it():
     hastily(story())
 
 
-def test_when_the_leader_dies_another_leads_once_the_lease_has_run_out():
+def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
     async def story():
         leases = Leases()
         first, second = Replica(leases, "a"), Replica(leases, "b")
@@ -46,7 +46,7 @@ def test_when_the_leader_dies_another_leads_once_the_lease_has_run_out():
     hastily(story())
 
 
-def test_a_lease_that_is_given_back_is_taken_at_once():
+def test_a_released_lease_is_acquired_at_once():
     async def story():
         leases = Leases()
         first = Replica(leases, "a")
@@ -62,7 +62,7 @@ def test_a_lease_that_is_given_back_is_taken_at_once():
     hastily(story())
 
 
-def test_a_lease_that_is_just_being_gained_or_renewed_is_given_back_as_well():
+def test_a_lease_is_released_during_an_acquisition_or_renewal_too():
     async def story(renewed):
         leases = Leases()
         replica = Replica(leases, "a")
@@ -81,7 +81,7 @@ def test_a_lease_that_is_just_being_gained_or_renewed_is_given_back_as_well():
     hastily(story(renewed=True))
 
 
-def test_who_does_not_hold_it_gives_nothing_back():
+def test_a_replica_without_the_lease_releases_nothing():
     async def story():
         leases = Leases()
         first, second = Replica(leases, "a"), Replica(leases, "b")
@@ -94,7 +94,7 @@ def test_who_does_not_hold_it_gives_nothing_back():
     hastily(story())
 
 
-def test_a_leader_that_cannot_renew_steps_down_in_time_and_leads_again_later(caplog):
+def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog):
     async def story(trouble):
         replica = Replica(Leases(), "a")
         await replica.held(5)
@@ -118,7 +118,7 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_leads_again_later(cap
         assert told(caplog, "request timed out") == 1
 
 
-def test_a_lease_lasts_from_when_its_renewal_was_asked_for_however_late_the_answer():
+def test_a_renewal_counts_from_its_request_not_from_its_response():
     async def story():
         leader = Replica(Leases(), "a")
         leader.line.late = 3.0
@@ -132,7 +132,7 @@ def test_a_lease_lasts_from_when_its_renewal_was_asked_for_however_late_the_answ
     hastily(story())
 
 
-def test_a_leader_whose_clock_leapt_does_not_act_before_it_has_asked():
+def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
     async def story():
         replica = Replica(Leases(), "a")
         await replica.held(5)
@@ -145,7 +145,7 @@ def test_a_leader_whose_clock_leapt_does_not_act_before_it_has_asked():
     hastily(story())
 
 
-def test_a_lease_that_somebody_else_took_is_lost_at_the_next_try():
+def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
     async def story():
         leases = Leases()
         replica = Replica(leases, "a")
@@ -159,7 +159,7 @@ def test_a_lease_that_somebody_else_took_is_lost_at_the_next_try():
     hastily(story())
 
 
-def test_a_lease_that_cannot_be_given_back_does_not_keep_us(caplog):
+def test_a_lease_that_cannot_be_released_does_not_delay_the_shutdown(caplog):
     async def story():
         replica = Replica(Leases(), "a")
         await replica.held(5)
@@ -175,7 +175,7 @@ def test_a_lease_that_cannot_be_given_back_does_not_keep_us(caplog):
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["cut", "hangs"]), st.booleans()), max_size=12))
 @settings(max_examples=25, deadline=None)
-def test_at_no_time_do_two_hold_it_and_in_the_end_one_does(troubles):
+def test_at_most_one_replica_holds_the_lease_and_finally_one_does(troubles):
     async def story():
         leases = Leases()
         replicas = [Replica(leases, name) for name in "abc"]
@@ -192,7 +192,7 @@ def test_at_no_time_do_two_hold_it_and_in_the_end_one_does(troubles):
     hastily(story())
 
 
-def test_who_waits_does_not_hammer_a_server_that_is_away_or_refuses():
+def test_a_waiting_replica_sends_few_requests_to_a_failing_server():
     async def story():
         replica = Replica(Leases(), "a")
         replica.line.cut = True
@@ -202,7 +202,7 @@ def test_who_waits_does_not_hammer_a_server_that_is_away_or_refuses():
     hastily(story())
 
 
-def test_a_leader_that_was_frozen_within_a_turn_of_its_loop_knows_it_before_the_turn_ends():
+def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
     frozen = timedelta()
 
     async def story():
@@ -222,7 +222,7 @@ def test_a_leader_that_was_frozen_within_a_turn_of_its_loop_knows_it_before_the_
     hastily(story())
 
 
-def test_who_may_not_have_the_lease_says_so_until_he_may():
+def test_a_forbidden_lease_is_reported_until_it_is_allowed():
     async def story():
         replica = Replica(Leases(), "a")
         read = replica.line.read_lease

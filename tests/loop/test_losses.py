@@ -21,7 +21,7 @@ def snapshot(*pods, status: Status | None = None):
     return seen(JOB, *pods_of(JOB, *pods), status=status or running(JOB))
 
 
-def test_each_failed_pod_is_news_once():
+def test_each_failed_pod_is_counted_once():
     losses = Losses()
     assert losses.news(KEY, snapshot()) == 0
     assert losses.news(KEY, snapshot(failed(0))) == 1
@@ -30,11 +30,11 @@ def test_each_failed_pod_is_news_once():
     assert losses.news(KEY, snapshot(failed(1), failed(0, uid="its successor"))) == 1
 
 
-def test_failures_that_nobody_has_seen_are_news_to_a_new_process():
+def test_a_new_process_counts_failures_that_are_not_in_the_status():
     assert Losses().news(KEY, snapshot(failed(0), failed(2))) == 2
 
 
-def test_failures_that_the_status_tells_of_are_no_news_to_a_new_process():
+def test_a_new_process_does_not_count_failures_in_the_status():
     pods = pods_of(JOB, failed(0))
     given_up = look(JOB, *pods, status=running(JOB)).status
     assert given_up.replacing == ("worker-0-uid",)
@@ -49,7 +49,7 @@ def test_failures_that_the_status_tells_of_are_no_news_to_a_new_process():
     assert Losses().news(KEY, snapshot(failed(0), status=anew)) == 0
 
 
-def test_a_job_that_is_gone_and_comes_again_is_another():
+def test_a_recreated_job_is_a_different_job():
     losses = Losses()
     losses.news(KEY, snapshot())
     again = replace(snapshot(failed(0)), job=replace(JOB, uid="another"), status=Status())

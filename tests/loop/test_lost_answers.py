@@ -21,7 +21,7 @@ class Deafened:
         return answer
 
 
-async def test_a_restart_that_was_stored_unheard_is_counted_once():
+async def test_a_restart_whose_status_response_was_lost_is_counted_once():
     office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
     await office.run_all()
     office.world.set_pod("mnist-worker-1", "Failed", code=137)
@@ -36,7 +36,7 @@ async def test_a_restart_that_was_stored_unheard_is_counted_once():
     assert (status["restarts"], status["attempts"]) == (1, {"Chief": 1, "Worker": 1})
 
 
-async def test_a_verdict_that_was_stored_unheard_stays_the_same():
+async def test_a_terminal_condition_whose_response_was_lost_stays():
     office = Office(a_spec(Chief=1, Worker=2))
     await office.run_all()
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)

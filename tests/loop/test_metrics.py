@@ -51,27 +51,27 @@ STORES = [
 
 
 @pytest.mark.parametrize(("what", "before", "after"), STORES)
-def test_a_happening_is_counted_when_it_is_stored_and_not_again(what, before, after):
+def test_a_transition_is_counted_once_when_it_is_stored(what, before, after):
     metrics = Metrics()
     metrics.stored(seen(JOB, status=before), after)
     metrics.stored(seen(JOB, status=after), after)
     assert counted(metrics) == {f"{JOBS}{what}": 1}
 
 
-def test_pods_that_go_with_a_suspension_are_no_restart():
+def test_a_suspension_is_not_counted_as_a_restart():
     metrics = Metrics()
     before = having(Kind.CREATED, Kind.RUNNING, attempts={"Worker": 1})
     metrics.stored(seen(JOB, status=before), having(Kind.CREATED, Kind.SUSPENDED, attempts={"Worker": 2}))
     assert counted(metrics) == {}
 
 
-def test_pods_that_are_gone_from_the_list_of_those_to_replace_are_no_restart():
+def test_a_finished_replacement_is_not_counted_as_a_restart():
     metrics = Metrics()
     metrics.stored(seen(JOB, status=Status(replacing=("a", "b"))), Status(replacing=("b",)))
     assert counted(metrics) == {}
 
 
-def test_a_jobs_first_look_counts_as_v1_counts():
+def test_the_first_reconcile_counts_as_in_v1():
     metrics = Metrics()
     snapshot = seen(JOB, *pods_of(JOB))
     metrics.stored(snapshot, look(JOB).status)
@@ -79,7 +79,7 @@ def test_a_jobs_first_look_counts_as_v1_counts():
     assert counted(metrics) == {f"{JOBS}created": 1}
 
 
-def test_once_a_job_is_known_all_counters_of_its_namespace_are_shown():
+def test_all_counters_of_a_namespace_appear_with_its_first_job():
     metrics = Metrics()
     metrics.stored(SNAPSHOT, Status())
     value = metrics.registry.get_sample_value
@@ -100,7 +100,7 @@ ACTIONS = [
 
 
 @pytest.mark.parametrize(("action", "well", "badly"), ACTIONS)
-def test_actions_are_counted_by_v1s_names(action, well, badly):
+def test_actions_are_counted_under_v1s_names(action, well, badly):
     good, bad = Metrics(), Metrics()
     good.done(SNAPSHOT, action, well=True)
     bad.done(SNAPSHOT, action, well=False)
@@ -108,13 +108,13 @@ def test_actions_are_counted_by_v1s_names(action, well, badly):
     assert counted(bad) == ({badly: 1} if badly else {})
 
 
-def test_failed_pods_are_counted_by_their_number():
+def test_failed_pods_are_counted_individually():
     metrics = Metrics()
     metrics.died(SNAPSHOT, 3)
     assert counted(metrics) == {"failed_pods": 3}
 
 
-def test_jobs_are_shown_by_state_and_none_where_there_are_none():
+def test_jobs_are_counted_by_state_with_zeros():
     metrics = Metrics()
     value = metrics.registry.get_sample_value
     labels = {"TFJob": "tensorflow", "PyTorchJob": "pytorch"}
@@ -125,7 +125,7 @@ def test_jobs_are_shown_by_state_and_none_where_there_are_none():
     assert found == [0] * len(STATES)
 
 
-def test_how_the_operator_does_is_measured():
+def test_the_operators_own_metrics_are_served():
     metrics = Metrics()
     metrics.looked(0.5)
     metrics.waited(0.25)
@@ -145,7 +145,7 @@ def test_how_the_operator_does_is_measured():
 
 
 @pytest.mark.parametrize(("seconds", "within"), [(0.0009, "0.001"), (20, "30.0"), (59, "60.0")])
-def test_looks_of_a_millisecond_and_of_a_minute_are_told_apart(seconds, within):
+def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, within):
     metrics = Metrics()
     metrics.looked(seconds)
     buckets = {
@@ -157,7 +157,7 @@ def test_looks_of_a_millisecond_and_of_a_minute_are_told_apart(seconds, within):
     assert next(bound for bound, count in buckets.items() if count) == within
 
 
-def test_no_meter_is_labelled_with_the_name_of_a_job_or_tells_its_birthday():
+def test_no_metric_has_a_job_name_label_or_a_created_series():
     metrics = Metrics()
     metrics.stored(SNAPSHOT, having(Kind.CREATED))
     metrics.looked(1)
@@ -168,7 +168,7 @@ def test_no_meter_is_labelled_with_the_name_of_a_job_or_tells_its_birthday():
     assert b"_created{" not in text.replace(b"_jobs_created", b"")
 
 
-def test_why_jobs_fail_and_are_restarted_is_told_by_class_and_begins_at_none():
+def test_failures_and_restarts_are_counted_by_class_from_zero():
     metrics = Metrics()
     metrics.states({}, {"TFJob": "tensorflow"})
     value = metrics.registry.get_sample_value
@@ -184,7 +184,7 @@ def test_why_jobs_fail_and_are_restarted_is_told_by_class_and_begins_at_none():
     assert sum(told("failed", VERDICTS).values()) == sum(told("restarted", CLASSES).values()) == 1
 
 
-def test_startups_are_told_by_framework():
+def test_startup_times_are_observed_by_framework():
     metrics = Metrics()
     metrics.started(SNAPSHOT, 3.5)
     value = metrics.registry.get_sample_value
@@ -192,7 +192,7 @@ def test_startups_are_told_by_framework():
     assert value("trainshed_job_startup_seconds_bucket", {"framework": "tensorflow", "le": "5.0"}) == 1
 
 
-def test_series_that_are_shown_as_well_are_in_the_text():
+def test_registered_collectors_are_in_the_text():
     class Series:
         def collect(self):
             yield Metric("trainshed_more", "More.", "gauge")

@@ -32,7 +32,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
-def test_actions_are_told_of_in_v1s_words(action, what, done, error):
+def test_actions_have_v1s_events(action, what, done, error):
     found = words(seen(a_job(worker=1)), action)
     assert found.success == Note(Tone.NORMAL, f"Successful{what}", done)
     assert found.failure(ERROR) == Note(Tone.WARNING, f"Failed{what}", error)
@@ -53,5 +53,5 @@ def test_the_end_of_a_pytorchjob_has_v1s_reason():
         UpdateDependent(VOLCANO_GROUPS, "x", {}),
     ],
 )
-def test_what_v1_does_not_talk_of_is_not_talked_of(action):
+def test_actions_without_an_event_in_v1_have_none(action):
     assert words(seen(a_job(worker=1)), action) is None

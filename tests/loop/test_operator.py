@@ -56,7 +56,7 @@ async def ask(address: str, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_without_an_api_server_it_is_alive_and_not_ready_and_says_so_once(alone, settings, caplog):
+async def test_without_an_api_server_it_is_healthy_but_not_ready(alone, settings, caplog):
     assert await ask(settings.health, "/healthz") == (200, "ok\n")
     assert await ask(settings.health, "/readyz") == (503, "the cache of tfjobs has not synced yet\n")
     await asyncio.sleep(1.5)
@@ -65,7 +65,7 @@ async def test_without_an_api_server_it_is_alive_and_not_ready_and_says_so_once(
     assert len(told) <= len({message.partition(": ")[0] for message in told})
 
 
-async def test_the_meters_count_what_was_asked_of_the_api_server(alone, settings):
+async def test_requests_to_the_api_server_are_counted(alone, settings):
     status, text = await ask(settings.metrics, "/metrics")
     assert status == 200
     assert 'trainshed_api_requests_total{code="none",resource="pods",verb="GET"}' in text
@@ -75,7 +75,7 @@ async def test_the_meters_count_what_was_asked_of_the_api_server(alone, settings
     assert {"trainshed_loop_lag_seconds", "trainshed_clock_skew_seconds"} <= set(text.split())
 
 
-async def test_a_namespaces_counters_stay_as_long_as_it_has_jobs_and_not_for_ever(settings, monkeypatch):
+async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settings, monkeypatch):
     monkeypatch.setattr("trainshed.loop.operator.CENSUS", 0.1)
     operator, job = an_operator(settings), a_job(worker=1)
     jobs = operator._districts.all[""].view.jobs["TFJob"]
@@ -90,7 +90,7 @@ async def test_a_namespaces_counters_stay_as_long_as_it_has_jobs_and_not_for_eve
     await operator.stop()
 
 
-async def test_no_job_is_looked_at_before_the_last_list_is_there(settings):
+async def test_no_job_is_reconciled_before_the_cache_sync(settings):
     operator, looking = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
 
     async def look() -> None:
@@ -111,13 +111,13 @@ async def test_no_job_is_looked_at_before_the_last_list_is_there(settings):
     await operator.stop()
 
 
-async def test_events_of_jobs_that_nobody_knows_do_no_harm(alone):
+async def test_events_of_unknown_jobs_are_ignored(alone):
     alone.wake(Key("ml", "TFJob", "unknown"))
     await asyncio.sleep(0.1)
     assert not alone.over.is_set()
 
 
-async def test_at_the_end_nothing_goes_on(settings):
+async def test_after_the_shutdown_no_task_runs(settings):
     before = asyncio.all_tasks()
     operator = an_operator(settings)
     await operator.start()
@@ -131,7 +131,7 @@ async def test_at_the_end_nothing_goes_on(settings):
         await ask(settings.health, "/healthz")
 
 
-async def test_at_the_end_the_lease_is_let_go_once_nobody_acts_any_more(settings):
+async def test_the_lease_is_released_after_the_last_action(settings):
     operator, told = an_operator(settings), []
 
     def then(word, call):
@@ -149,7 +149,7 @@ async def test_at_the_end_the_lease_is_let_go_once_nobody_acts_any_more(settings
     assert told == ["all looks are over", "the Lease is free"]
 
 
-async def test_it_is_over_when_a_part_of_it_ends_that_never_should(settings, caplog):
+async def test_the_process_stops_when_a_background_task_exits(settings, caplog):
     operator = an_operator(settings)
 
     async def falls() -> None:
@@ -175,7 +175,7 @@ async def test_an_address_that_is_in_use_is_an_error_with_a_name(settings):
         await operator.stop()
 
 
-async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_answered(settings, caplog):
+async def test_with_a_gang_scheduler_startup_waits_for_discovery(settings, caplog):
     operator = an_operator(replace(settings, gang_scheduler="volcano"))
     beginning = asyncio.create_task(operator.start())
     await asyncio.sleep(0.3)
@@ -188,7 +188,7 @@ async def test_with_a_gang_scheduler_nothing_begins_before_the_api_server_has_an
     await operator.stop()
 
 
-async def test_who_waits_for_the_lease_and_knows_all_is_ready(settings):
+async def test_a_synced_replica_without_the_lease_is_ready(settings):
     operator = an_operator(settings)
     list_all(operator)
     assert not operator._may_act()
@@ -196,7 +196,7 @@ async def test_who_waits_for_the_lease_and_knows_all_is_ready(settings):
     await operator.stop()
 
 
-async def test_a_lease_that_may_not_be_held_and_what_may_not_be_listed_are_both_named(settings):
+async def test_readyz_names_a_forbidden_lease_and_a_forbidden_list(settings):
     operator = an_operator(replace(settings, namespaces=("a", "b")))
     operator._elector.refused = "cannot acquire the Lease a/trainshed: forbidden"
     list_all(operator)
@@ -208,7 +208,7 @@ async def test_a_lease_that_may_not_be_held_and_what_may_not_be_listed_are_both_
     await operator.stop()
 
 
-async def test_looks_that_do_not_end_are_given_up_and_nothing_more_is_written(settings):
+async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(settings):
     operator = an_operator(replace(settings, leader_elect=False))
     broken_off = asyncio.Event()
 
@@ -230,7 +230,7 @@ async def test_looks_that_do_not_end_are_given_up_and_nothing_more_is_written(se
 
 
 @pytest.mark.parametrize(("under_way", "least"), [(0, ALTOGETHER - 0.2), (60, ALTOGETHER - GRACE - ANSWERS - 0.2)])
-async def test_the_lease_has_what_looks_and_events_have_left_of_the_time_to_end(settings, under_way, least):
+async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, under_way, least):
     operator = an_operator(settings)
     left = []
 

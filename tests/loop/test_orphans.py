@@ -34,14 +34,14 @@ def orphans(office: Office, *, may_act: bool = True) -> Orphans:
     return Orphans(office.world, office.view, lambda: may_act)
 
 
-async def test_a_pod_whose_job_is_gone_is_let_go():
+async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
     office = await a_bereaved_office()
     await orphans(office).look()
     assert office.world.pods == {}
     assert office.view.orphans() == []
 
 
-async def test_a_pod_that_is_held_and_has_lost_its_owner_is_let_go_before_anybody_deletes_it():
+async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deletion():
     office = Office(site=Site(keep_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1), KEEPS)
     office.hear()
@@ -53,7 +53,7 @@ async def test_a_pod_that_is_held_and_has_lost_its_owner_is_let_go_before_anybod
     assert not office.world.pods[name].held
 
 
-async def test_a_pod_whose_job_is_there_and_not_yet_known_stays():
+async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
     office = await a_bereaved_office()
     (pod,) = office.world.pods.values()
     office.world.submit("TFJob", "mnist", a_spec(Chief=1))
@@ -62,7 +62,7 @@ async def test_a_pod_whose_job_is_there_and_not_yet_known_stays():
     assert list(office.world.pods) == ["mnist-chief-0"]
 
 
-async def test_what_has_changed_in_between_is_tried_again():
+async def test_a_conflict_is_retried_in_the_next_round():
     office = await a_bereaved_office()
     release, office.world.release_pod = office.world.release_pod, refuse
     await orphans(office).look()
@@ -76,7 +76,7 @@ async def refuse(*_):
     raise Conflict("another was first")
 
 
-def test_it_looks_now_and_then_and_only_if_it_may_act():
+def test_the_search_is_periodic_and_only_by_the_leader():
     async def watch(may_act: bool) -> bool:
         office = await a_bereaved_office()
         running = asyncio.ensure_future(orphans(office, may_act=may_act).run())

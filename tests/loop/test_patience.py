@@ -17,7 +17,7 @@ def counted(ready: int) -> Status:
     return Status(tallies={"Worker": Tally(active=4, ready=ready)})
 
 
-def test_counts_wait_until_they_have_been_quiet():
+def test_counts_are_written_after_a_quiet_period():
     patience = Patience()
     assert patience.until(KEY, STORED, counted(1), at(0)) == at(0) + QUIET
     assert patience.until(KEY, STORED, counted(2), at(0.1)) == at(0.1) + QUIET
@@ -25,7 +25,7 @@ def test_counts_wait_until_they_have_been_quiet():
     assert patience.until(KEY, STORED, counted(2), at(0.41)) is None
 
 
-def test_counts_that_never_rest_are_stored_all_the_same():
+def test_changing_counts_are_written_after_the_longest_delay():
     patience = Patience()
     begun = at(0)
     times = [at(tenth / 10) for tenth in range(40)]
@@ -34,23 +34,23 @@ def test_counts_that_never_rest_are_stored_all_the_same():
     assert due.count(True) == 1, "and then the wait begins anew"
 
 
-def test_a_job_without_a_running_pod_waits_for_more_to_tell():
+def test_the_first_status_waits_for_the_next_change():
     assert Patience().until(KEY, Status(), Status(tallies={"Worker": Tally()}), at(0)) == at(0) + LONGEST
 
 
-def test_a_verdict_does_not_wait():
+def test_a_terminal_condition_is_written_at_once():
     failed = Condition(Kind.FAILED, True, "r", "m", at(0), at(0))
     assert Patience().until(KEY, STORED, replace(counted(1), conditions=(failed,)), at(0)) is None
 
 
-def test_what_is_stored_already_needs_no_patience():
+def test_a_stored_status_is_not_delayed():
     patience = Patience()
     patience.until(KEY, STORED, counted(1), at(0))
     assert patience.until(KEY, STORED, STORED, at(0.1)) is None
     assert patience.until(KEY, STORED, counted(1), at(5)) == at(5) + QUIET, "the first wait is over and forgotten"
 
 
-def test_a_job_that_is_forgotten_waits_from_the_beginning():
+def test_a_forgotten_job_starts_a_new_delay():
     patience = Patience()
     patience.until(KEY, STORED, counted(1), at(0))
     patience.forget(KEY)

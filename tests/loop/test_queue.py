@@ -35,7 +35,7 @@ async def take(queue: Queue, within: float = 0.5) -> Key | None:
         return None
 
 
-async def test_a_key_that_is_added_often_is_taken_once(queue, waits):
+async def test_a_key_that_is_added_twice_is_taken_once(queue, waits):
     for key in (A, B, A, A):
         queue.add(key)
     assert len(queue) == 2
@@ -44,7 +44,7 @@ async def test_a_key_that_is_added_often_is_taken_once(queue, waits):
     assert len(waits) == 2
 
 
-async def test_a_key_that_is_held_is_not_given_to_another_but_again_when_it_is_done(queue):
+async def test_a_key_being_processed_is_requeued_after_done(queue):
     queue.add(A)
     await queue.take()
     queue.add(A)
@@ -55,7 +55,7 @@ async def test_a_key_that_is_held_is_not_given_to_another_but_again_when_it_is_d
     assert await take(queue, 0.05) is None
 
 
-async def test_two_looks_at_a_job_have_a_pause_between_them(queue):
+async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):
     clock = asyncio.get_running_loop().time
     queue.add(A)
     await queue.take()
@@ -75,7 +75,7 @@ async def test_namespaces_take_turns(queue):
     assert [await queue.take() for _ in range(4)] == [many[0], few, many[1], many[2]]
 
 
-async def test_of_several_times_the_earliest_counts(queue):
+async def test_the_earliest_of_several_times_wins(queue):
     clock = asyncio.get_running_loop().time
     began = clock()
     queue.add_later(A, 30)
@@ -87,12 +87,12 @@ async def test_of_several_times_the_earliest_counts(queue):
     assert await take(queue, 0.1) is None, "the other times are forgotten"
 
 
-async def test_a_time_that_has_passed_is_now(queue):
+async def test_a_past_time_means_now(queue):
     queue.add_later(A, -5)
     assert await queue.take() == A
 
 
-async def test_failures_double_the_wait_up_to_the_longest_and_success_ends_it(queue):
+async def test_back_off_doubles_up_to_the_longest_and_success_resets_it(queue):
     assert [queue.failed(A, 1.0, 5.0) for _ in range(5)] == [1, 2, 4, 5, 5]
     assert queue.failed(B, 1.0, 5.0) == 1
     queue.went_well(A)
@@ -108,7 +108,7 @@ async def test_a_failed_key_comes_back(queue):
     assert await take(queue) == A
 
 
-async def test_what_is_cleared_does_not_come(queue):
+async def test_cleared_keys_are_not_returned(queue):
     queue.add_later(A, 0.02)
     queue.add(B)
     queue.failed(C, 0.02, 1.0)
@@ -122,7 +122,7 @@ async def test_what_is_cleared_does_not_come(queue):
     assert await take(queue, 0.05) == A, "nor does it keep what comes after"
 
 
-async def test_a_look_that_names_no_next_time_leaves_no_timer(queue):
+async def test_a_reconcile_without_a_next_time_leaves_no_timer(queue):
     for number in range(100):
         key = Key("ml", "TFJob", f"job-{number}")
         queue.add_later(key, 1e10)
@@ -132,7 +132,7 @@ async def test_a_look_that_names_no_next_time_leaves_no_timer(queue):
     assert queue._later == {}
 
 
-async def test_a_time_that_was_named_while_a_look_went_on_counts(queue):
+async def test_a_time_set_during_a_reconcile_counts(queue):
     queue.add(A)
     await queue.take()
     queue.add_later(A, 0.05)
@@ -140,7 +140,7 @@ async def test_a_time_that_was_named_while_a_look_went_on_counts(queue):
     assert await take(queue) == A
 
 
-async def test_a_taker_that_gives_up_takes_nothing_with_it(queue):
+async def test_a_cancelled_take_loses_no_key(queue):
     waiting = asyncio.create_task(queue.take())
     await asyncio.sleep(0)
     waiting.cancel()
@@ -181,12 +181,12 @@ async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key,
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
-def test_after_every_event_there_is_a_look_that_knows_of_it(random):
+def test_every_event_is_followed_by_a_reconcile(random):
     told, seen = hastily(crowd(random, Queue(lambda _seconds: None)))
     assert seen == told
 
 
-def test_after_a_conflict_events_make_the_back_off_little_shorter(queue):
+def test_events_shorten_the_back_off_after_a_conflict_only_a_little(queue):
     async def story():
         queue.add(A)
         await queue.take()
@@ -206,7 +206,7 @@ def test_after_a_conflict_events_make_the_back_off_little_shorter(queue):
     hastily(story())
 
 
-def test_after_a_conflict_nothing_has_to_happen_for_the_next_look(queue):
+def test_after_a_conflict_the_next_reconcile_needs_no_event(queue):
     async def story():
         queue.add(A)
         await queue.take()

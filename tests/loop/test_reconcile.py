@@ -12,14 +12,14 @@ SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
 
 
-async def test_a_new_job_gets_its_pods_once_though_no_watch_has_told_of_them():
+async def test_pods_are_created_once_without_watch_events():
     office = Office(SMALL)
     await office.look(3, deaf=True)
     assert sorted(office.world.made) == PODS
     assert [pod.name for pod in office.snapshot().pods] == PODS
 
 
-async def test_a_job_at_rest_costs_nothing():
+async def test_an_unchanged_job_causes_no_requests():
     office = Office(SMALL)
     await office.run_all()
     mark = len(office.world.writes)
@@ -27,7 +27,7 @@ async def test_a_job_at_rest_costs_nothing():
     assert office.since(mark) == []
 
 
-async def test_a_verdict_is_stored_before_any_pod_goes():
+async def test_a_terminal_condition_is_stored_before_pods_are_deleted():
     office = Office(a_spec(Chief=1, Worker=2, policy={"cleanPodPolicy": "All"}))
     await office.run_all()
     mark = len(office.world.writes)
@@ -40,7 +40,7 @@ async def test_a_verdict_is_stored_before_any_pod_goes():
     assert office.states()[-1] == "Succeeded"
 
 
-async def test_an_event_is_told_once_its_status_is_stored():
+async def test_an_event_is_written_after_its_status_is_stored():
     office = Office(SMALL)
     await office.run_all()
     await office.recorder.flush()
@@ -57,7 +57,7 @@ async def test_an_event_is_told_once_its_status_is_stored():
     assert office.since(mark).index("status mnist") < office.since(mark).index("event TFJobFailed")
 
 
-async def test_who_was_too_late_takes_in_what_is_there():
+async def test_after_a_conflict_the_cache_has_the_current_job():
     office = Office(SMALL)
     await office.run_all()
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
@@ -72,7 +72,7 @@ async def test_who_was_too_late_takes_in_what_is_there():
 
 
 @pytest.mark.parametrize("then", ["gone", "again"])
-async def test_a_job_that_is_not_there_any_more_gets_no_pods(then):
+async def test_a_deleted_job_gets_no_pods(then):
     office = Office(SMALL)
     del office.world.jobs["TFJob", "mnist"]
     office.world.news()
@@ -89,7 +89,7 @@ async def test_a_job_that_is_not_there_any_more_gets_no_pods(then):
         assert office.world.pods["mnist-worker-0"].owner == office.job()["metadata"]["uid"]
 
 
-async def test_a_namesake_that_the_watch_tells_of_during_a_look_is_not_forgotten_with_its_predecessor(monkeypatch):
+async def test_a_recreated_job_seen_during_a_reconcile_stays_cached(monkeypatch):
     office = Office(SMALL)
     read = office.world.read_job
 
@@ -107,7 +107,7 @@ async def test_a_namesake_that_the_watch_tells_of_during_a_look_is_not_forgotten
     assert office.world.made == ["mnist-worker-0"]
 
 
-async def test_a_spec_that_was_changed_meanwhile_is_not_acted_upon():
+async def test_an_outdated_spec_causes_no_actions():
     office = Office(SMALL)
     office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=1))
     await office.look(deaf=True)
@@ -116,7 +116,7 @@ async def test_a_spec_that_was_changed_meanwhile_is_not_acted_upon():
     assert sorted(office.world.made) == PODS[:2]
 
 
-async def test_a_verdict_that_somebody_else_stored_keeps_us_from_making_its_pods_again():
+async def test_a_foreign_terminal_condition_prevents_new_pods():
     office, other = Office(a_spec(Chief=1, Worker=2, policy={"cleanPodPolicy": "All"})), Office()
     # A second operator knows the job as it was, and no pods: it has heard nothing of what became of either.
     other.view.jobs["TFJob"].changed(next(iter(office.view.jobs["TFJob"].items.values())))
@@ -131,7 +131,7 @@ async def test_a_verdict_that_somebody_else_stored_keeps_us_from_making_its_pods
     assert sorted(office.world.made) == PODS
 
 
-async def test_what_the_server_denies_is_in_the_status_until_it_is_over():
+async def test_a_refusal_is_in_the_status_until_it_is_resolved():
     office = Office(SMALL)
     office.world.quota = 1
     outcome = await office.look()
@@ -143,7 +143,7 @@ async def test_what_the_server_denies_is_in_the_status_until_it_is_over():
     assert sorted(office.world.made) == PODS
 
 
-async def test_a_pod_that_only_the_watch_has_lost_is_sought_until_it_is_gone():
+async def test_a_pod_missing_in_the_watch_is_read_until_it_is_gone():
     office = await group_with_one_hidden()
     mark = len(office.world.writes)
     assert (await office.look(3, seconds=1)).error.reason == "LabelTakenOff"
@@ -154,7 +154,7 @@ async def test_a_pod_that_only_the_watch_has_lost_is_sought_until_it_is_gone():
     assert office.job()["status"]["attempts"] == {"Chief": 1, "Worker": 1}
 
 
-async def test_nothing_is_decided_while_it_cannot_be_asked_who_has_vanished():
+async def test_nothing_is_decided_while_missing_pods_cannot_be_read():
     office = await group_with_one_hidden()
     Weak(office.world, "seek_pod", Unavailable("no answer"))
     mark = len(office.world.writes)
@@ -162,7 +162,7 @@ async def test_nothing_is_decided_while_it_cannot_be_asked_who_has_vanished():
     assert office.since(mark) == []
 
 
-async def test_an_answer_that_got_lost_says_nothing_about_the_job():
+async def test_a_lost_response_does_not_block_the_job():
     office = Office(SMALL)
     Weak(office.world, "create_pod", Unavailable("no answer"))
     outcome = await office.look()
@@ -173,7 +173,7 @@ async def test_an_answer_that_got_lost_says_nothing_about_the_job():
     assert sorted(office.world.made) == PODS
 
 
-async def test_a_server_that_does_not_answer_even_after_a_conflict_is_asked_later():
+async def test_a_failed_read_after_a_conflict_is_retried():
     office = Office(SMALL)
     await office.run_all()
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
@@ -185,11 +185,11 @@ async def test_a_server_that_does_not_answer_even_after_a_conflict_is_asked_late
     assert office.states()[-1] == "Succeeded"
 
 
-async def test_a_look_at_no_job_is_of_no_consequence():
+async def test_reconciling_a_missing_job_does_nothing():
     assert await Office().look() == Outcome()
 
 
-async def test_the_log_is_told_what_has_changed():
+async def test_the_log_line_names_the_changes():
     office = Office(SMALL)
     assert (await office.look()).told == "3 CreateService, 3 CreatePod"
     await office.run_all()

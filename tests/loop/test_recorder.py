@@ -17,7 +17,7 @@ def created(name: str) -> Note:
     return Note(Tone.NORMAL, "SuccessfulCreatePod", f"Created pod: {name}")
 
 
-def test_one_note_is_an_event_in_its_own_words_on_its_job():
+def test_one_note_becomes_one_event_on_its_job():
     async def story():
         scene = Scene()
         scene.tell(created("mnist-worker-0"))
@@ -39,7 +39,7 @@ def test_one_note_is_an_event_in_its_own_words_on_its_job():
     hastily(story())
 
 
-def test_notes_of_the_same_kind_are_gathered_into_one_event():
+def test_notes_with_one_reason_are_aggregated_into_one_event():
     async def story():
         scene = Scene()
         scene.tell(*(created(f"mnist-worker-{index}") for index in (10, 9, 1)))
@@ -53,7 +53,7 @@ def test_notes_of_the_same_kind_are_gathered_into_one_event():
     hastily(story())
 
 
-def test_a_thousand_names_fit_into_a_message_and_it_says_how_many_they_are():
+def test_a_message_with_a_thousand_names_is_truncated_and_has_their_number():
     async def story():
         scene = Scene()
         scene.tell(*(created(f"mnist-worker-{index}") for index in range(1000)))
@@ -69,7 +69,7 @@ def test_a_thousand_names_fit_into_a_message_and_it_says_how_many_they_are():
     hastily(story())
 
 
-def test_the_same_words_again_raise_a_count_and_after_a_while_are_news():
+def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
     async def story():
         scene = Scene()
         note = Note(Tone.WARNING, "FailedCreatePod", "Error creating: full")
@@ -91,7 +91,7 @@ def test_the_same_words_again_raise_a_count_and_after_a_while_are_news():
     hastily(story())
 
 
-def test_words_whose_event_the_server_has_forgotten_are_written_anew():
+def test_a_repeated_message_whose_event_expired_is_written_again():
     async def story():
         scene = Scene()
         scene.tell(created("a"))
@@ -104,7 +104,7 @@ def test_words_whose_event_the_server_has_forgotten_are_written_anew():
     hastily(story())
 
 
-def test_what_lasts_is_told_once_for_each_job():
+def test_a_note_with_a_key_is_written_once_per_job():
     async def story():
         scene = Scene()
         lasting = Note(Tone.WARNING, "SettedPodTemplateRestartPolicy", "it is overwritten", key="template")
@@ -123,7 +123,7 @@ def test_what_lasts_is_told_once_for_each_job():
     hastily(story())
 
 
-def test_a_job_has_a_burst_of_events_and_then_one_now_and_then():
+def test_events_of_a_job_are_rate_limited():
     async def story():
         scene = Scene()
         for number in range(BURST + 10):
@@ -140,7 +140,7 @@ def test_a_job_has_a_burst_of_events_and_then_one_now_and_then():
     hastily(story())
 
 
-def test_counts_are_raised_in_a_burst_and_then_now_and_then_and_take_no_room_from_news():
+def test_count_updates_have_a_rate_limit_of_their_own():
     async def story():
         scene = Scene()
         refused = [Note(Tone.WARNING, "FailedCreatePod", f"Error creating: {number} is there") for number in range(10)]
@@ -161,7 +161,7 @@ def test_counts_are_raised_in_a_burst_and_then_now_and_then_and_take_no_room_fro
     hastily(story())
 
 
-def test_what_can_make_no_difference_any_more_is_forgotten():
+def test_entries_without_effect_are_removed():
     async def story():
         scene = Scene()
         for number in range(200):
@@ -175,7 +175,7 @@ def test_what_can_make_no_difference_any_more_is_forgotten():
     hastily(story())
 
 
-def test_a_refused_event_is_counted_and_nothing_else_happens():
+def test_a_rejected_event_is_only_counted():
     async def story():
         scene = Scene()
         scene.desk.refuses = True
@@ -190,7 +190,7 @@ def test_a_refused_event_is_counted_and_nothing_else_happens():
     hastily(story())
 
 
-def test_a_flush_at_the_end_waits_for_what_is_being_written():
+def test_flush_awaits_writes_in_progress():
     async def story():
         scene = Scene()
         scene.desk.slow = 0.5
@@ -207,7 +207,7 @@ def test_a_flush_at_the_end_waits_for_what_is_being_written():
     hastily(story())
 
 
-def test_writes_that_are_broken_off_do_not_end_the_recorder():
+def test_cancelled_writes_do_not_end_the_recorder():
     async def story():
         scene = Scene()
         scene.desk.slow = 5
@@ -224,7 +224,7 @@ def test_writes_that_are_broken_off_do_not_end_the_recorder():
     hastily(story())
 
 
-def test_an_error_of_our_own_is_not_kept_quiet():
+def test_an_internal_error_is_raised():
     async def story():
         recorder = Recorder(object(), lambda: None, now)
         recorder.tell(JOB, created("a"))

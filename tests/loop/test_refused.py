@@ -10,7 +10,7 @@ from trainshed.cluster import Denied, NameTaken
 SMALL = a_spec(Chief=1, Worker=2)
 
 
-async def test_a_stranger_with_a_needed_name_is_left_alone():
+async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
     office = Office(SMALL)
     office.world.strangers = {"mnist-worker-0"}
     assert (await office.look()).error.reason == "NameTaken"
@@ -28,7 +28,7 @@ async def rests(office: Office) -> bool:
     return False
 
 
-async def test_a_refusal_in_ever_new_words_is_not_asked_for_again_and_again():
+async def test_a_refusal_with_changing_messages_causes_no_endless_requests():
     office, asked = Office(SMALL), count(1)
 
     async def refuse(*_: object) -> None:
@@ -39,7 +39,7 @@ async def test_a_refusal_in_ever_new_words_is_not_asked_for_again_and_again():
     assert "Blocked" in office.states()
 
 
-async def test_who_is_hidden_is_waited_for_though_something_else_is_refused_as_well():
+async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     office = await group_with_one_hidden()
     service = office.world.services["mnist-chief-0"]
     await office.world.delete_service("ml", service.name, service.uid)

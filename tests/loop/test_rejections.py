@@ -8,7 +8,7 @@ from trainshed.loop.view import Key
 KEY, OTHER = Key("ml", "TFJob", "a"), Key("ml", "TFJob", "b")
 
 
-def test_a_message_is_news_once():
+def test_a_message_is_reported_once():
     rejections = Rejections()
     assert [rejections.news(KEY, message) for message in ("a", "a", "b", "b", "a")] == [True, False, True, False, True]
 
@@ -20,7 +20,7 @@ def test_each_job_has_its_own_messages():
     assert not rejections.news(KEY, "a")
 
 
-def test_after_a_status_was_stored_a_message_is_news_again():
+def test_a_message_is_reported_again_after_a_stored_status():
     rejections = Rejections()
     rejections.news(KEY, "a")
     rejections.forget(KEY)
@@ -28,7 +28,7 @@ def test_after_a_status_was_stored_a_message_is_news_again():
     assert rejections.news(KEY, "a")
 
 
-def test_little_of_a_long_message_is_remembered():
+def test_only_the_beginning_of_a_long_message_is_stored():
     rejections = Rejections()
     assert rejections.news(KEY, "x" * KNOWN + "a")
     assert not rejections.news(KEY, "x" * KNOWN + "b")

@@ -27,7 +27,7 @@ def shown(*records: Record) -> Metrics:
     return metrics
 
 
-def test_a_job_that_runs_tells_how_it_is():
+def test_a_running_job_has_series():
     conditions = (Condition(Kind.RUNNING, True, "r", "m", T0, T0),)
     record = a_record(conditions=conditions, tallies={"Worker": Tally(active=2)}, retries=Retries(used=1))
     value = shown(record).registry.get_sample_value
@@ -39,13 +39,13 @@ def test_a_job_that_runs_tells_how_it_is():
 
 
 @pytest.mark.parametrize("verdict", [Kind.SUCCEEDED, Kind.FAILED])
-def test_a_job_that_is_over_or_gone_has_no_series(verdict):
+def test_a_finished_or_deleted_job_has_no_series(verdict):
     over = a_record(conditions=(Condition(verdict, True, "r", "m", T0, T0),))
     for metrics in (shown(over), shown()):
         assert b"mnist" not in metrics.text()
 
 
-def test_of_too_many_jobs_the_first_by_name_have_series(monkeypatch):
+def test_beyond_the_limit_the_first_jobs_by_name_have_series(monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
     text = shown(*(a_record(name) for name in ("d", "b", "a", "c"))).text().decode()
     assert [name for name in "abcd" if f'job_name="{name}"' in text] == ["a", "b"]

@@ -17,7 +17,7 @@ def halves() -> tuple[bytes, bytes]:
     return found["ssh-privatekey"], found["ssh-publickey"]
 
 
-def test_a_pair_fits_together():
+def test_the_public_key_matches_the_private_key():
     private, public = halves()
     assert private.startswith(b"-----BEGIN EC PRIVATE KEY-----\n")
     assert public.startswith(b"ecdsa-sha2-nistp521 ")
@@ -27,10 +27,10 @@ def test_a_pair_fits_together():
     assert key.public_key().public_bytes(*form) == public.strip()
 
 
-def test_no_two_pairs_are_alike():
+def test_every_key_pair_is_unique():
     assert len({halves()[0] for _ in range(5)}) == 5
 
 
-def test_nobody_who_does_not_need_keys_has_the_library_in_memory():
+def test_the_library_is_loaded_only_when_keys_are_generated():
     script = "import sys, trainshed.__main__; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -22,7 +22,7 @@ def churn(operator: Operator) -> None:
         operator.wake(Key("ml", "TFJob", f"gone-{number}"))
 
 
-async def test_it_queues_nothing_and_looks_at_all_once_it_has_the_lease():
+async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     looked, leads = [], asyncio.Event()
 
     async def look(key: Key, _now: object) -> Outcome:

@@ -33,20 +33,20 @@ def startups() -> Startups:
     return found
 
 
-def test_all_pods_must_have_come_to_run_and_it_is_told_once(startups):
+def test_the_startup_time_is_measured_once_when_all_pods_run(startups):
     for pods in ((), UP[:1], (UP[0], a_pod("worker-1", "Pending"))):
         assert startups.news(KEY, later(seen(JOB, *pods), 5)) is None
     assert startups.news(KEY, later(seen(JOB, *UP), 7)) == 7
     assert startups.news(KEY, later(seen(JOB, *UP), 8)) is None
 
 
-def test_of_a_job_that_began_before_this_process_nothing_is_told():
+def test_a_job_that_started_before_the_process_is_not_measured():
     startups = Startups()
     startups.stored(KEY, seen(JOB, status=having(Kind.CREATED)), having(Kind.CREATED, Kind.RUNNING))
     assert startups.news(KEY, seen(JOB, *UP)) is None
 
 
-def test_a_job_that_is_resumed_begins_anew(startups):
+def test_a_resumed_job_is_measured_again(startups):
     suspended = having(Kind.CREATED, Kind.SUSPENDED)
     startups.stored(KEY, seen(JOB), suspended)
     assert startups.news(KEY, later(seen(JOB, *UP), 7)) is None
@@ -55,21 +55,21 @@ def test_a_job_that_is_resumed_begins_anew(startups):
 
 
 @pytest.mark.parametrize("verdict", [Kind.SUCCEEDED, Kind.FAILED])
-def test_a_job_that_is_over_waits_for_nothing(startups, verdict):
+def test_a_finished_job_is_not_measured(startups, verdict):
     startups.stored(KEY, seen(JOB), having(Kind.CREATED, verdict))
     assert startups.news(KEY, seen(JOB, *UP)) is None
 
 
-def test_a_job_that_is_gone_is_forgotten(startups):
+def test_a_deleted_job_is_forgotten(startups):
     startups.forget(KEY)
     assert startups._since == {}
 
 
-def test_a_clock_behind_the_servers_makes_no_time_less_than_none(startups):
+def test_a_clock_behind_the_servers_gives_no_negative_time(startups):
     assert startups.news(KEY, later(seen(JOB, *UP), -1)) == 0
 
 
-def test_a_job_without_a_time_of_creation_waits_from_the_first_look():
+def test_without_a_creation_time_the_first_reconcile_counts():
     startups = Startups()
     startups.stored(KEY, later(seen(replace(JOB, created=None)), 2), having(Kind.CREATED))
     assert startups.news(KEY, later(seen(JOB, *UP), 5)) == 3

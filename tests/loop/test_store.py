@@ -54,7 +54,7 @@ def hear(store: Store[Thing], server: Server) -> None:
 
 
 @given(st.data())
-def test_in_the_end_the_store_holds_what_the_server_holds(data):
+def test_the_store_converges_to_the_state_of_the_server(data):
     server, store = Server(), a_store()
     store.replaced([], str(server.version))
     for step in data.draw(
@@ -81,7 +81,7 @@ def test_in_the_end_the_store_holds_what_the_server_holds(data):
     assert store.items == server.things, "a late answer has raised the dead, or brought an old state back"
 
 
-def test_what_we_made_after_a_list_was_taken_survives_it():
+def test_objects_created_after_a_list_survive_it():
     store = a_store()
     store.replaced([], "5")
     store.answered(Thing("mine", "9"))
@@ -91,7 +91,7 @@ def test_what_we_made_after_a_list_was_taken_survives_it():
     assert set(store.items) == {"other"}
 
 
-def test_an_older_version_never_takes_the_place_of_a_newer_one():
+def test_an_older_version_never_replaces_a_newer_one():
     store = a_store()
     store.changed(Thing("a", "10"))
     store.changed(Thing("a", "9"))
@@ -99,7 +99,7 @@ def test_an_older_version_never_takes_the_place_of_a_newer_one():
     assert store.items["a"].version == "10"
 
 
-def test_rumours_tell_what_was_and_what_is_and_nothing_twice():
+def test_each_change_is_reported_once_with_old_and_new():
     heard = []
     store: Store[Thing] = Store(lambda *change: heard.append(tuple(item and item.version for item in change)))
     store.changed(Thing("a", "2"))
@@ -113,7 +113,7 @@ def test_rumours_tell_what_was_and_what_is_and_nothing_twice():
     assert heard == [(None, "2"), ("2", "3"), (None, "4"), ("3", None), ("4", None)]
 
 
-def test_versions_that_are_no_numbers_are_believed_in_the_order_they_are_heard():
+def test_non_numeric_versions_are_taken_in_the_order_of_arrival():
     store = a_store()
     store.changed(Thing("a", "x"))
     store.changed(Thing("a", "b"))
@@ -122,7 +122,7 @@ def test_versions_that_are_no_numbers_are_believed_in_the_order_they_are_heard()
     assert store.items == {}
 
 
-def test_where_the_servers_store_was_set_back_only_what_it_says_now_counts():
+def test_after_an_etcd_restore_only_the_new_list_counts():
     store = a_store()
     store.replaced([Thing("kept", "900"), Thing("lost", "990")], "1000")
     store.replaced([Thing("kept", "450")], "500")
@@ -132,7 +132,7 @@ def test_where_the_servers_store_was_set_back_only_what_it_says_now_counts():
     assert store.latest == "501"
 
 
-def test_it_knows_how_far_it_was_told():
+def test_the_latest_version_follows_lists_and_watches():
     store = a_store()
     store.replaced([], "5")
     store.answered(Thing("mine", "9"))
@@ -144,7 +144,7 @@ def test_it_knows_how_far_it_was_told():
     assert store.latest == "12"
 
 
-def test_what_the_server_says_is_gone_does_not_come_back_with_old_news():
+def test_a_confirmed_deletion_is_not_undone_by_old_events():
     store = a_store()
     store.replaced([Thing("a", "7"), Thing("b", "8")], "8")
     store.gone("a")
@@ -157,7 +157,7 @@ def test_what_the_server_says_is_gone_does_not_come_back_with_old_news():
     assert not store._past, "nothing is kept of what the watch has seen to its end"
 
 
-def test_what_was_gone_is_there_again_once_the_servers_store_was_set_back():
+def test_a_deleted_object_can_return_after_an_etcd_restore():
     store = a_store()
     store.replaced([Thing("a", "7")], "7")
     store.gone("a")
@@ -165,7 +165,7 @@ def test_what_was_gone_is_there_again_once_the_servers_store_was_set_back():
     assert set(store.items) == {"a"}
 
 
-def test_what_the_server_did_not_show_when_it_was_asked_does_not_come_back_with_old_news_but_with_new_ones():
+def test_an_object_missing_in_a_list_returns_only_with_a_newer_version():
     store = a_store()
     store.replaced([Thing("a", "7"), Thing("b", "8")], "8")
     assert store.asked(list(store.items.values()), [Thing("b", "8")], "20")
@@ -178,7 +178,7 @@ def test_what_the_server_did_not_show_when_it_was_asked_does_not_come_back_with_
     assert not store._past, "nothing is kept of what the watch has seen to its end"
 
 
-def test_what_was_not_shown_may_come_again_where_versions_are_no_numbers():
+def test_an_object_missing_in_a_list_can_return_with_non_numeric_versions():
     store = a_store()
     store.changed(Thing("a", "x"))
     assert store.asked([Thing("a", "x")], [], "y")

@@ -43,7 +43,7 @@ class Replicas:
         await self.act(4)
 
 
-async def test_who_takes_over_with_an_old_view_of_the_pods_counts_no_failure_again():
+async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 1}))
     world = both.first.world
     await both.run_all()
@@ -65,7 +65,7 @@ async def test_who_takes_over_with_an_old_view_of_the_pods_counts_no_failure_aga
     assert [write for write in world.writes[mark:] if "pod" in write] == []
 
 
-async def test_who_takes_over_with_an_old_view_of_the_job_deletes_nothing():
+async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     both = Replicas(a_spec(Worker=2, policy={"suspend": True}))
     world = both.first.world
     await both.act(2)
@@ -80,7 +80,7 @@ async def test_who_takes_over_with_an_old_view_of_the_job_deletes_nothing():
     assert len(world.pods) == 2
 
 
-async def test_pods_that_a_list_has_taken_away_without_a_word_are_asked_for():
+async def test_pods_missing_in_a_list_are_read():
     office = Office(SMALL)
     await office.run_all()
     office.view.pods.store.replaced([], str(office.world.version))
@@ -91,7 +91,7 @@ async def test_pods_that_a_list_has_taken_away_without_a_word_are_asked_for():
     assert [pod.name for pod in office.snapshot().pods] == PODS
 
 
-async def test_an_answer_about_pods_that_is_older_than_the_watch_is_not_believed():
+async def test_a_list_of_pods_older_than_the_watch_is_ignored():
     office = Office(SMALL)
     await office.run_all()
     office.view.pods.store.replaced([], "999")
@@ -100,7 +100,7 @@ async def test_an_answer_about_pods_that_is_older_than_the_watch_is_not_believed
     assert office.snapshot().pods == ()
 
 
-async def test_an_answer_about_the_job_that_is_older_than_what_we_know_is_no_reason_for_haste():
+async def test_a_job_response_older_than_the_cache_causes_back_off():
     office = Office(SMALL)
     await office.run_all()
     old = dict(office.job()["metadata"])
@@ -112,7 +112,7 @@ async def test_an_answer_about_the_job_that_is_older_than_what_we_know_is_no_rea
     assert outcome.look_again is None
 
 
-async def test_nobody_counts_failures_that_happened_while_another_led():
+async def test_failures_under_another_leader_are_not_counted():
     both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="Never"))
     await both.run_all()
     await both.second.look(deaf=True)

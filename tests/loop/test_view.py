@@ -45,7 +45,7 @@ def known() -> Known:
     return Known()
 
 
-def test_a_look_sees_what_the_job_owns_by_name_and_nothing_else(known):
+def test_a_snapshot_contains_the_objects_of_the_job_sorted_by_name(known):
     known.hear_of_job()
     for pod in (a_pod("worker-1"), a_pod("worker-0"), replace(a_pod("ps-0"), owner="somebody")):
         known.view.pods.store.changed(pod)
@@ -57,14 +57,14 @@ def test_a_look_sees_what_the_job_owns_by_name_and_nothing_else(known):
     assert snapshot.now == T0
 
 
-def test_pods_that_are_heard_of_before_their_job_are_its_own_when_it_appears(known):
+def test_pods_seen_before_their_job_belong_to_it(known):
     known.view.pods.store.changed(a_pod("worker-0"))
     assert known.view.snapshot(KEY, T0) is None
     known.hear_of_job()
     assert known.pods() == ["mnist-worker-0"]
 
 
-def test_whatever_happens_to_a_pod_wakes_its_job(known):
+def test_every_change_of_a_pod_enqueues_its_job(known):
     known.hear_of_job()
     known.woken.clear()
     known.view.pods.store.changed(a_pod("worker-0"))
@@ -74,7 +74,7 @@ def test_whatever_happens_to_a_pod_wakes_its_job(known):
     assert known.pods() == []
 
 
-def test_a_strangers_pod_wakes_the_job_whose_label_it_bears(known):
+def test_a_foreign_pod_enqueues_the_job_in_its_label(known):
     known.hear_of_job()
     known.woken.clear()
     known.view.pods.store.changed(replace(a_pod("worker-0"), owner="of-old"))
@@ -83,7 +83,7 @@ def test_a_strangers_pod_wakes_the_job_whose_label_it_bears(known):
     assert known.woken == [KEY]
 
 
-def test_a_pod_that_loses_its_owner_is_the_jobs_no_longer(known):
+def test_a_pod_without_owner_no_longer_belongs_to_the_job(known):
     known.hear_of_job()
     known.view.pods.store.changed(a_pod("worker-0"))
     orphan = replace(a_pod("worker-0"), owner="", version="2")
@@ -93,7 +93,7 @@ def test_a_pod_that_loses_its_owner_is_the_jobs_no_longer(known):
     assert known.pods() == []
 
 
-def test_a_namesake_has_nothing_of_its_predecessors(known):
+def test_a_recreated_job_has_no_objects_of_its_predecessor(known):
     known.hear_of_job()
     known.view.pods.store.changed(a_pod("worker-0"))
     known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
@@ -104,7 +104,7 @@ def test_a_namesake_has_nothing_of_its_predecessors(known):
     assert known.view.snapshot(KEY, T0).job.uid == "new-uid", "the end of the old one is not the end of the new one"
 
 
-def test_what_the_watch_tells_late_of_a_predecessor_does_not_hide_the_job_that_was_read(known):
+def test_a_late_event_of_a_deleted_job_does_not_hide_its_successor(known):
     known.hear_of_job()
     known.view.read(KEY, a_document(uid="new-uid", version="20"))
     known.hear_of_job(version="15")
@@ -114,7 +114,7 @@ def test_what_the_watch_tells_late_of_a_predecessor_does_not_hide_the_job_that_w
     assert known.view.snapshot(KEY, T0).job.uid == "new-uid"
 
 
-def test_a_job_that_is_gone_is_not_seen(known):
+def test_a_deleted_job_has_no_snapshot(known):
     known.hear_of_job()
     known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
     known.view.forget(KEY, "job-uid")
@@ -126,7 +126,7 @@ def test_a_job_that_is_gone_is_not_seen(known):
     assert known.view.snapshot(KEY, T0).trouble is None
 
 
-def test_the_status_we_stored_lies_over_an_older_copy(known):
+def test_an_own_status_write_replaces_an_older_copy(known):
     known.hear_of_job()
     condition = {"type": "Created", "status": "True", "reason": "r", "message": "m"}
     known.view.stored(KEY, a_document(version="12", status={"conditions": [condition]}))
@@ -134,7 +134,7 @@ def test_the_status_we_stored_lies_over_an_older_copy(known):
     assert [str(found.type) for found in known.view.snapshot(KEY, T0).status.conditions] == ["Created"]
 
 
-def test_a_changed_spec_is_read_anew_and_an_unchanged_one_is_not(known):
+def test_only_a_changed_spec_is_parsed_again(known):
     known.hear_of_job()
     replicas = known.view.snapshot(KEY, T0).job.replicas
     known.hear_of_job(version="11")
@@ -153,13 +153,13 @@ def test_a_changed_spec_is_read_anew_and_an_unchanged_one_is_not(known):
         ({"annotations": {"trainshed.dev/restart-scope": "Job"}}, "scope", "Job"),
     ],
 )
-def test_what_changes_without_a_new_generation_is_read_too(known, metadata, field, expected):
+def test_annotations_and_deletions_without_a_new_generation_are_parsed(known, metadata, field, expected):
     known.hear_of_job()
     known.hear_of_job(version="11", **metadata)
     assert getattr(known.view.snapshot(KEY, T0).job, field) == expected
 
 
-def test_trouble_is_news_once(known):
+def test_a_refusal_is_reported_once(known):
     trouble = Trouble("QuotaExceeded", "full")
     assert not known.view.trouble(KEY, None, T0)
     known.hear_of_job()
@@ -170,7 +170,7 @@ def test_trouble_is_news_once(known):
     assert known.view.snapshot(KEY, T0).trouble is None
 
 
-def test_the_same_trouble_in_other_words_is_news_only_now_and_then(known):
+def test_a_refusal_with_a_new_message_is_reported_rarely(known):
     known.hear_of_job()
     pod = a_pod("worker-0")
     assert known.view.trouble(KEY, Trouble("Forbidden", "request 1", (pod,)), T0)
@@ -183,7 +183,7 @@ def test_the_same_trouble_in_other_words_is_news_only_now_and_then(known):
     assert known.view.trouble(KEY, Trouble("Invalid", "request 6"), at(2 * REWORDED))
 
 
-def test_trouble_of_a_job_that_is_gone_is_not_kept(known):
+def test_the_refusal_of_a_deleted_job_is_removed(known):
     known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
     known.hear_of_job()
     assert known.view.snapshot(KEY, T0).trouble is None

@@ -58,7 +58,7 @@ def raises(error: Exception) -> Callable[[Key], Outcome]:
     return outcome
 
 
-def test_many_jobs_are_looked_at_side_by_side_and_each_by_one():
+def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
     async def story():
         scene = Scene()
         scene.looks.seconds = 1
@@ -74,7 +74,7 @@ def test_many_jobs_are_looked_at_side_by_side_and_each_by_one():
     hastily(story())
 
 
-def test_the_next_look_comes_when_it_was_asked_for():
+def test_the_next_reconcile_starts_at_the_requested_time():
     async def story():
         scene = Scene(lambda _key: Outcome(now() + timedelta(seconds=30)))
         scene.queue.add(A)
@@ -84,7 +84,7 @@ def test_the_next_look_comes_when_it_was_asked_for():
     hastily(story())
 
 
-def test_what_comes_due_during_a_look_that_fails_does_not_wait_for_the_back_off():
+def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
     async def story():
         due = now() + timedelta(seconds=1.9)  # the second look begins after 1.6 s and ends after 2.2
         refused = Denied("full", "QuotaExceeded")
@@ -100,7 +100,7 @@ def test_what_comes_due_during_a_look_that_fails_does_not_wait_for_the_back_off(
 @pytest.mark.parametrize(
     ("error", "first", "longest"), [(Denied("full", "QuotaExceeded"), *AFTER_NO), (Unavailable("gone"), *AFTER_ERROR)]
 )
-def test_after_an_error_the_job_waits_longer_and_longer(error, first, longest, caplog):
+def test_errors_increase_the_back_off(error, first, longest, caplog):
     async def story():
         scene = Scene(lambda _key: Outcome(error=error))
         scene.queue.add(A)
@@ -115,7 +115,7 @@ def test_after_an_error_the_job_waits_longer_and_longer(error, first, longest, c
     assert all(record.exc_info is None for record in caplog.records)
 
 
-def test_an_unexpected_error_is_told_with_its_traceback_and_the_wheel_turns_on(caplog):
+def test_an_unexpected_error_is_logged_with_its_traceback_and_the_worker_continues(caplog):
     async def story():
         scene = Scene(raises(ZeroDivisionError("oh")))
         scene.queue.add(A)
@@ -133,7 +133,7 @@ def test_an_unexpected_error_is_told_with_its_traceback_and_the_wheel_turns_on(c
     assert record.exc_info[0] is ZeroDivisionError
 
 
-def test_an_outcome_is_one_line_and_none_of_no_consequence(caplog):
+def test_an_outcome_is_one_log_line_and_an_empty_one_is_none(caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
@@ -146,7 +146,7 @@ def test_an_outcome_is_one_line_and_none_of_no_consequence(caplog):
     assert [message for message in caplog.messages if "TFJob" in message] == ["TFJob ml/a: Running=True, 2 CreatePod"]
 
 
-def test_who_may_not_act_looks_at_nothing():
+def test_a_standby_reconciles_nothing():
     async def story():
         scene = Scene()
         scene.acts = False
@@ -164,7 +164,7 @@ def test_who_may_not_act_looks_at_nothing():
     hastily(story())
 
 
-def test_a_look_that_is_broken_off_is_owed():
+def test_a_cancelled_reconcile_is_requeued():
     async def story():
         scene = Scene()
         scene.looks.seconds = 5
@@ -177,7 +177,7 @@ def test_a_look_that_is_broken_off_is_owed():
     hastily(story())
 
 
-def test_at_the_end_looks_may_finish_but_not_for_ever():
+def test_at_shutdown_reconciles_have_a_limited_time_to_finish():
     async def story(seconds):
         scene = Scene()
         scene.looks.seconds = seconds
@@ -196,7 +196,7 @@ def test_at_the_end_looks_may_finish_but_not_for_ever():
     assert hastily(story(60)) == (False, pytest.approx(10))
 
 
-def test_looks_are_measured():
+def test_reconciles_are_measured():
     async def story():
         scene = Scene()
         scene.queue.add(A)
@@ -206,7 +206,7 @@ def test_looks_are_measured():
     hastily(story())
 
 
-def test_after_an_error_no_plan_makes_the_job_wait_less():
+def test_a_requested_time_does_not_shorten_the_back_off():
     async def story():
         scene = Scene(lambda _key: Outcome(now(), error=StatusRejected("no")))
         scene.queue.add(A)
@@ -217,7 +217,7 @@ def test_after_an_error_no_plan_makes_the_job_wait_less():
     hastily(story())
 
 
-def test_an_error_that_is_known_is_no_warning_again(caplog):
+def test_a_known_error_is_not_a_second_warning(caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
