@@ -1,4 +1,4 @@
-"""What /metrics serves is well-formed by the rules of `promtool check metrics` (Prometheus' promlint)."""
+"""/metrics is well-formed by the rules of `promtool check metrics` (Prometheus' promlint)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metering import all_meters
 
-#: Units that have a better one, as promlint knows them: that one is to be used.
+#: Units and the base units that promlint requires instead.
 UNITS = {
     "minutes": "seconds",
     "hours": "seconds",
@@ -30,7 +30,7 @@ UNITS = {
 }
 ABBREVIATIONS = frozenset(("s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d"))
 TYPES = ("counter", "gauge", "histogram", "summary", "untyped")
-#: Names that break a rule, and why they may; none of v1's does.
+#: Names that may break a rule, with the reason; none of v1's names breaks one.
 EXCEPTIONS: dict[str, str] = {}
 
 TEXT = all_meters().text().decode()
@@ -38,21 +38,21 @@ FAMILIES = list(text_string_to_metric_families(TEXT))
 
 
 def problems(name: str, family: Metric) -> list[str]:
-    """What is wrong with a family whose whole name is this, by one rule after another."""
+    """Return the rules that a family with this full name breaks."""
     parts = name.split("_")
     labels = {label for sample in family.samples for label in sample.labels}
     if family.type == "histogram":
         labels.discard("le")
     found = [
         (not family.documentation, "no help"),
-        (any(part in UNITS for part in parts), "a unit that is none of the base units"),
-        ((family.type == "counter") != name.endswith("_total"), "counters end in _total, and nothing else does"),
-        (name.endswith(("_bucket", "_count", "_sum", "_info_total")), "an ending that is reserved"),
-        (bool(labels & {"le", "quantile"}), "a label that is reserved"),
+        (any(part in UNITS for part in parts), "a unit that is not a base unit"),
+        ((family.type == "counter") != name.endswith("_total"), "only counters must end in _total"),
+        (name.endswith(("_bucket", "_count", "_sum", "_info_total")), "a reserved suffix"),
+        (bool(labels & {"le", "quantile"}), "a reserved label"),
         (any(f"_{kind}_" in f"_{name}_" for kind in TYPES), "the type in the name"),
-        (":" in name, "colons are for rules"),
+        (":" in name, "colons are reserved for recording rules"),
         (bool(re.search("[a-z][A-Z]", " ".join((name, *labels)))), "camelCase"),
-        (any(part in ABBREVIATIONS for part in parts), "a unit that is abbreviated"),
+        (any(part in ABBREVIATIONS for part in parts), "an abbreviated unit"),
     ]
     return [words for wrong, words in found if wrong]
 
@@ -89,7 +89,7 @@ def test_every_family_has_one_help_and_type_before_its_samples():
         if word:
             told[word[1]].append(word[2])
         else:
-            assert line.startswith(told["TYPE"][-1]), "a sample outside of its family"
+            assert line.startswith(told["TYPE"][-1]), "a sample outside its family"
     assert told["HELP"] == told["TYPE"]
     assert len(set(told["HELP"])) == len(told["HELP"])
     assert TEXT.endswith("\n")

@@ -1,4 +1,4 @@
-"""The page on metrics, the alerts and the dashboard speak of what is served, and the page of all of it."""
+"""The metrics page, the alerts and the dashboard use exactly the metrics that are served."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FILES = ROOT / "charts" / "trainshed" / "files"
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
 RULES = yaml.safe_load((FILES / "alerts.yaml").read_text())
 DASHBOARD = json.loads((FILES / "dashboard.json").read_text())
-#: What stands in an expression and is not a metric: functions, keywords, and what is in braces, brackets or `by (…)`.
+#: Words of an expression that are not metrics; braces, brackets and `by (…)` are removed before.
 WORDS = frozenset(
     ("absent", "max", "min", "sum", "increase", "rate", "histogram_quantile", "vector", "and", "or", "on")
 )
-#: Labels that whoever scrapes adds.
+#: Labels that Prometheus adds.
 OUTSIDE = frozenset(("pod", "namespace", "job", "instance"))
 
 
 def queries() -> Iterator[str]:
-    """All expressions of the dashboard, in panels and in panels of rows."""
+    """Yield all expressions of the dashboard, including panels in rows."""
     waiting = list(DASHBOARD["panels"])
     while waiting:
         panel = waiting.pop()
@@ -42,7 +42,7 @@ EXPRESSIONS = sorted({*(rule["expr"] for rule in RULES), *queries()})
 
 
 def asked(expression: str) -> set[str]:
-    """The metrics in an expression."""
+    """Return the names of the metrics in an expression."""
     bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|(by|without|on) ?\([^)]*\)", " ", expression)
     return set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]+", bare)) - WORDS
 

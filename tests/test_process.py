@@ -1,4 +1,4 @@
-"""The process around the operator: what it tells of errors that nobody waits for, and what it keeps in memory."""
+"""The process around the controller: errors that no task awaits, kopf, garbage collection and the wall clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainshed.__main__ import complain, end_when_stepped, freeze, supervise
 from trainshed.loop import clock
 from trainshed.settings import Settings
 
-#: What uvloop raises where a connection breaks while it is written to, and in its TLS handshake.
+#: What uvloop raises when a connection breaks during a write, and in the TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
 
 
@@ -41,7 +41,7 @@ async def test_a_lost_connection_is_one_warning_and_other_errors_are_errors(cont
 
 async def test_objects_that_kopf_drops_after_its_start_are_collected(monkeypatch):
     class Event:
-        """Whatever is left of one, in a circle."""
+        """An event in a reference cycle."""
 
     monkeypatch.setattr(__main__, "SETTLED", (0.0, 0.2))
     ready, event = asyncio.Event(), Event()
@@ -53,7 +53,7 @@ async def test_objects_that_kopf_drops_after_its_start_are_collected(monkeypatch
         assert gc.get_freeze_count() > 0
         del event
         gc.collect()
-        assert there() is not None, "what is frozen is not looked at"
+        assert there() is not None, "frozen objects are not scanned"
         await frozen
         assert there() is None
         assert gc.get_freeze_count() > 0
@@ -93,5 +93,5 @@ async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypat
     assert not watching.done()
     ahead[0] = 3600.0
     await asyncio.wait_for(operator.over.wait(), 5)
-    assert operator.broken, "the exit code asks for a new start"
+    assert operator.broken, "the exit code causes a restart"
     assert "the wall clock stepped by +3600 s" in caplog.text

@@ -1,4 +1,4 @@
-"""Settings know what follows from them."""
+"""Values that are derived from the settings."""
 
 from __future__ import annotations
 

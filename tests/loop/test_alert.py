@@ -1,4 +1,4 @@
-"""Which outcomes of a look raise the alert `TrainshedBug`: errors of the operator itself, no answer of the server."""
+"""Only internal errors fire the alert `TrainshedBug`; responses of the API server do not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ANSWERS = (
 
 
 class Looks:
-    """Every look ends in this."""
+    """A reconciler whose every reconcile has this outcome."""
 
     def __init__(self, end: Callable[[], Outcome]) -> None:
         self._end = end
@@ -52,7 +52,7 @@ class Looks:
 
 
 def raised(end: Callable[[], Outcome]) -> float:
-    """By how much the series of the alert rise when looks end in this."""
+    """Return the increase of the alert's series after reconciles with this outcome."""
 
     async def story() -> float:
         metrics = Metrics()
@@ -67,7 +67,7 @@ def raised(end: Callable[[], Outcome]) -> float:
 
 
 def matched(metrics: Metrics) -> float:
-    """The sum of the series that the alert asks for, its selector of labels applied."""
+    """Return the sum of the series that match the alert's label selector."""
     name, selector = re.search(r"(trainshed_\w+)(?:\{([^}]*)\})?\[", RULE).groups()
     label, unlike = re.fullmatch(r'(\w+)!~"([^"]*)"', selector).groups() if selector else ("", "")
     samples = [sample for family in metrics.registry.collect() for sample in family.samples if sample.name == name]

@@ -1,4 +1,4 @@
-"""The operator's time goes on evenly, however the machine's clock is set."""
+"""The operator's clock advances evenly when the wall clock is changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainshed.loop.clock import COMPARED, LASTING, Clock, uptime
 
 
 class Machine:
-    """Two clocks that the test moves."""
+    """Two clocks that the test controls."""
 
     def __init__(self) -> None:
         self.wall, self.steady = 1_700_000_000.0, 50.0
@@ -49,7 +49,7 @@ def test_a_step_of_the_wall_clock_is_measured_but_does_not_change_the_time(leap)
     machine.passes(10)
     assert clock.now() - before == timedelta(seconds=10)
     assert clock.skew() == pytest.approx(leap)
-    assert machine.clock().now() - before == timedelta(seconds=leap + 10), "the next start believes the wall"
+    assert machine.clock().now() - before == timedelta(seconds=leap + 10), "the next start uses the wall clock"
 
 
 def test_the_default_sources_are_the_system_clocks():
@@ -66,7 +66,10 @@ def test_time_asleep_counts_where_the_system_measures_it(monkeypatch):
 
 
 def found_after(*steps: tuple[float, float], within: float = 3600.0) -> tuple[float, float] | None:
-    """When a lasting step is found, and its size; `steps` are moments, and how far the wall is ahead from then on."""
+    """Return when a lasting step is detected, and its size.
+
+    `steps` are times with the offset of the wall clock from then on.
+    """
 
     async def story() -> tuple[float, float] | None:
         began = virtual()
@@ -80,7 +83,9 @@ def found_after(*steps: tuple[float, float], within: float = 3600.0) -> tuple[fl
         while not stepped.done() and virtual() - began < within:
             times.append(machine.now())
             await asyncio.sleep(1)
-        assert {later - earlier for earlier, later in pairwise(times)} == {timedelta(seconds=1)}, "no time leaps"
+        assert {later - earlier for earlier, later in pairwise(times)} == {timedelta(seconds=1)}, (
+            "the time does not jump"
+        )
         stepped.cancel()
         return (virtual() - began, stepped.result()) if stepped.done() else None
 

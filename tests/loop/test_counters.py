@@ -1,4 +1,4 @@
-"""A namespace's counters are shown from its first job on, and for a while after its last."""
+"""The counters of a namespace are served from its first job until some time after its last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ML, AI = Home("ml", "tensorflow"), Home("ai", "tensorflow")
 
 
 class Scene:
-    """Counters, and what a scrape would show of them."""
+    """Counters and what a scrape returns of them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -21,7 +21,7 @@ class Scene:
         return self.registry.get_sample_value(f"{name}_total", labels)
 
     def shown(self) -> list[Home]:
-        """Those of whom all is shown; of nobody there is only a part."""
+        """Return the homes with counters; each one has all of them."""
         found = [home for home in (ML, AI) if f'="{home.namespace}"'.encode() in generate_latest(self.registry)]
         assert all(self.value(home, name) is not None for home in found for name in COUNTERS)
         return found

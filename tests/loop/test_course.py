@@ -1,4 +1,4 @@
-"""What has become of a job is told in a few words, whatever the status says."""
+"""The labels for states and causes are bounded, whatever the status contains."""
 
 from __future__ import annotations
 

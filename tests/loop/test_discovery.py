@@ -1,4 +1,4 @@
-"""Nothing begins before the groups of the gang scheduler are known to be there."""
+"""Startup waits until the PodGroups of the gang scheduler are known to be served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainshed.loop.discovery import find_groups
 
 
 class Guide:
-    """Serves these kinds, once it has answered so often with these errors."""
+    """Serves these kinds after it has failed with these errors."""
 
     def __init__(self, *served, errors=()) -> None:
         self.asked = []

@@ -1,4 +1,4 @@
-"""Namespaces are looked after each for itself: what is wrong in one of them holds up no other."""
+"""Each namespace has a cache of its own; a problem in one does not affect the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def some(*names: str, woken: list[Key]) -> Districts:
 
 
 def tell_of(district: District, name: str) -> Key:
-    """The watch tells the district of a job."""
+    """Deliver a watch event of a job to its namespace cache."""
     metadata = {"namespace": district.namespace, "name": name, "uid": name, "resourceVersion": "1"}
     store = district.view.jobs["TFJob"]
     store.changed(district.view.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
@@ -102,7 +102,7 @@ async def test_permanent_problems_come_before_transient_ones(woken):
 
 
 def missing(*districts: District) -> None:
-    """The API server answers a list of TFJobs with 404."""
+    """Answer a list of TFJobs with 404."""
     for district in districts:
         district.informers[0]._after(Missing("the server could not find the requested resource"))
 
@@ -133,7 +133,7 @@ async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     assert districts.problem() == ""
     remark = "CRDs not installed: tfjobs; their jobs are reconciled once the CRDs are installed"
     assert districts.remark() == remark
-    assert "tfjobs" not in districts.silences(), "there is no watch that could be silent"
+    assert "tfjobs" not in districts.silences(), "a missing kind has no watch"
     assert "jaxjobs" in districts.silences()
     async with asyncio.timeout(1):
         await districts.open()

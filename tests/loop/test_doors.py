@@ -1,4 +1,4 @@
-"""Whoever asks over HTTP is told the truth: alive, ready, and the meters."""
+"""The HTTP endpoints report health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_an_empty_address_disables_an_endpoint(address):
 
 
 def has_ipv6() -> bool:
-    """Whether the machine has an IPv6 loopback address."""
+    """Return whether the machine has an IPv6 loopback address."""
     try:
         with socket.socket(socket.AF_INET6) as door:
             door.bind(("::1", 0))
@@ -150,7 +150,7 @@ async def test_metrics_are_served_in_the_prometheus_text_format():
 
 
 def beats(*lags: float, every: float = 5.0) -> Pulse:
-    """A pulse whose beats were so late, one after another."""
+    """Return a pulse with these lags, one after another."""
     pulse = Pulse()
     for number, lag in enumerate(lags):
         pulse.beat(number * every, number * every - lag)

@@ -1,4 +1,4 @@
-"""Errands are run side by side, told of, and known at once; a definite no stops what has not begun."""
+"""Actions are executed concurrently, reported and cached; a definite refusal stops those that have not started."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from trainshed.plan import plan
 
 
 def a_config_map(name: str) -> dict:
-    """As it is sent."""
+    """A ConfigMap as it is sent."""
     return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}]}, "data": {"a": "1"}}
 
 
 class Scene(Office):
-    """An office whose errands are run by hand."""
+    """A harness whose actions the test executes."""
 
     def __init__(self, workers: int = 2, site: Site | None = None) -> None:
         super().__init__(a_spec(Worker=workers), site)
@@ -69,7 +69,7 @@ async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
     writes = [write for write in scene.world.writes if write.startswith("create")]
     assert writes[0] == "create secret mnist-ssh"
     assert sorted(scene.world.secrets["mnist-ssh"]["data"]) == ["ssh-privatekey", "ssh-publickey"]
-    assert "data" not in body, "the thought never sees a key"
+    assert "data" not in body, "the planner never gets a key"
     assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
 
 

@@ -1,4 +1,4 @@
-"""Errors are counted, each where it belongs."""
+"""Each kind of error has its own counter."""
 
 from __future__ import annotations
 

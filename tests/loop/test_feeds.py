@@ -1,4 +1,4 @@
-"""A view is informed of every kind of object that it is made of, from where it looks and from nowhere else."""
+"""A cache has informers for every kind of object in it, in its namespace only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainshed.loop.view import Record, View
 
 
 class Noted:
-    """Carries nothing, and notes where it was to go."""
+    """A transport that sends nothing and records the requests."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []

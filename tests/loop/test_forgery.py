@@ -1,4 +1,4 @@
-"""Whatever somebody writes into a status, the operator neither falls, nor churns, nor forgets what pods can tell."""
+"""A forged status causes no crash, no endless writes and no loss of what the pods show."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FORGED = st.fixed_dictionaries(
 
 
 async def forge(office: Office, status: dict) -> None:
-    """Somebody writes a status in the place of the one that is there."""
+    """Overwrite the status as another client would."""
     job = office.job()
     gone = {key: None for key in job.get("status", {}) if key not in status}
     patch = {"metadata": job["metadata"], "status": gone | status}
@@ -51,7 +51,7 @@ async def forge(office: Office, status: dict) -> None:
 
 
 async def live(office: Office, looks: int) -> None:
-    """Pods that are made run, those that are to go are gone, and the operator looks every second."""
+    """Run the pods, complete deletions, and reconcile every second."""
     for _ in range(looks):
         for pod in list(office.world.pods.values()):
             if pod.deleting:
@@ -72,7 +72,7 @@ def test_a_forged_status_causes_no_endless_writes(status):
         made = len(office.world.made)
         await forge(office, status)
         await live(office, 12)
-        assert len(office.world.made) - made <= 6, "no more than two sets of pods"
+        assert len(office.world.made) - made <= 6, "at most two sets of pods"
         mark = len(office.world.writes)
         await live(office, 5)
         assert office.since(mark) == []
@@ -92,7 +92,7 @@ async def test_a_wiped_status_is_recovered_and_the_backoff_limit_holds():
     await live(office, 3)
     assert office.job()["status"]["restarts"] == 3
     assert office.states()[-1] == "Running"
-    assert len(office.world.made) == made, "those that run are not disturbed"
+    assert len(office.world.made) == made, "running pods stay"
     office.world.set_pod("mnist-worker-0", "Failed", code=137)
     await live(office, 12)
     assert office.states()[-1] == "Failed"
@@ -104,7 +104,7 @@ async def test_the_highest_attempts_are_recovered_from_pods(count):
     await live(office, 6)
     await forge(office, office.job()["status"] | {"attempts": {"Chief": count, "Worker": count}})
     await live(office, 12)
-    assert {pod.attempt for pod in office.world.pods.values()} == {count + 1}, "the pods that were taken are lost"
+    assert {pod.attempt for pod in office.world.pods.values()} == {count + 1}, "the deleted pods are lost"
     made = len(office.world.made)
     await live(office, 12)
     assert len(office.world.made) == made

@@ -1,4 +1,4 @@
-"""Values of the moment are shown as they were set last."""
+"""Gauges have the value that was set last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kopf is asked for events of our jobs and for nothing else, and keeps nothing anywhere."""
+"""kopf handles events of the jobs and nothing else, and stores nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_kopf_has_one_event_handler_per_kind_and_no_others(found):
         framework.plural for framework in FRAMEWORKS
     )
     for others in (found._changing, found._spawning, found._indexing, found._webhooks):
-        assert list(others.get_all_handlers()) == [], "this would write to users' jobs, or keep stale copies"
+        assert list(others.get_all_handlers()) == [], "such handlers would write to users' jobs or keep stale copies"
 
 
 def test_kopf_watches_the_served_version():
@@ -62,7 +62,7 @@ async def test_kopf_is_configured_not_to_write_and_not_to_kill_the_process(found
     assert settings.process.ultimate_exiting_timeout is None
     for _ in range(2):
         waits = list(itertools.islice(settings.networking.error_backoffs, 100))
-        assert len(waits) == 100, "an outage may last for ever, and there may be many"
+        assert len(waits) == 100, "outages may be long and frequent"
     assert not logging.getLogger("kopf.objects").isEnabledFor(logging.ERROR)
 
 

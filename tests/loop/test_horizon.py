@@ -1,4 +1,4 @@
-"""Nobody decides about a job who may have seen less of its pods than the writer of its status."""
+"""A job is not reconciled with an older view of its pods than its status was computed from."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ def test_a_foreign_status_write_makes_the_cache_stale_until_the_watch_catches_up
     horizon = Horizon()
     horizon.heard("a", "50")
     assert horizon.beyond("a", "49")
-    assert horizon.beyond("a", "49"), "asking alone changes nothing"
+    assert horizon.beyond("a", "49"), "the check alone changes nothing"
     assert not horizon.beyond("a", "50")
-    assert not horizon.beyond("a", "49"), "once told as much, always told as much"
+    assert not horizon.beyond("a", "49"), "once caught up, always caught up"
     assert not horizon.beyond("b", "1")
 
 

@@ -1,4 +1,4 @@
-"""The log is a line for a person, or a line of JSON for a machine."""
+"""The log is text or JSON lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One at a time holds the Lease, whatever happens to whom, and somebody does soon again."""
+"""At most one replica holds the Lease, and after any failure one acquires it soon."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
         leader, other = (first, second) if first.elector.holds() else (second, first)
         await asyncio.sleep(30)
         await leader.die()
-        assert DURATION - 3 * RETRY <= await other.held(60) <= DURATION + 2, "the cluster waits for nothing else"
+        assert DURATION - 3 * RETRY <= await other.held(60) <= DURATION + 2, "no other delay applies"
 
     hastily(story())
 
@@ -74,7 +74,7 @@ def test_a_lease_is_released_during_an_acquisition_or_renewal_too():
         await replica.elector.release(1)
         assert leases.lease["spec"]["holderIdentity"] == ""
         await asyncio.sleep(30)
-        assert leases.lease["spec"]["holderIdentity"] == "", "who leaves does not come back"
+        assert leases.lease["spec"]["holderIdentity"] == "", "a released Lease is not acquired again"
         assert replica.losses == []
 
     hastily(story(renewed=False))
@@ -112,7 +112,7 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog
 
     with caplog.at_level(logging.INFO):
         hastily(story("cut"))
-        assert told(caplog, "the line is cut") == 1, "one outage, one line"
+        assert told(caplog, "the line is cut") == 1, "one line per outage"
         assert told(caplog, "lost") == 1
         hastily(story("hangs"))
         assert told(caplog, "request timed out") == 1
@@ -136,10 +136,10 @@ def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
     async def story():
         replica = Replica(Leases(), "a")
         await replica.held(5)
-        asyncio.get_running_loop()._now += 60  # a machine that slept
+        asyncio.get_running_loop()._now += 60  # a machine that was suspended
         assert not replica.elector.holds()
         await asyncio.sleep(RETRY * 2)
-        assert replica.elector.holds(), "nobody else has come"
+        assert replica.elector.holds(), "no other replica has acquired it"
         assert len(replica.losses) == 1
 
     hastily(story())
@@ -236,7 +236,7 @@ def test_a_forbidden_lease_is_reported_until_it_is_allowed():
         replica.line.read_lease = read
         replica.line.cut = True
         await asyncio.sleep(5)
-        assert replica.elector.refused == "", "a server that is away takes no right away"
+        assert replica.elector.refused == "", "an outage does not mean missing rights"
         replica.line.cut = False
         await replica.held(5)
         await replica.die()

@@ -1,4 +1,4 @@
-"""A pod's failure is news once, whoever looks."""
+"""Each failed pod is counted once, whichever replica leads."""
 
 from __future__ import annotations
 

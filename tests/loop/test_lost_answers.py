@@ -1,4 +1,4 @@
-"""A status whose answer got lost is stored all the same, and what it says has happened once."""
+"""A status whose response was lost is stored nevertheless, and its transitions are counted once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trainshed.cluster import Unavailable
 
 
 class Deafened:
-    """Carries out one call of a verb of a world and loses the answer."""
+    """Executes one call of a method of a world and drops the response."""
 
     def __init__(self, world, verb: str) -> None:
         self._call, self._lost = getattr(world, verb), False

@@ -1,4 +1,4 @@
-"""Counters move once for each happening, and nothing that has no end becomes a label."""
+"""Counters increase once per transition, and no label has unbounded values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def having(*kinds: Kind, **fields) -> Status:
 
 
 def counted(metrics: Metrics) -> dict[str, float]:
-    """The counters that are not 0, without `_total`."""
+    """Return the counters that are not 0, without `_total`."""
     value = metrics.registry.get_sample_value
     return {name: found for name in COUNTERS if (found := value(f"{name}_total", LABELS))}
 

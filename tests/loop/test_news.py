@@ -1,4 +1,4 @@
-"""Of each action users are told in v1's words, whether it went well or not."""
+"""Each action has v1's Events, for success and for failure."""
 
 from __future__ import annotations
 

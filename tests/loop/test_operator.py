@@ -1,4 +1,4 @@
-"""The whole of it starts, says how it is, and ends in good order, even where there is no API server."""
+"""The operator starts, reports its state and shuts down in order, even without an API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainshed.settings import Settings
 
 
 def an_operator(settings: Settings) -> Operator:
-    """One whose API server does not answer."""
+    """An operator whose API server does not respond."""
     return Operator(settings, FRAMEWORKS, Sockets(Credentials(server="http://127.0.0.1:1")), Clock())
 
 
@@ -43,7 +43,7 @@ def settings() -> Settings:
 
 @pytest.fixture
 async def alone(settings) -> AsyncIterator[Operator]:
-    """An operator whose API server does not answer."""
+    """A running operator whose API server does not respond."""
     operator = an_operator(settings)
     await operator.start()
     await asyncio.sleep(0.3)
@@ -71,7 +71,7 @@ async def test_requests_to_the_api_server_are_counted(alone, settings):
     assert 'trainshed_api_requests_total{code="none",resource="pods",verb="GET"}' in text
     assert 'trainshed_watch_age_seconds{resource="tfjobs"}' in text
     assert 'trainshed_jobs{framework="pytorch",state="Running"} 0.0' in text
-    assert "trainshed_leader 0.0" in text, "without an API server nobody holds the Lease"
+    assert "trainshed_leader 0.0" in text, "without an API server no replica holds the Lease"
     assert {"trainshed_loop_lag_seconds", "trainshed_clock_skew_seconds"} <= set(text.split())
 
 
@@ -126,7 +126,7 @@ async def test_after_the_shutdown_no_task_runs(settings):
     await operator.stop()
     await asyncio.sleep(0.05)
     assert asyncio.all_tasks() == before
-    assert not operator.broken, "to be told to end is no misfortune"
+    assert not operator.broken, "a requested shutdown is not an error"
     with pytest.raises(aiohttp.ClientConnectionError):
         await ask(settings.health, "/healthz")
 

@@ -1,4 +1,4 @@
-"""Pods that are held for a job that is gone are let go."""
+"""The finalizer of pods whose job is gone is removed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainshed.loop.orphans import EVERY, Orphans
 KEEPS = {"trainshed.dev/keep-results": "true"}
 
 
-async def a_bereaved_office() -> Office:
-    """A job has gone with its pods, of which one is held, and the watches have told of it."""
+async def an_orphaned_pod() -> Office:
+    """A harness whose job is gone with its pods, one of which has the finalizer; the watches have delivered that."""
     office = Office(site=Site(keep_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=1), KEEPS)
     office.hear()
@@ -35,7 +35,7 @@ def orphans(office: Office, *, may_act: bool = True) -> Orphans:
 
 
 async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
-    office = await a_bereaved_office()
+    office = await an_orphaned_pod()
     await orphans(office).look()
     assert office.world.pods == {}
     assert office.view.orphans() == []
@@ -54,7 +54,7 @@ async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deleti
 
 
 async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
-    office = await a_bereaved_office()
+    office = await an_orphaned_pod()
     (pod,) = office.world.pods.values()
     office.world.submit("TFJob", "mnist", a_spec(Chief=1))
     office.world.jobs["TFJob", "mnist"]["metadata"]["uid"] = pod.owner
@@ -63,7 +63,7 @@ async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
 
 
 async def test_a_conflict_is_retried_in_the_next_round():
-    office = await a_bereaved_office()
+    office = await an_orphaned_pod()
     release, office.world.release_pod = office.world.release_pod, refuse
     await orphans(office).look()
     assert list(office.world.pods) == ["mnist-chief-0"]
@@ -78,7 +78,7 @@ async def refuse(*_):
 
 def test_the_search_is_periodic_and_only_by_the_leader():
     async def watch(may_act: bool) -> bool:
-        office = await a_bereaved_office()
+        office = await an_orphaned_pod()
         running = asyncio.ensure_future(orphans(office, may_act=may_act).run())
         await asyncio.sleep(1.5 * EVERY)
         running.cancel()

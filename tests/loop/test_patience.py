@@ -1,4 +1,4 @@
-"""Counts are stored a little later and once; what cannot be told again is stored at once."""
+"""Counts are written with a delay and once; what cannot be computed again is written at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_changing_counts_are_written_after_the_longest_delay():
     times = [at(tenth / 10) for tenth in range(40)]
     due = [patience.until(KEY, STORED, counted(number), now) is None for number, now in enumerate(times, 1)]
     assert times[due.index(True)] == begun + LONGEST
-    assert due.count(True) == 1, "and then the wait begins anew"
+    assert due.count(True) == 1, "then a new delay starts"
 
 
 def test_the_first_status_waits_for_the_next_change():
@@ -47,7 +47,7 @@ def test_a_stored_status_is_not_delayed():
     patience = Patience()
     patience.until(KEY, STORED, counted(1), at(0))
     assert patience.until(KEY, STORED, STORED, at(0.1)) is None
-    assert patience.until(KEY, STORED, counted(1), at(5)) == at(5) + QUIET, "the first wait is over and forgotten"
+    assert patience.until(KEY, STORED, counted(1), at(5)) == at(5) + QUIET, "the first delay has ended"
 
 
 def test_a_forgotten_job_starts_a_new_delay():

@@ -1,4 +1,4 @@
-"""No job is lost, none has two workers, and everybody's turn comes."""
+"""No key is lost, none has two workers, and each gets its turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def queue(waits) -> Queue:
 
 
 async def take(queue: Queue, within: float = 0.5) -> Key | None:
-    """The next key, or None if none comes in time."""
+    """Return the next key, or None if none comes in time."""
     try:
         async with asyncio.timeout(within):
             return await queue.take()
@@ -84,7 +84,7 @@ async def test_the_earliest_of_several_times_wins(queue):
     assert await take(queue) == A
     assert 0.04 < clock() - began < 0.4
     queue.done(A)
-    assert await take(queue, 0.1) is None, "the other times are forgotten"
+    assert await take(queue, 0.1) is None, "the other times are dropped"
 
 
 async def test_a_past_time_means_now(queue):
@@ -119,7 +119,7 @@ async def test_cleared_keys_are_not_returned(queue):
     queue.conflicted(A, 5.0, 5.0)
     queue.clear()
     queue.add(A)
-    assert await take(queue, 0.05) == A, "nor does it keep what comes after"
+    assert await take(queue, 0.05) == A, "later keys are not delayed"
 
 
 async def test_a_reconcile_without_a_next_time_leaves_no_timer(queue):
@@ -150,7 +150,7 @@ async def test_a_cancelled_take_loses_no_key(queue):
 
 
 async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key, int]]:
-    """Many events and three workers at work; for each key its last event, and the last one that a look has seen."""
+    """Return for each key its last event and its last reconcile, after many events with three workers."""
     told: dict[Key, int] = {}
     seen: dict[Key, int] = {}
     held: set[Key] = set()
@@ -201,7 +201,7 @@ def test_events_shorten_the_back_off_after_a_conflict_only_a_little(queue):
         queue.went_well(A)
         queue.done(A)
         queue.add(A)
-        assert await take(queue, 0.1) == A, "a success ends it"
+        assert await take(queue, 0.1) == A, "a success resets it"
 
     hastily(story())
 

@@ -1,4 +1,4 @@
-"""See, think, remember, tell, do: in this order, and again whenever the world was another than we knew."""
+"""A reconcile plans, stores the status, writes Events and acts in this order, and starts again after a conflict."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ async def test_after_a_conflict_the_cache_has_the_current_job():
     office.world.touch("TFJob", "mnist")
     mark = len(office.world.writes)
     outcome = await office.look(deaf=True)
-    assert isinstance(outcome.error, Conflict), "the worker looks again after a short back-off"
+    assert isinstance(outcome.error, Conflict), "the worker retries after a short back-off"
     await office.look(deaf=True)
     assert office.states()[-1] == "Succeeded"
-    assert office.since(mark) == ["status mnist", "status mnist"], "one that was refused, one that was not"
+    assert office.since(mark) == ["status mnist", "status mnist"], "one that was rejected, one that was not"
 
 
 @pytest.mark.parametrize("then", ["gone", "again"])
@@ -85,7 +85,7 @@ async def test_a_deleted_job_gets_no_pods(then):
         assert office.world.made == []
         assert office.view.snapshot(KEY, office.world.now) is None
     else:
-        assert office.world.made == ["mnist-worker-0"], "the namesake has pods of its own"
+        assert office.world.made == ["mnist-worker-0"], "the new job has pods of its own"
         assert office.world.pods["mnist-worker-0"].owner == office.job()["metadata"]["uid"]
 
 
@@ -118,7 +118,7 @@ async def test_an_outdated_spec_causes_no_actions():
 
 async def test_a_foreign_terminal_condition_prevents_new_pods():
     office, other = Office(a_spec(Chief=1, Worker=2, policy={"cleanPodPolicy": "All"})), Office()
-    # A second operator knows the job as it was, and no pods: it has heard nothing of what became of either.
+    # A second operator has the old job and no pods in its cache: it has received no events of either.
     other.view.jobs["TFJob"].changed(next(iter(office.view.jobs["TFJob"].items.values())))
     await office.run_all()
     late = Reconciler(office.world, other.view, other.recorder, other.metrics)

@@ -1,4 +1,4 @@
-"""Events say what happened: gathered, counted, bounded, and never in anybody's way."""
+"""Events are aggregated, counted and rate-limited, and never block a reconcile."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
         for _ in range(20):
             scene.tell(note)
             await scene.settle()
-        assert [patch["count"] for patch in scene.desk.updates] == [3, 5, 8, 12, 18], "few writes, however often"
+        assert [patch["count"] for patch in scene.desk.updates] == [3, 5, 8, 12, 18], "few writes for many repetitions"
         await asyncio.sleep(SAME)
         scene.tell(note)
         await scene.settle()
@@ -114,7 +114,7 @@ def test_a_note_with_a_key_is_written_once_per_job():
             await scene.settle()
         uids = [event["involvedObject"]["uid"] for event in scene.desk.events.values()]
         assert uids == ["job-uid", "other"]
-        later = Scene(scene.desk)  # the process that comes after this one
+        later = Scene(scene.desk)  # the next process
         later.tell(replace(lasting, message="it is overwritten, still"), replace(lasting, key="another"))
         await later.settle()
         assert scene.desk.messages() == ["it is overwritten"] * 3
@@ -155,7 +155,7 @@ def test_count_updates_have_a_rate_limit_of_their_own():
         scene.tell(*refused)
         await scene.settle()
         assert len(scene.desk.updates) == BURST + 1
-        assert scene.desk.updates[-1]["count"] == 7, "what was not written was counted"
+        assert scene.desk.updates[-1]["count"] == 7, "the dropped Events were counted"
         assert scene.losses == 0
 
     hastily(story())

@@ -1,4 +1,4 @@
-"""What the server would not have: the status says why, once, and the job is looked at again in its time."""
+"""After a refusal by the API server the status has the reason once, and the job is retried with back-off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
 
 
 async def rests(office: Office) -> bool:
-    """Whether nobody wants another look after a few; time stands still meanwhile."""
+    """Return whether no further reconcile is due after a few; the time stands still meanwhile."""
     for _ in range(10):
         office.woken.clear()
         await office.look()

@@ -1,4 +1,4 @@
-"""Each message of the server about a status that it does not accept is reported once."""
+"""Each rejection message about a status is reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs have series of their own while they are not over, and not more of them than is good."""
+"""Unfinished jobs have per-job metrics, up to a limit."""
 
 from __future__ import annotations
 

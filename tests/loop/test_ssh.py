@@ -1,4 +1,4 @@
-"""The keys of an MPIJob: such as ssh takes, and never the same twice."""
+"""The keys of an MPIJob are valid for SSH and unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica that waits for the Lease: it knows all jobs, and queues none."""
+"""A replica without the Lease caches all jobs and enqueues none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainshed.settings import Settings
 
 
 def churn(operator: Operator) -> None:
-    """Tell of jobs that come and go."""
+    """Deliver events of jobs that are created and deleted."""
     for number in range(1000):
         operator.wake(Key("ml", "TFJob", f"gone-{number}"))
 

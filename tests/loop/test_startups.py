@@ -1,4 +1,4 @@
-"""How long a job waits for its pods is measured once, from its creation or from when it was resumed."""
+"""The startup time of a job is measured once, from its creation or resumption."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def later(snapshot, seconds: float):
 
 @pytest.fixture
 def startups() -> Startups:
-    """They have seen the job begin, 2 s after it was created."""
+    """Startups that saw the job start 2 s after its creation."""
     found = Startups()
     found.stored(KEY, later(seen(JOB), 2), having(Kind.CREATED))
     return found

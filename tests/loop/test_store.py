@@ -1,4 +1,4 @@
-"""What is known ends as what is true, in whatever order watches, lists and answers tell of it."""
+"""The store converges to the server's state in whatever order watches, lists and responses arrive."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Thing:
 
 
 class Server:
-    """Its objects, the events that a watch has yet to tell, and the answers that are still on their way to us."""
+    """Its objects, the watch events that are not delivered yet, and the responses in flight."""
 
     def __init__(self) -> None:
         self.things: dict[str, Thing] = {}
-        self.version = 8  # soon of two figures: versions must not be compared as text
+        self.version = 8  # soon with two digits: versions must not be compared as text
         self.events: deque[tuple[str, Thing]] = deque()
         self.answers: list[Thing] = []
 
@@ -78,7 +78,7 @@ def test_the_store_converges_to_the_state_of_the_server(data):
     assert store.items == server.things
     for answer in server.answers:
         store.answered(answer)
-    assert store.items == server.things, "a late answer has raised the dead, or brought an old state back"
+    assert store.items == server.things, "a late response restored a deleted object or an old state"
 
 
 def test_objects_created_after_a_list_survive_it():
@@ -136,7 +136,7 @@ def test_the_latest_version_follows_lists_and_watches():
     store = a_store()
     store.replaced([], "5")
     store.answered(Thing("mine", "9"))
-    assert store.latest == "5", "our own answers say nothing of what others did"
+    assert store.latest == "5", "responses to own writes do not cover other clients' changes"
     store.changed(Thing("mine", "9"))
     assert (store.latest, store.count()) == ("9", 1)
     store.reached("12")
@@ -151,10 +151,10 @@ def test_a_confirmed_deletion_is_not_undone_by_old_events():
     store.changed(Thing("a", "9"))
     assert set(store.items) == {"b"}
     store.replaced([Thing("a", "9"), Thing("b", "8")], "9")
-    assert set(store.items) == {"b"}, "a list from before it was gone"
+    assert set(store.items) == {"b"}, "a list from before the deletion"
     store.removed(Thing("a", "10"))
     store.gone("a")
-    assert not store._past, "nothing is kept of what the watch has seen to its end"
+    assert not store._past, "no entry stays after the watch delivered the deletion"
 
 
 def test_a_deleted_object_can_return_after_an_etcd_restore():
@@ -171,11 +171,11 @@ def test_an_object_missing_in_a_list_returns_only_with_a_newer_version():
     assert store.asked(list(store.items.values()), [Thing("b", "8")], "20")
     store.changed(Thing("a", "9"))
     store.replaced([Thing("a", "9"), Thing("b", "8")], "19")
-    assert set(store.items) == {"b"}, "a watch and a list from before it was asked"
+    assert set(store.items) == {"b"}, "a watch event and a list from before the read"
     store.changed(Thing("a", "21"))
-    assert set(store.items) == {"a", "b"}, "its label was put back"
+    assert set(store.items) == {"a", "b"}, "its label was added again"
     store.removed(Thing("a", "22"))
-    assert not store._past, "nothing is kept of what the watch has seen to its end"
+    assert not store._past, "no entry stays after the watch delivered the deletion"
 
 
 def test_an_object_missing_in_a_list_can_return_with_non_numeric_versions():

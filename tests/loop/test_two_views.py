@@ -1,4 +1,4 @@
-"""Two operators that see different halves of one world: nobody acts on the half that is old, nor counts twice."""
+"""Two operators with different views of one cluster: none acts on a stale view or counts twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
 
 
 class Replicas:
-    """Two operators at one world: the first hears everything, of the second's watches some are held back."""
+    """Two operators on one cluster: the first receives all events, the second lacks those of some kinds."""
 
     def __init__(self, spec: dict) -> None:
         self.first = Office()
@@ -20,7 +20,7 @@ class Replicas:
         self.hear()
 
     def hear(self, *deaf_to: str) -> None:
-        """Both hear the news, but for those kinds that the second is deaf to."""
+        """Deliver the events to both, except for the kinds that the second does not receive."""
         for told in self.first.world.news():
             self.first.take_in(*told)
             if told[1] in deaf_to:
@@ -29,13 +29,13 @@ class Replicas:
                 self.second.take_in(*told)
 
     async def act(self, times: int, *deaf_to: str) -> None:
-        """The first looks so often, a second apart."""
+        """Let the first reconcile this many times, a second apart."""
         for _ in range(times):
             await self.first.look(seconds=1, deaf=True)
             self.hear(*deaf_to)
 
     async def run_all(self) -> None:
-        """The first makes the pods, and all of them run."""
+        """Let the first create the pods, and run all of them."""
         await self.act(3)
         for pod in list(self.first.world.pods.values()):
             self.first.world.set_pod(pod.name, "Running", ready=True)
@@ -58,7 +58,7 @@ async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     assert both.first.job()["status"]["restarts"] == 1
     assert "Failed" not in both.first.states()
     assert [write for write in world.writes[mark:] if "pod" in write] == []
-    for told in both.held:  # they come at last, each of them of a time that is over
+    for told in both.held:  # the outdated events arrive at last
         both.second.take_in(*told)
         await both.second.look(deaf=True)
     assert both.first.job()["status"]["restarts"] == 1
@@ -76,7 +76,7 @@ async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     assert len(world.pods) == 2
     mark = len(world.writes)
     await both.second.look(deaf=True)
-    assert world.writes[mark:] == [], "it was suspended as far as this one knows"
+    assert world.writes[mark:] == [], "the job is suspended in this replica's cache"
     assert len(world.pods) == 2
 
 

@@ -1,4 +1,4 @@
-"""A look sees the job and what is its own, and every job that may have something new is woken."""
+"""A snapshot has the job and its objects, and each job that may have changed is enqueued."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPEC = {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {"cont
 
 
 class Known:
-    """A view and whom it has woken."""
+    """A view and the keys that it has enqueued."""
 
     def __init__(self) -> None:
         self.woken: list[Key] = []
@@ -101,7 +101,7 @@ def test_a_recreated_job_has_no_objects_of_its_predecessor(known):
     snapshot = known.view.snapshot(KEY, T0)
     assert (snapshot.job.uid, snapshot.pods, snapshot.trouble) == ("new-uid", (), None)
     known.view.jobs["TFJob"].removed(known.view.record(a_document(version="21"), TENSORFLOW))
-    assert known.view.snapshot(KEY, T0).job.uid == "new-uid", "the end of the old one is not the end of the new one"
+    assert known.view.snapshot(KEY, T0).job.uid == "new-uid", "the deletion of the old job does not remove the new one"
 
 
 def test_a_late_event_of_a_deleted_job_does_not_hide_its_successor(known):
@@ -177,8 +177,8 @@ def test_a_refusal_with_a_new_message_is_reported_rarely(known):
     later, much_later = at(REWORDED - 1), at(REWORDED + 1)
     assert not known.view.trouble(KEY, Trouble("Forbidden", "request 2", (pod,)), later)
     assert known.view.snapshot(KEY, T0).trouble.message == "request 1"
-    assert known.view.trouble(KEY, Trouble("Forbidden", "request 3", ()), later), "somebody else is hidden"
-    assert known.view.trouble(KEY, Trouble("Invalid", "request 4"), later), "it is something else"
+    assert known.view.trouble(KEY, Trouble("Forbidden", "request 3", ()), later), "another pod has no label"
+    assert known.view.trouble(KEY, Trouble("Invalid", "request 4"), later), "the reason is another one"
     assert not known.view.trouble(KEY, Trouble("Invalid", "request 5"), much_later)
     assert known.view.trouble(KEY, Trouble("Invalid", "request 6"), at(2 * REWORDED))
 

@@ -1,4 +1,4 @@
-"""The wheel turns whatever a look ends with, and no job is forgotten."""
+"""The worker survives every outcome of a reconcile, and no job is forgotten."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ A, B = (Key("ml", "TFJob", name) for name in "ab")
 
 
 class Looks:
-    """What comes of looks, as the test wants it; when each was made."""
+    """A reconciler with outcomes that the test defines; records when each reconcile started."""
 
     def __init__(self, outcome: Callable[[Key], Outcome]) -> None:
         self.outcome = outcome
@@ -69,7 +69,7 @@ def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
         await asyncio.sleep(0.9)
         assert sorted(scene.looks.keys) == [A, B]
         await asyncio.sleep(1)
-        assert sorted(scene.looks.keys) == [A, A, B, B], "what came meanwhile is looked at once more"
+        assert sorted(scene.looks.keys) == [A, A, B, B], "an event during a reconcile causes one more"
 
     hastily(story())
 
@@ -86,13 +86,13 @@ def test_the_next_reconcile_starts_at_the_requested_time():
 
 def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
     async def story():
-        due = now() + timedelta(seconds=1.9)  # the second look begins after 1.6 s and ends after 2.2
+        due = now() + timedelta(seconds=1.9)  # the second reconcile starts after 1.6 s and ends after 2.2 s
         refused = Denied("full", "QuotaExceeded")
         scene = Scene(lambda _key: Outcome(due if len(scene.looks.at) <= 2 else None, error=refused))
         scene.looks.seconds = 0.6
         scene.queue.add(A)
         await asyncio.sleep(10)
-        assert scene.gaps()[:3] == [1.6, 0.6, 4.6], "after the look that was due the back-off goes on"
+        assert scene.gaps()[:3] == [1.6, 0.6, 4.6], "the back-off continues after the reconcile that was due"
 
     hastily(story())
 
