@@ -14,7 +14,7 @@ from trainshed.cluster.wire import Wire
 from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.district import District, Districts, Means
-from trainshed.loop.doors import DEAF
+from trainshed.loop.doors import MAX_SILENCE
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.reconcile import Outcome
 from trainshed.loop.recorder import Recorder
@@ -89,9 +89,9 @@ async def test_readiness_problems_are_reported_per_namespace(districts):
     assert districts.problem() == said
     list_all(districts.all["b"])
     assert districts.problem() == ""
-    first.heard -= DEAF + 2
-    assert districts.problem() == f"the watch of tfjobs in namespace b has received nothing for {DEAF + 2:.0f} s"
-    assert districts.silences()["tfjobs"] == pytest.approx(DEAF + 2, abs=1)
+    first.heard -= MAX_SILENCE + 2
+    assert districts.problem() == f"the watch of tfjobs in namespace b has received nothing for {MAX_SILENCE + 2:.0f} s"
+    assert districts.silences()["tfjobs"] == pytest.approx(MAX_SILENCE + 2, abs=1)
     assert districts.silences()["pods"] < 1
 
 

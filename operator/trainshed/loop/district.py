@@ -21,7 +21,7 @@ from trainshed.cluster.informer import Informer
 from trainshed.cluster.wire import Wire
 
 from .course import state
-from .doors import DEAF
+from .doors import MAX_SILENCE
 from .feeds import informers
 from .metrics import Metrics
 from .reconcile import Outcome, Reconciler
@@ -106,7 +106,7 @@ class District:
         if informer.missing:
             return None if informer.plural in self._kinds else (f"the API server does not serve {informer.what}", True)
         silence = asyncio.get_running_loop().time() - informer.heard
-        if silence <= DEAF:
+        if silence <= MAX_SILENCE:
             return None
         return f"the watch of {informer.what} has received nothing for {silence:.0f} s", False
 
@@ -124,12 +124,12 @@ class Districts:
 
     async def look(self, key: Key, now: datetime) -> Outcome:
         """Reconcile a job."""
-        district = self._home(key)
+        district = self._cache_of(key)
         return await district.reconciler.look(key, now) if district else Outcome()
 
     def wake(self, key: Key) -> None:
         """Enqueue a job that may have changed."""
-        district = self._home(key)
+        district = self._cache_of(key)
         if district:
             district.wake(key)
 
@@ -180,5 +180,5 @@ class Districts:
         await district.open()
         self.some.set()
 
-    def _home(self, key: Key) -> District | None:
+    def _cache_of(self, key: Key) -> District | None:
         return self.all.get(key.namespace) or self.all.get("")

@@ -15,9 +15,9 @@ from trainshed.settings import bind_address
 
 #: Liveness and readiness limits in seconds: the lag tolerated per window, the window, the part of one lag that counts,
 #: and the maximum silence of a watch (the API server sends a bookmark about once a minute).
-LATE, WHILE, ONE, DEAF = 30.0, 60.0, 10.0, 150.0
+MAX_LAG, WINDOW, MAX_SINGLE_LAG, MAX_SILENCE = 30.0, 60.0, 10.0, 150.0
 #: Seconds: the interval of the measurements, the lag that is ignored, and the time for open responses at shutdown.
-BEAT, NOTHING, GOODBYE = 0.25, 0.01, 0.1
+INTERVAL, MIN_LAG, SHUTDOWN_TIMEOUT = 0.25, 0.01, 0.1
 
 
 class Pulse:
@@ -35,15 +35,15 @@ class Pulse:
         """Measure without end."""
         clock = asyncio.get_running_loop().time
         while True:
-            due = clock() + BEAT
-            await asyncio.sleep(BEAT)
+            due = clock() + INTERVAL
+            await asyncio.sleep(INTERVAL)
             self.beat(clock(), due)
 
     def beat(self, now: float, due: float) -> None:
         """Record the lag of one measurement: it happened at `now` and was scheduled for `due`."""
-        while self._late and self._late[0][0] <= now - WHILE:
+        while self._late and self._late[0][0] <= now - WINDOW:
             self._late.popleft()
-        if now - due > NOTHING:
+        if now - due > MIN_LAG:
             self._late.append((now, now - due))
 
     @property
@@ -54,8 +54,8 @@ class Pulse:
     @property
     def problem(self) -> str:
         """Why the kubelet should restart the process, or an empty string."""
-        late = sum(min(lag, ONE) for _, lag in self._late)
-        return f"the event loop lagged by {late:.0f} s in the last {WHILE:.0f} s" if late > LATE else ""
+        late = sum(min(lag, MAX_SINGLE_LAG) for _, lag in self._late)
+        return f"the event loop lagged by {late:.0f} s in the last {WINDOW:.0f} s" if late > MAX_LAG else ""
 
 
 class Doors:
@@ -96,7 +96,7 @@ class Doors:
             await runner.cleanup()
 
     async def _listen(self, where: tuple[str | None, int], app: web.Application) -> None:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
         await runner.setup()
         self._runners.append(runner)
         try:

@@ -22,8 +22,8 @@ SAME = 600.0
 #: The count is written when it is this many times the written one: a job that is rejected all day causes few writes.
 RAISED = 1.5
 #: The token bucket of a job: BURST Events at once, then one every EVERY seconds. Updates of counts have a bucket of
-#: their own, so that many rejections do not use up the tokens for other Events. client-go's values, which has one
-#: bucket for both.
+#: their own, so that many rejections do not use up the tokens for other Events. The values are client-go's, which has
+#: one bucket for both.
 BURST, EVERY = 25, 300.0
 #: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
 #: longer have an effect are removed earlier.

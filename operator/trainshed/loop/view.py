@@ -162,7 +162,7 @@ class View:
             pods=self.pods.of(record.uid),
             services=self.services.of(record.uid),
             now=now,
-            trouble=told.trouble if (told := self._troubles.get(key)) else None,
+            trouble=reported.trouble if (reported := self._troubles.get(key)) else None,
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
         )
 
@@ -194,8 +194,8 @@ class View:
 
     def trouble(self, key: Key, trouble: Trouble | None, now: datetime) -> bool:
         """Remember why the API server refused a request, or None; return whether that changed."""
-        told = self._troubles.get(key)
-        again = told.again(trouble, now) if told else trouble is None
+        reported = self._troubles.get(key)
+        again = reported.again(trouble, now) if reported else trouble is None
         if again:
             return False
         self._troubles.pop(key, None)

@@ -69,9 +69,9 @@ class Worker:
                 self._queue.done(key)
                 self._room.release()
                 return
-            look = asyncio.create_task(self._look(key), name=str(key))
-            self._looks[look] = None
-            look.add_done_callback(self._looks.pop)
+            task = asyncio.create_task(self._look(key), name=str(key))
+            self._looks[task] = None
+            task.add_done_callback(self._looks.pop)
 
     async def finish(self, seconds: float) -> bool:
         """Wait up to `seconds` for the running reconciles; return whether all have finished."""
