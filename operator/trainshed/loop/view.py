@@ -59,11 +59,11 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class _Reported:
     trouble: Trouble
-    since: datetime
+    first_reported: datetime
 
     def again(self, trouble: Trouble | None, now: datetime) -> bool:
         """Return whether this is the same reason; a different message within REWORDED seconds does not count."""
-        soon = abs((now - self.since).total_seconds()) < REWORDED
+        soon = abs((now - self.first_reported).total_seconds()) < REWORDED
         return trouble == (replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble)
 
 
