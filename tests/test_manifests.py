@@ -1,4 +1,4 @@
-"""What is generated is up to date, and asks for no rights that it should not have."""
+"""The generated files are up to date, and the RBAC rules are minimal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from trainshed import manifests
 from trainshed.frameworks import FRAMEWORKS
 
 RIGHTS = manifests.rights()
-#: What the operator has wherever it runs all kinds but MPIJob, and each pod is scheduled by itself.
+#: The operator's rules for all kinds except MPIJob, without gang scheduling.
 USUAL = [*RIGHTS["always"], *(rule for rules in RIGHTS["kinds"].values() for rule in rules)]
 
 
-def told(rules: list[dict]) -> set[str]:
-    """Rules as `resource: verbs`."""
+def allowed(rules: list[dict]) -> set[str]:
+    """Return the rules as `resource: verbs`."""
     return {f"{resource}: {' '.join(rule['verbs'])}" for rule in rules for resource in rule["resources"]}
 
 
@@ -43,7 +43,7 @@ def test_there_are_no_rights_on(never):
 
 def test_the_rights_are_these_and_no_others():
     kinds = [framework.plural for framework in FRAMEWORKS]
-    assert told(USUAL) == {
+    assert allowed(USUAL) == {
         *(f"{kind}: get list watch delete" for kind in kinds),
         *(f"{kind}/status: patch" for kind in kinds),
         *(f"{kind}/finalizers: update" for kind in kinds),
@@ -55,22 +55,22 @@ def test_the_rights_are_these_and_no_others():
     }
 
 
-def test_only_who_has_a_gang_scheduler_has_rights_on_its_groups():
+def test_pod_groups_need_a_gang_scheduler():
     for rules in RIGHTS["gang"].values():
-        assert told(rules) == {"podgroups: create get list watch patch delete"}
+        assert allowed(rules) == {"podgroups: create get list watch patch delete"}
 
 
-def test_who_runs_mpijobs_of_v2beta1_may_make_secrets_and_read_none():
-    assert told(RIGHTS["mpi-v2beta1"]) == {"secrets: create"}
+def test_v2beta1_mpijobs_need_only_to_create_secrets():
+    assert allowed(RIGHTS["mpi-v2beta1"]) == {"secrets: create"}
 
 
-def test_only_who_keeps_results_may_change_pods():
-    assert told(RIGHTS["results"]) == {"pods: patch"}
+def test_only_kept_results_need_to_patch_pods():
+    assert allowed(RIGHTS["results"]) == {"pods: patch"}
 
 
-def test_people_may_have_jobs_of_all_our_kinds_or_look_at_them():
-    looking = {"get", "list", "watch"}
-    for what, verbs in (("edit", looking | {"create", "delete", "patch", "update"}), ("view", looking)):
+def test_users_may_edit_or_view_jobs_of_all_kinds():
+    read = {"get", "list", "watch"}
+    for what, verbs in (("edit", read | {"create", "delete", "patch", "update"}), ("view", read)):
         jobs, statuses = RIGHTS["people"][what]
         assert jobs["resources"] == [framework.plural for framework in FRAMEWORKS]
         assert set(jobs["verbs"]) == verbs

@@ -1,4 +1,4 @@
-"""The switch from training-operator v1, on a real API server: what `adopt` says of it, and that no pod restarts."""
+"""The switch from training-operator v1, on a real API server: what `migrate` says of it, and that no pod restarts."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def kubectl(plane: ControlPlane, *words: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def adopt(kubeconfig: Path, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["adopt", "--dry-run", "--kubeconfig", str(kubeconfig), *words])
+def migrate(kubeconfig: Path, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["migrate", "--dry-run", "--kubeconfig", str(kubeconfig), *words])
 
 
 def line(result: Result, words: str) -> str:
@@ -88,16 +88,16 @@ def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operato
     with Stage(hand) as stage:
         leave_half_way(hand, stage)
         v1.guard(hand)
-        before = adopt(only_reads(plane, hand))
+        before = migrate(only_reads(plane, hand))
         assert before.exit_code == 0, before.output
-        assert "to do    training-operator v1 runs: Deployment kubeflow/training-operator" in before.stdout
-        assert "once v1 is stopped it refuses every job" in before.stdout
-        assert "the CRD tfjobs.kubeflow.org is v1's" in before.stdout
-        assert "--webhook-server-port is passed over" in before.stdout
+        assert "action required training-operator v1 is running: Deployment kubeflow/training-operator" in before.stdout
+        assert "as soon as v1 is stopped, every create and update of a job fails" in before.stdout
+        assert "CRD tfjobs.kubeflow.org is v1's" in before.stdout
+        assert "--webhook-server-port is ignored" in before.stdout
         for name in HALF_WAY:
-            grade = "goes on" if name in ("again", "mpi", "elastic") else "as it is"
-            assert line(before, f"/{name} (").startswith(grade), before.stdout
-        assert "pod again-worker-1 made" in line(before, "/again (")
+            severity = "will change" if name in ("again", "mpi", "elastic") else "unchanged"
+            assert line(before, f"/{name} (").startswith(severity), before.stdout
+        assert "pod again-worker-1 created" in line(before, "/again (")
 
         known, states = uids(hand), {name: told(hand, name) for name in HALF_WAY}
         switch(plane)
@@ -109,7 +109,9 @@ def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operato
         assert after.pop("again-worker-1")
         assert after == known
         assert {name: told(hand, name) for name in HALF_WAY} == states | {"again": ["Created", "Running"]}
-        eventually(lambda: f"\n{len(HALF_WAY)} jobs: {len(HALF_WAY)} as it is" in adopt(plane.kubeconfig).stdout, 20)
+        eventually(
+            lambda: f"\n{len(HALF_WAY)} jobs (unchanged: {len(HALF_WAY)})" in migrate(plane.kubeconfig).stdout, 20
+        )
         (config,) = (item for item in hand.core("configmaps") if item["metadata"]["name"] == "mpi-config")
         assert "echo mpi-worker-0:1" in config["data"]["discover_hosts.sh"]
 
@@ -151,7 +153,7 @@ def _fail_and_succeed(hand: Hand, stage: Stage, known: dict[str, str]) -> None:
     eventually(lambda: told(hand, "fails")[-1] == "Succeeded")
 
 
-def test_jobs_in_trouble_want_a_look(plane, hand):
+def test_jobs_in_trouble_need_attention(plane, hand):
     with Stage(hand) as stage:
         bad = tfjob("bad", policy={"cleanPodPolicy": "Foo"}, Worker=1)
         v1.half_way(hand, bad, "Created", "Running")
@@ -160,36 +162,36 @@ def test_jobs_in_trouble_want_a_look(plane, hand):
         v1.half_way(hand, tfjob("kept", policy={"ttlSecondsAfterFinished": 60}, Worker=1), "Succeeded", completed=True)
         eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()))
         stage.end("hurt-worker-0", 137)
-        result = adopt(plane.kubeconfig, "--namespace", hand.namespace)
+        result = migrate(plane.kubeconfig, "--namespace", hand.namespace)
     assert result.exit_code == 1
-    assert line(result, "/bad (").startswith("look")
+    assert line(result, "/bad (").startswith("needs attention")
     assert "spec.runPolicy.cleanPodPolicy" in line(result, "/bad (")
-    assert "left alone, neither restarted nor cleaned up" in line(result, "/bad (")
-    assert line(result, "/hurt (").startswith("look")
+    assert "neither restarted nor cleaned up" in line(result, "/bad (")
+    assert line(result, "/hurt (").startswith("needs attention")
     assert "pods hurt-master-0, hurt-worker-0 deleted" in line(result, "/hurt (")
-    assert line(result, "/late (").startswith("look")
+    assert line(result, "/late (").startswith("needs attention")
     assert "active longer than specified deadline" in line(result, "/late (")
-    assert "deleted: the time that it was to be kept is up" in line(result, "/kept (")
-    assert "4 jobs: 1 goes on, 3 look" in result.stdout
+    assert "job deleted: ttlSecondsAfterFinished has passed" in line(result, "/kept (")
+    assert "4 jobs (will change: 1, needs attention: 3)" in result.stdout
 
 
-def test_two_operators_a_webhook_nobody_answers_and_their_crds_under_us_are_wrong(plane, hand):
+def test_two_operators_a_webhook_without_a_server_and_v1s_crds_are_errors(plane, hand):
     ours = {"name": "operator", "image": "ghcr.io/trainshed/trainshed:1"}
     labels = {"app": "ours"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [ours]}}
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
     body = {"metadata": {"name": "trainshed"}, "spec": spec}
     hand.call("POST", f"/apis/apps/v1/namespaces/{hand.namespace}/deployments", body)
-    eventually(lambda: "two operators at once" in adopt(plane.kubeconfig).stdout)
-    result = adopt(plane.kubeconfig)
+    eventually(lambda: "two operators undo each other's work" in migrate(plane.kubeconfig).stdout)
+    result = migrate(plane.kubeconfig)
     assert result.exit_code == 1
-    assert line(result, "the CRD tfjobs.kubeflow.org").startswith("wrong")
+    assert line(result, "CRD tfjobs.kubeflow.org").startswith("error")
     v1.guard(hand)
     kubectl(plane, "--namespace", "kubeflow", "scale", "deployment/training-operator", "--replicas=0")
-    eventually(lambda: "nobody answers it" in adopt(plane.kubeconfig).stdout)
-    assert line(adopt(plane.kubeconfig), f"configuration {WEBHOOK} is there").startswith("wrong")
+    eventually(lambda: "but v1 is not running" in migrate(plane.kubeconfig).stdout)
+    assert line(migrate(plane.kubeconfig), f"configuration {WEBHOOK} exists").startswith("error")
     kubectl(plane, "delete", "validatingwebhookconfiguration", WEBHOOK)
     kubectl(plane, "replace", "-f", CRDS)
-    result = adopt(plane.kubeconfig)
+    result = migrate(plane.kubeconfig)
     assert result.exit_code == 0, result.output
-    assert "0 to do" in result.stdout
+    assert "action required: 0" in result.stdout

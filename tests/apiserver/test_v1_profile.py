@@ -80,7 +80,7 @@ def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our
     with pytest.raises(Refused, match="leases"):
         Hand(account, "kubeflow").call("GET", LEASE)
     operator = operators.begin(account, "--leader-elect=false", "-zap-devel=true", "--controller-threads=2")
-    assert "--controller-threads is passed over" in operator.log.read_text()
+    assert "--controller-threads is ignored" in operator.log.read_text()
     train(hand, tfjob("tf", Worker=1), pytorchjob("ddp", Master=1, Worker=1), job("JAXJob", "jax", Worker=1))
     _ended(operator)
 

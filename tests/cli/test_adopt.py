@@ -1,4 +1,4 @@
-"""Adopting says what to do; what a look at a cluster says is tested on a real API server."""
+"""The output of `trainshed migrate`; what it reports of a real API server is tested in tests/apiserver."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ def printed(report: Report, capsys) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_without_dry_run_it_says_what_to_run_and_touches_nothing():
-    result = CliRunner().invoke(cli, ["adopt", "--kubeconfig", "none"])
+def test_without_dry_run_the_steps_are_printed_and_the_cluster_is_not_read():
+    result = CliRunner().invoke(cli, ["migrate", "--kubeconfig", "none"])
     assert result.exit_code == 0
     commands = [line.strip() for line in result.stdout.splitlines() if line.startswith("  ")]
     assert [command.split()[0] for command in commands] == ["trainshed", *["kubectl"] * 4, "trainshed"]
     assert (ROOT / "docs" / "switching.md").exists()
 
 
-def test_a_cluster_that_cannot_be_read_is_said_and_fails(tmp_path):
-    result = CliRunner().invoke(cli, ["adopt", "--dry-run", "--kubeconfig", str(tmp_path / "none")])
+def test_a_cluster_that_cannot_be_read_is_an_error(tmp_path):
+    result = CliRunner().invoke(cli, ["migrate", "--dry-run", "--kubeconfig", str(tmp_path / "none")])
     assert result.exit_code == 1
-    assert "the cluster cannot be read: " in result.stderr
+    assert f"cannot read the cluster: cannot read kubeconfig {tmp_path / 'none'}: " in result.stderr
 
 
-def test_the_worst_stands_last_and_the_sum_below_it(capsys):
+def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
     job = a_job(worker=1)
     fine = foresee(seen(job, *pods_of(job), status=running(job)))
-    bad = Outlook(seen(job), Grade.LOOK, ("[it] would fail",))
-    told = Settings(passed_over=("--a is passed over: b",))
-    found = Finding(State.TO_DO, "v1 runs", "kubectl scale")
-    lines = printed(Report((found,), told, (fine, bad)), capsys)
+    bad = Outlook(seen(job), Grade.NEEDS_ATTENTION, ("[it] would fail",))
+    settings = Settings(passed_over=("--a is ignored: b",))
+    found = Finding(State.ACTION_REQUIRED, "v1 runs", "kubectl scale")
+    lines = printed(Report((found,), settings, (fine, bad)), capsys)
     assert lines == [
-        "The cluster",
-        "  to do    v1 runs",
-        "             kubectl scale",
-        "  flag     --a is passed over: b",
+        "Cluster",
+        "  action required v1 runs",
+        "                    kubectl scale",
+        "  flag            --a is ignored: b",
         "",
-        "The jobs",
-        "  as it is TFJob ml/mnist (Running, 1 pod): goes on as it is",
-        "  look     TFJob ml/mnist (New, 0 pods): [it] would fail",
+        "Jobs",
+        "  unchanged       TFJob ml/mnist (Running, 1 pod): no change",
+        "  needs attention TFJob ml/mnist (New, 0 pods): [it] would fail",
         "",
-        "2 jobs: 1 as it is, 1 look; 1 to do in the cluster. Nothing was written.",
+        "2 jobs (unchanged: 1, needs attention: 1); cluster (error: 0, action required: 1). Nothing was written.",
     ]
 
 
-def test_no_jobs_at_all_are_said(capsys):
-    lines = printed(Report((Finding(State.WRONG, "w"),), Settings(), ()), capsys)
-    assert lines[-1] == "0 jobs; 1 wrong, 0 to do in the cluster. Nothing was written."
+def test_a_cluster_without_jobs_has_a_summary_too(capsys):
+    lines = printed(Report((Finding(State.ERROR, "w"),), Settings(), ()), capsys)
+    assert lines[-1] == "0 jobs; cluster (error: 1, action required: 0). Nothing was written."

@@ -1,4 +1,4 @@
-"""What is printed is what is applied."""
+"""`trainshed crds` prints the files of crds/."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trainshed.frameworks import FRAMEWORKS
 CRDS = Path(__file__).parents[2] / "crds"
 
 
-def test_the_definitions_that_are_printed_are_those_in_the_folder():
+def test_the_printed_definitions_are_those_of_the_files():
     result = CliRunner().invoke(cli, ["crds"])
     printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
-    there = [yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")]
-    assert printed == {found["metadata"]["name"]: found for found in there}
+    files = [yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")]
+    assert printed == {found["metadata"]["name"]: found for found in files}
     assert len(printed) == len(FRAMEWORKS)
 
 
-def test_one_version_of_mpijob_takes_the_place_of_the_other():
+def test_v2beta1_of_mpijob_replaces_v1():
     result = CliRunner().invoke(cli, ["crds", "--mpi-version", "v2beta1"])
     printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
     (newer,) = (yaml.safe_load(path.read_text()) for path in CRDS.glob("v2beta1/*.yaml"))
@@ -30,5 +30,5 @@ def test_one_version_of_mpijob_takes_the_place_of_the_other():
     assert len(printed) == len(FRAMEWORKS)
 
 
-def test_the_version_is_told():
+def test_the_version_of_the_package_is_printed():
     assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(", version 0.1.0\n")

@@ -1,4 +1,4 @@
-"""What is foreseen is what the plan says: whoever would be harmed wants a look, and nothing else does."""
+"""The forecast for a job is what the planner decides; only harm to a job needs attention."""
 
 from __future__ import annotations
 
@@ -22,97 +22,97 @@ def outlook(job, *pods, status=None, **fields):
     return found.grade, "; ".join(found.words)
 
 
-def test_a_job_that_runs_goes_on_as_it_is():
-    assert outlook(JOB, *pods_of(JOB)) == (Grade.SAME, "")
+def test_a_running_job_is_unchanged():
+    assert outlook(JOB, *pods_of(JOB)) == (Grade.UNCHANGED, "")
     found = foresee(seen(JOB, *pods_of(JOB), status=running(JOB)))
-    assert str(found) == "TFJob ml/mnist (Running, 2 pods): goes on as it is"
+    assert str(found) == "TFJob ml/mnist (Running, 2 pods): no change"
 
 
-def test_what_is_missing_is_made():
+def test_missing_objects_are_created():
     grade, words = outlook(a_job(worker=5), status=Status())
-    assert grade is Grade.GOES_ON
-    assert "pods mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more made" in words
+    assert grade is Grade.WILL_CHANGE
+    assert "pods mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more created" in words
     assert "Created=True" in words
     assert "Service" not in words
-    assert "Services mnist-worker-0, mnist-worker-1 made" in outlook(JOB, *pods_of(JOB), services=())[1]
+    assert "Services mnist-worker-0, mnist-worker-1 created" in outlook(JOB, *pods_of(JOB), services=())[1]
     assert str(foresee(seen(a_job(worker=1)))).startswith("TFJob ml/mnist (New, 0 pods): Created=True")
 
 
-def test_what_a_job_owns_besides_is_told_by_its_kind():
+def test_dependents_are_listed_with_their_kind():
     job = a_job("MPIJob", launcher=1, worker=1)
     stale = Dependent(CONFIG_MAPS, "mnist-config", "c", "1", "job-uid", "ml", "", {"data": {}})
     words = foresee(replace(seen(job, *pods_of(job), status=running(job)), dependents=(stale,))).words
-    assert "ConfigMap mnist-config changed" in words
-    assert "Role mnist-launcher made" in words
+    assert "ConfigMap mnist-config updated" in words
+    assert "Role mnist-launcher created" in words
 
 
-def test_a_restart_wants_a_look():
+def test_a_restart_needs_attention():
     job = a_job(worker=2, restart="ExitCode")
     grade, words = outlook(job, *pods_of(job, a_pod("worker-1", "Failed", code=137)))
-    assert grade is Grade.LOOK
+    assert grade is Grade.NEEDS_ATTENTION
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
-    told = "worker-1 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
-    assert f"Restarting=True (job mnist is restarting because Worker replica(s) failed. {told})" in words
-    assert "Running goes" in words
+    failure = "worker-1 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
+    assert f"Restarting=True (job mnist is restarting because Worker replica(s) failed. {failure})" in words
+    assert "condition Running removed" in words
 
 
-def test_a_lone_pod_that_is_replaced_wants_a_look_too():
+def test_the_replacement_of_a_single_pod_needs_attention():
     job = a_job(worker=1, ps=1, restart="ExitCode")
     grade, words = outlook(job, *pods_of(job, a_pod("worker-0", "Failed", code=137)))
-    assert grade is Grade.LOOK
+    assert grade is Grade.NEEDS_ATTENTION
     assert "pod mnist-worker-0 deleted" in words
 
 
-def test_a_verdict_is_told_and_what_follows_from_it():
+def test_success_and_the_clean_up_after_it_are_listed():
     job = a_job(worker=2, policy=run_policy(clean="All"))
     grade, words = outlook(job, *pods_of(job, a_pod("worker-0", "Succeeded", code=0)))
-    assert grade is Grade.GOES_ON
+    assert grade is Grade.WILL_CHANGE
     assert "Succeeded=True" in words
     assert "Running=False" in words
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
 
 
-def test_a_job_that_fails_wants_a_look():
+def test_a_job_that_would_fail_needs_attention():
     job = a_job(worker=2, policy=run_policy(deadline=60))
     grade, words = outlook(job, *pods_of(job), now=at(61))
-    assert grade is Grade.LOOK
+    assert grade is Grade.NEEDS_ATTENTION
     assert "active longer than specified deadline" in words
 
 
 @pytest.mark.parametrize("kind", [Kind.SUCCEEDED, Kind.FAILED])
-def test_what_is_over_stays_as_it_is(kind):
-    assert outlook(JOB, *pods_of(JOB), status=over(kind)) == (Grade.SAME, "")
+def test_a_finished_job_is_unchanged(kind):
+    assert outlook(JOB, *pods_of(JOB), status=over(kind)) == (Grade.UNCHANGED, "")
 
 
-def test_a_job_whose_time_is_up_goes():
+def test_a_job_past_its_ttl_is_deleted():
     job = a_job(worker=2, policy=run_policy(ttl=60))
     grade, words = outlook(job, *pods_of(job), status=over(Kind.SUCCEEDED), now=at(61))
-    assert (grade, words) == (Grade.GOES_ON, "deleted: the time that it was to be kept is up")
+    assert (grade, words) == (Grade.WILL_CHANGE, "job deleted: ttlSecondsAfterFinished has passed")
 
 
-def test_pods_of_a_suspended_job_go_without_a_look():
+def test_deleting_the_pods_of_a_suspended_job_needs_no_attention():
     job = a_job(worker=2, policy=run_policy(suspend=True))
     grade, words = outlook(job, *pods_of(job))
-    assert grade is Grade.GOES_ON
+    assert grade is Grade.WILL_CHANGE
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
 
 
-def test_what_another_controller_manages_is_left_alone():
+def test_a_job_of_another_controller_is_not_reconciled():
     job = a_job(worker=2, policy=run_policy(managed_elsewhere=True))
-    assert outlook(job) == (Grade.SAME, "left alone: another controller manages it")
+    assert outlook(job) == (Grade.UNCHANGED, "not reconciled: spec.runPolicy.managedBy names another controller")
 
 
 @pytest.mark.parametrize(
-    ("status", "fate"),
+    ("status", "outcome"),
     [
-        (Status(), "it would fail at once"),
-        (running(JOB), "it would be left alone"),
-        (over(Kind.FAILED), "it is over, and stays as it is"),
+        (Status(), "the job would fail immediately"),
+        (running(JOB), "the job would be neither restarted nor cleaned up"),
+        (over(Kind.FAILED), "the job is finished and stays unchanged"),
     ],
 )
-def test_a_spec_that_is_not_accepted_wants_a_look(status, fate):
+def test_an_invalid_spec_needs_attention_unless_the_job_is_finished(status, outcome):
     job = replace(JOB, replicas=(), problems=("spec.a: Invalid value",))
     grade, words = outlook(job, status=status)
-    assert grade is (Grade.GOES_ON if status.over else Grade.LOOK)
-    assert fate in words
+    assert grade is (Grade.WILL_CHANGE if status.over else Grade.NEEDS_ATTENTION)
+    assert outcome in words
     assert "spec.a: Invalid value" in words

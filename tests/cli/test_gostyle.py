@@ -1,4 +1,4 @@
-"""Go's way of writing flags is understood, and nothing else is changed."""
+"""Flags in Go's style are translated; other arguments are not changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(
-    ("written", "understood"),
+    ("given", "expected"),
     [
         ("-name=x", "--name=x"),
         ("-name x", "--name x"),
@@ -32,10 +32,10 @@ OPTIONS = [
         ("-name x -- -name=y", "--name x -- -name=y"),
     ],
 )
-def test_a_flag_is_translated(written, understood):
-    assert list(translated(written.split(), OPTIONS)) == understood.split()
+def test_a_flag_is_translated(given, expected):
+    assert list(translated(given.split(), OPTIONS)) == expected.split()
 
 
-def test_what_is_neither_true_nor_false_is_refused():
-    with pytest.raises(click.BadParameter, match="neither true nor false"):
+def test_an_invalid_boolean_value_is_rejected():
+    with pytest.raises(click.BadParameter, match="invalid boolean value 'yes'"):
         list(translated(["--switch=yes"], OPTIONS))

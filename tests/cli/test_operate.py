@@ -1,4 +1,4 @@
-"""Every knob can be turned by a flag and by the environment; v1's flags mean what they meant, or say why not."""
+"""Every setting has a flag and an environment variable; v1's flags keep their meaning or are ignored with a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Started:
-    """Stands where the operator would run, and notes what it was started with."""
+    """Runs in the place of the operator and records its settings."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
@@ -91,17 +91,17 @@ def test_without_flags_the_settings_are_the_defaults():
         (["-enable-scheme=tfjob", "-enable-scheme=PYTORCHJOB"], "kinds", ("TFJob", "PyTorchJob")),
     ],
 )
-def test_a_flag_turns_its_knob_and_no_other(flags, field, expected):
+def test_a_flag_changes_its_setting_and_no_other(flags, field, expected):
     result, settings = start(*flags)
     assert result.exit_code == 0, result.output
     assert getattr(settings, field) == expected
-    others = [knob.name for knob in fields(Settings) if knob.name != field]
+    others = [setting.name for setting in fields(Settings) if setting.name != field]
     assert [getattr(settings, other) for other in others] == [getattr(Settings(), other) for other in others]
 
 
 @pytest.mark.parametrize("flag", ["--metrics-bind-address", "--health-probe-bind-address"])
 @pytest.mark.parametrize("value", [":http", "8080", "[::1", "[localhost]:1", ":70000"])
-def test_a_bind_address_that_is_none_is_refused_in_a_sentence_before_anything_starts(flag, value):
+def test_an_invalid_bind_address_is_rejected_before_the_start(flag, value):
     result, settings = start(f"{flag}={value}")
     assert (result.exit_code, settings) == (2, None)
     assert f"Invalid value for '{flag}': " in result.output
@@ -124,18 +124,18 @@ def test_a_bind_address_that_is_none_is_refused_in_a_sentence_before_anything_st
         ("TRAINSHED_OPERATOR_LOG_FORMAT", "json", "log_format", "json"),
     ],
 )
-def test_the_environment_turns_knobs_too(name, value, field, expected):
+def test_an_environment_variable_changes_its_setting(name, value, field, expected):
     result, settings = start(env={name: value})
     assert result.exit_code == 0, result.output
     assert getattr(settings, field) == expected
 
 
-def test_every_knob_has_a_flag():
-    knobs = {knob.name for knob in fields(Settings)} - {"passed_over"}
-    assert {option.name for option in operator.params if option.expose_value} == knobs
+def test_every_setting_has_a_flag():
+    settings = {setting.name for setting in fields(Settings)} - {"passed_over"}
+    assert {option.name for option in operator.params if option.expose_value} == settings
 
 
-def test_what_is_v1s_default_may_be_written_out():
+def test_defaults_of_v1_may_be_given_explicitly():
     flags = ["--gang-scheduler-name=", "--gang-scheduler-name=None", "--zap-encoder=console", "--zap-log-level=info"]
     assert start(*flags)[1] == Settings()
 
@@ -154,15 +154,15 @@ def test_what_is_v1s_default_may_be_written_out():
         "--zap-time-encoding=epoch",
     ],
 )
-def test_v1s_flags_that_are_not_needed_are_passed_over_with_a_word(flag):
+def test_unneeded_flags_of_v1_are_ignored_with_a_warning(flag):
     result, settings = start(flag)
     assert result.exit_code == 0, result.output
-    (words,) = settings.passed_over
-    assert words.startswith(f"-{flag}".replace("---", "--").partition("=")[0] + " is passed over: ")
+    (warning,) = settings.passed_over
+    assert warning.startswith(f"-{flag}".replace("---", "--").partition("=")[0] + " is ignored: ")
     assert replace(settings, passed_over=()) == Settings()
 
 
-def test_all_flags_of_a_v1_deployment_are_accepted_at_once():
+def test_all_flags_of_a_v1_deployment_are_accepted_together():
     flags = (
         "--metrics-bind-address=:8080 --health-probe-bind-address :8081 --leader-elect --enable-scheme=tfjob"
         " --leader-election-id=1ca428e5.training-operator.kubeflow.org --gang-scheduler-name=volcano --namespace=ml"
@@ -189,10 +189,10 @@ def test_v1s_file_of_init_containers_is_read(tmp_path):
     assert "{{.Image}} is not supported" in " ".join(result.stderr.split())
 
 
-def test_a_file_of_init_containers_that_is_not_there_is_passed_over_with_a_word(tmp_path):
+def test_a_missing_file_of_init_containers_is_ignored_with_a_warning(tmp_path):
     _, settings = start(f"--pytorch-init-container-template-file={tmp_path / 'none'}")
     assert settings.init_template == ""
-    assert "there is no file" in settings.passed_over[0]
+    assert settings.passed_over[0].endswith("none does not exist")
 
 
 @pytest.mark.parametrize(
@@ -200,26 +200,26 @@ def test_a_file_of_init_containers_that_is_not_there_is_passed_over_with_a_word(
     [
         ("--zap-log-level=loud", "'loud' is not one of debug, info"),
         ("--zap-encoder=xml", "'xml' is not one of text, json"),
-        ("--leader-elect=perhaps", "'perhaps' is neither true nor false"),
+        ("--leader-elect=perhaps", "invalid boolean value 'perhaps'"),
     ],
 )
-def test_a_value_that_means_nothing_is_refused(flag, words):
+def test_an_invalid_value_is_rejected(flag, words):
     result, settings = start(flag)
     assert (result.exit_code, settings) == (2, None)
     assert words in result.stderr
 
 
-def test_a_kind_that_we_do_not_know_is_refused():
+def test_an_unknown_kind_is_rejected():
     result, settings = start("--enable-scheme", "SparkJob")
     assert (result.exit_code, settings) == (2, None)
-    assert "SparkJob: known are TFJob, PyTorchJob" in result.stderr
+    assert "unknown kind SparkJob; known kinds are TFJob, PyTorchJob" in result.stderr
 
 
 def test_the_exit_code_is_the_operators():
     assert start(code=1)[0].exit_code == 1
 
 
-def test_the_image_answers_where_v1_has_its_program(tmp_path):
+def test_the_image_has_v1s_program_at_the_same_path(tmp_path):
     (line,) = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if "/manager" in line and "RUN" in line]
     manager = tmp_path / "manager"
     subprocess.run(["sh", "-c", line.removeprefix("RUN ").replace("/manager", str(manager))], check=True)
@@ -232,11 +232,11 @@ def test_the_image_answers_where_v1_has_its_program(tmp_path):
         check=False,
     )
     assert found.returncode == 2
-    assert "SparkJob: known are TFJob" in found.stderr
+    assert "unknown kind SparkJob; known kinds are TFJob" in found.stderr
 
 
 @pytest.mark.parametrize("name", ["ml/vision", "ML", "*", "-a", "a" * 64])
-def test_what_can_be_no_namespace_is_refused(name):
+def test_an_invalid_name_of_a_namespace_is_rejected(name):
     result, settings = start(f"--namespace=good,{name}")
     assert settings is None
-    assert f"{name}: no namespace has such a name" in result.output
+    assert f"{name}: not a valid name of a namespace" in result.output

@@ -1,4 +1,4 @@
-"""A file of jobs becomes what the operator would make of it, or a sentence that says why not."""
+"""`trainshed render` prints what the operator would create for the jobs of a file, or why it would not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_job_is_rendered_to_its_pods_and_services():
     assert found["Pod mnist-worker-0"]["metadata"]["namespace"] == "default"
 
 
-def test_a_namespace_is_the_jobs_own_or_as_told():
+def test_the_namespace_is_the_jobs_or_that_of_the_flag():
     arguments = ("--namespace", "ml")
     assert objects(render(a_job(), arguments=arguments))["Pod mnist-worker-0"]["metadata"]["namespace"] == "ml"
     own = objects(render(a_job(namespace="mine"), arguments=arguments))
@@ -85,12 +85,12 @@ def test_a_namespace_is_the_jobs_own_or_as_told():
 @pytest.mark.parametrize(
     ("arguments", "env"), [(("--cluster-domain", "tf.test"), {}), ((), {"CUSTOM_CLUSTER_DOMAIN": "tf.test"})]
 )
-def test_the_domain_of_the_cluster_can_be_told(arguments, env):
+def test_the_cluster_domain_can_be_set(arguments, env):
     result = render(a_job(workers=2), arguments=arguments, env=env)
     assert "mnist-worker-0.default.svc.tf.test:2222" in result.stdout
 
 
-def test_what_is_no_job_is_passed_over():
+def test_other_objects_are_ignored():
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
     newer = a_job("newer") | {"apiVersion": "kubeflow.org/v2"}
     listed = {"apiVersion": "v1", "kind": "List", "items": [a_job("inside"), other, 5]}
@@ -102,16 +102,16 @@ def test_what_is_no_job_is_passed_over():
     ]
 
 
-def test_a_suspended_job_is_rendered_as_what_it_will_become():
+def test_a_suspended_job_is_rendered_as_if_resumed():
     policy = {"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue"}
     assert "Pod mnist-worker-0" in objects(render(a_job(policy=policy)))
 
 
-def test_a_generated_name_has_five_letters_still_to_come():
+def test_a_generated_name_ends_with_a_placeholder():
     assert "Pod sweep-xxxxx-worker-0" in objects(render(a_job(None, generateName="sweep-")))
 
 
-def test_a_problem_is_told_and_the_other_jobs_are_rendered():
+def test_an_invalid_job_is_reported_and_the_others_are_rendered():
     result = render(a_job("bad", workers=-1), a_job("good"))
     assert result.exit_code == 1
     assert result.stderr.startswith("TFJob bad: spec.tfReplicaSpecs.Worker.replicas: Invalid value")
@@ -121,18 +121,22 @@ def test_a_problem_is_told_and_the_other_jobs_are_rendered():
 
 @pytest.mark.parametrize("metadata", [None, "nonsense", {}, 5])
 @pytest.mark.parametrize("spec", [None, "nonsense", {}, {"tfReplicaSpecs": {"Worker": None}}])
-def test_nonsense_is_told_and_nothing_breaks(metadata, spec):
+def test_malformed_documents_are_reported(metadata, spec):
     result = render({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec})
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert "TFJob (without a name): spec" in result.stderr
+    assert "TFJob (no name): spec" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [("a: [", "is not YAML"), ("", "holds no job of the kinds TFJob, PyTorchJob"), ("5", "holds no job")],
+    ("text", "error"),
+    [
+        ("a: [", "is not valid YAML"),
+        ("", "contains no job; known kinds are TFJob, PyTorchJob"),
+        ("5", "contains no job"),
+    ],
 )
-def test_a_file_without_jobs_is_said_to_be_one(text, says):
+def test_a_file_without_jobs_is_an_error(text, error):
     result = CliRunner().invoke(cli, ["render", "-f", "-"], input=text)
     assert result.exit_code == 1
-    assert says in result.stderr
+    assert error in result.stderr

@@ -1,4 +1,4 @@
-"""What the operator would be started with, and whether a report is sound; the lists are read on a real API server."""
+"""The settings of the operator to be started, and the outcome of a report; lists are read in tests/apiserver."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ def premises(*flags: str) -> Premises:
     return Premises((item,), (), ())
 
 
-def test_the_flags_of_v1_count_unless_others_are_given():
+def test_the_flags_of_v1_are_the_default():
     assert settle(Premises((), (), ()), ()) == Settings()
     found = settle(premises("-namespace=ml", "--controller-threads=4"), ())
     assert found.namespaces == ("ml",)
-    assert found.passed_over[0].startswith("--controller-threads is passed over")
+    assert found.passed_over[0].startswith("--controller-threads is ignored")
     assert settle(premises("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Settings(gang_scheduler="volcano")
 
 
-def test_flags_that_nobody_knows_are_told():
-    with pytest.raises(click.ClickException, match=r"flags of v1's Deployment would not do: .*--frobnicate"):
+def test_unknown_flags_are_an_error():
+    with pytest.raises(click.ClickException, match=r"flags of v1's Deployment are invalid: .*--frobnicate"):
         settle(premises("--frobnicate"), ())
-    with pytest.raises(click.ClickException, match=r"flags after -- would not do: .*SparkJob"):
+    with pytest.raises(click.ClickException, match=r"flags after -- are invalid: .*SparkJob"):
         settle(premises(), ("--enable-scheme=SparkJob",))
 
 
 @pytest.mark.parametrize(
     ("state", "grade", "sound"),
     [
-        (State.FINE, Grade.SAME, True),
-        (State.TO_DO, Grade.GOES_ON, True),
-        (State.WRONG, Grade.SAME, False),
-        (State.FINE, Grade.LOOK, False),
+        (State.OK, Grade.UNCHANGED, True),
+        (State.ACTION_REQUIRED, Grade.WILL_CHANGE, True),
+        (State.ERROR, Grade.UNCHANGED, False),
+        (State.OK, Grade.NEEDS_ATTENTION, False),
     ],
 )
-def test_a_report_is_sound_unless_something_is_wrong_or_wants_a_look(state, grade, sound):
+def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, grade, sound):
     outlook = Outlook(seen(a_job(worker=1)), grade, ())
     assert Report((Finding(state, ""),), Settings(), (outlook,)).sound is sound

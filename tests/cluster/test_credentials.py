@@ -1,4 +1,4 @@
-"""Who we are to the API server."""
+"""Credentials come from a kubeconfig or a pod's service account; errors name the file and the field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainshed.cluster.credentials import Badge, NoCredentials, find
 
 
 def kubeconfig(folder, user, cluster=None, **top):
-    """A kubeconfig file with this user."""
+    """Write a kubeconfig file with this user, and return its path."""
     config = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
@@ -35,7 +35,7 @@ def test_a_token_is_sent(tmp_path):
     assert find(kubeconfig(tmp_path, {})).headers() == {}
 
 
-def test_a_token_file_is_read_anew_each_time(tmp_path):
+def test_a_token_file_is_read_each_time(tmp_path):
     (tmp_path / "token").write_text("one\n")
     found = find(kubeconfig(tmp_path, {"tokenFile": "token"}))
     assert found.headers() == {"Authorization": "Bearer one"}
@@ -45,14 +45,14 @@ def test_a_token_file_is_read_anew_each_time(tmp_path):
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """An empty folder for temporary files."""
+    """Return an empty folder for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
 
 
-def test_a_key_that_the_kubeconfig_holds_is_used_and_left_in_no_file(tmp_path, temporary):
+def test_an_inline_key_is_used_and_leaves_no_file(tmp_path, temporary):
     authority = Authority(tmp_path)
     authority.make()
     authority.sign("user", "user")
@@ -65,12 +65,12 @@ def test_a_key_that_the_kubeconfig_holds_is_used_and_left_in_no_file(tmp_path, t
     assert context.cert_store_stats()["x509_ca"] == 1
     assert list(temporary.iterdir()) == []
     wrong = kubeconfig(tmp_path, {**held, "client-key-data": base64.b64encode(b"no key").decode()})
-    with pytest.raises(NoCredentials, match="client-certificate-data with client-key-data cannot be used"):
+    with pytest.raises(NoCredentials, match="cannot use client-certificate-data with client-key-data"):
         find(wrong)
     assert list(temporary.iterdir()) == [], "also if the key cannot be loaded"
 
 
-def test_a_plain_server_needs_no_tls_and_an_unchecked_one_checks_nothing(tmp_path):
+def test_http_needs_no_tls_and_insecure_skips_the_verification(tmp_path):
     assert find(kubeconfig(tmp_path, {}, {"server": "http://127.0.0.1:1"})).tls() is None
     context = find(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": True})).tls()
     assert not context.check_hostname
@@ -84,10 +84,8 @@ def test_a_server_with_tls_is_always_verified_unless_the_kubeconfig_says_otherwi
     assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
 
 
-def test_only_a_true_in_the_kubeconfig_switches_verification_off(tmp_path):
-    with pytest.raises(
-        NoCredentials, match=r"clusters\[k\]\.cluster\.insecure-skip-tls-verify is neither true nor false"
-    ):
+def test_only_true_switches_the_verification_off(tmp_path):
+    with pytest.raises(NoCredentials, match=r"clusters\[k\]\.cluster\.insecure-skip-tls-verify must be true or false"):
         find(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": "false"}))
 
 
@@ -95,54 +93,54 @@ def test_only_a_true_in_the_kubeconfig_switches_verification_off(tmp_path):
     "server",
     ["example.com:6443", "ftp://example.com", "https://", "https://[::1", "https://example.com:port", "file:///x"],
 )
-def test_a_server_that_is_no_address_of_http_is_said(tmp_path, server):
+def test_an_invalid_address_of_the_server_is_an_error(tmp_path, server):
     with pytest.raises(
-        NoCredentials, match=r"clusters\[k\]\.cluster\.server is '.*', which is not https:// or http://"
+        NoCredentials, match=r"clusters\[k\]\.cluster\.server is '.*', must be an https:// or http:// URL"
     ):
         find(kubeconfig(tmp_path, {}, {"server": server}))
 
 
 @pytest.mark.parametrize(
-    ("user", "top", "words"),
+    ("user", "top", "message"),
     [
-        ({"exec": {}}, {}, "needs a plugin"),
-        ({}, {"current-context": "other"}, "config: contexts has no item named 'other'"),
-        ({}, {"clusters": []}, "config: clusters has no item named 'k'"),
+        ({"exec": {}}, {}, "credential plugins are not supported"),
+        ({}, {"current-context": "other"}, "config: contexts has no entry named 'other'"),
+        ({}, {"clusters": []}, "config: clusters has no entry named 'k'"),
         ({}, {"clusters": [{"name": "k", "cluster": None}]}, r"config: clusters\[k\]\.cluster\.server is missing"),
-        ({"client-key-data": "%"}, {}, r"config: users\[u\]\.user\.client-key-data is not base64"),
+        ({"client-key-data": "%"}, {}, r"config: users\[u\]\.user\.client-key-data is not valid base64"),
         (
             {"client-certificate": "away"},
             {},
-            r"user\.client-certificate names .*/away, which cannot be read: No such",
+            r"user\.client-certificate refers to .*/away, which cannot be read: No such",
         ),
         (
             {"client-certificate-data": "UEVN"},
             {},
-            "config: client-certificate-data with client-key-data cannot be used",
+            "config: cannot use client-certificate-data with client-key-data",
         ),
-        ({}, {"users": None}, "config: users has no item named 'u'"),
+        ({}, {"users": None}, "config: users has no entry named 'u'"),
     ],
 )
-def test_what_cannot_be_used_is_said(tmp_path, user, top, words):
-    with pytest.raises(NoCredentials, match=words):
+def test_an_invalid_field_is_an_error(tmp_path, user, top, message):
+    with pytest.raises(NoCredentials, match=message):
         find(kubeconfig(tmp_path, user, **top))
 
 
-def test_an_authority_that_is_none_is_said(tmp_path):
+def test_an_invalid_certificate_authority_is_an_error(tmp_path):
     (tmp_path / "ca.crt").write_text("no certificate")
-    with pytest.raises(NoCredentials, match=r"config: .*/ca\.crt cannot be used: .*certificate"):
+    with pytest.raises(NoCredentials, match=r"config: cannot use .*/ca\.crt: .*certificate"):
         find(kubeconfig(tmp_path, {}, {"certificate-authority": "ca.crt"}))
 
 
-def test_a_file_that_is_none_is_said(tmp_path):
-    with pytest.raises(NoCredentials, match="missing cannot be read: No such file or directory"):
+def test_a_missing_or_invalid_file_is_an_error(tmp_path):
+    with pytest.raises(NoCredentials, match=r"cannot read kubeconfig .*/missing: No such file or directory"):
         find(str(tmp_path / "missing"))
     (tmp_path / "text").write_text("just text")
     with pytest.raises(NoCredentials, match="text is not a kubeconfig"):
         find(str(tmp_path / "text"))
 
 
-def test_another_context_may_be_named(tmp_path):
+def test_a_context_may_be_selected(tmp_path):
     contexts = [{"name": "mine", "context": {"cluster": "k", "user": "u"}}]
     assert find(kubeconfig(tmp_path, {"token": "t"}, contexts=contexts), "mine").token == "t"
 
@@ -160,30 +158,30 @@ def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
     assert found.headers() == {"Authorization": "Bearer sa"}
 
 
-def test_without_anything_it_says_what_to_do(tmp_path, monkeypatch):
+def test_without_credentials_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    with pytest.raises(NoCredentials, match=rf"there is no {tmp_path}/.kube/config; name .* with --kubeconfig"):
+    with pytest.raises(NoCredentials, match=rf"{tmp_path}/.kube/config does not exist; set --kubeconfig"):
         find()
     (tmp_path / ".kube").mkdir()
-    kubeconfig(tmp_path / ".kube", {"token": "usual"})
-    assert find().token == "usual"
+    kubeconfig(tmp_path / ".kube", {"token": "default"})
+    assert find().token == "default"
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "t"}))
     assert find().token == "t"
 
 
-def test_a_kubeconfig_that_the_environment_names_has_to_be_there(tmp_path, monkeypatch):
+def test_a_missing_file_of_the_variable_kubeconfig_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBECONFIG", "/nope")
-    with pytest.raises(NoCredentials, match="KUBECONFIG: /nope cannot be read: No such file or directory"):
+    with pytest.raises(NoCredentials, match="KUBECONFIG: cannot read kubeconfig /nope: No such file or directory"):
         find()
     monkeypatch.setenv("KUBECONFIG", "/a:/b")
-    with pytest.raises(NoCredentials, match="KUBECONFIG names 2 files"):
+    with pytest.raises(NoCredentials, match="KUBECONFIG lists 2 files"):
         find()
 
 
-def test_without_a_home_it_says_what_to_do_as_well(tmp_path, monkeypatch):
+def test_without_a_home_directory_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", "")
@@ -192,7 +190,7 @@ def test_without_a_home_it_says_what_to_do_as_well(tmp_path, monkeypatch):
         find()
 
 
-def test_a_badge_reads_a_token_again_when_its_file_is_another_or_was_refused(tmp_path, monkeypatch):
+def test_a_token_is_read_again_when_its_file_changed_or_it_was_rejected(tmp_path, monkeypatch):
     file = tmp_path / "token"
     file.write_text("one")
     badge = Badge(find(kubeconfig(tmp_path, {"tokenFile": "token"})))
@@ -202,7 +200,7 @@ def test_a_badge_reads_a_token_again_when_its_file_is_another_or_was_refused(tmp
     monkeypatch.setattr(Path, "read_text", lambda self, **how: (reads.append(self), read(self, **how))[1])
     for _ in range(100):
         badge.headers()
-    assert reads == [], "once is enough while the file is the same"
+    assert reads == [], "the file is read once while it does not change"
     (tmp_path / "next").write_text("two")
     (tmp_path / "next").rename(file)  # as a kubelet does
     assert badge.headers() == {"Authorization": "Bearer two"}
@@ -211,7 +209,7 @@ def test_a_badge_reads_a_token_again_when_its_file_is_another_or_was_refused(tmp
     assert len(reads) == 2
 
 
-def test_a_badge_without_a_file_has_nothing_to_read_again(tmp_path):
+def test_without_a_token_file_there_is_nothing_to_read_again(tmp_path):
     badge = Badge(find(kubeconfig(tmp_path, {"token": "t"})))
     assert badge.headers() == {"Authorization": "Bearer t"}
     assert not badge.renew()

@@ -1,4 +1,4 @@
-"""Pods that are held, on a real API server: they stay until they are let go, and `trainshed release` finds them all."""
+"""Pods with the finalizer, on a real API server, and `trainshed remove-finalizers`."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ async def test_release_lets_go_of_whom_nobody_waits_for_and_of_all_if_it_is_told
     await a_held_pod(gateway, hand, "there")
     hand.delete_job("TFJob", "gone")
     eventually(lambda: hand.job("TFJob", "gone") is None)
-    arguments = ["release", "--kubeconfig", str(server.kubeconfig), "--namespace", hand.namespace]
+    arguments = ["remove-finalizers", "--kubeconfig", str(server.kubeconfig), "--namespace", hand.namespace]
     first = await run(*arguments)
-    assert (first.exit_code, first.stdout.splitlines()[-1]) == (0, "1 pod released.")
-    assert f"released {hand.namespace}/gone-worker-0" in first.stdout
+    assert (first.exit_code, first.stdout.splitlines()[-1]) == (0, "Removed the finalizer from 1 pod.")
+    assert f"pod {hand.namespace}/gone-worker-0: finalizer removed" in first.stdout
     assert (hand.pod("gone-worker-0"), finalizers(hand, "there-worker-0")) == (None, [RESULT])
-    assert "0 pods released." in (await run(*arguments)).stdout
-    assert "1 pod released." in (await run(*arguments, "--all")).stdout
+    assert "Removed the finalizer from 0 pods." in (await run(*arguments)).stdout
+    assert "Removed the finalizer from 1 pod." in (await run(*arguments, "--include-active-jobs")).stdout
     assert hand.pod("there-worker-0") is None

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command-line interface."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import click
 
 from trainshed.settings import Settings
 
-from .adopt import adopt
+from .adopt import migrate
 from .crds import crds
 from .operate import operator
-from .release import release
+from .release import remove_finalizers
 from .render import render
 
 Run = Callable[[Settings], int]
@@ -26,7 +26,7 @@ def cli() -> None:
 cli.add_command(operator)
 cli.add_command(render)
 cli.add_command(crds)
-cli.add_command(adopt)
-cli.add_command(release)
+cli.add_command(migrate)
+cli.add_command(remove_finalizers)
 
 __all__ = ["Run", "cli"]

@@ -1,4 +1,4 @@
-"""`trainshed adopt --dry-run`: what would become of a cluster's jobs if we took them over from training-operator v1."""
+"""`trainshed migrate --dry-run`: report what changes for each job when Trainshed replaces training-operator v1."""
 
 from __future__ import annotations
 
@@ -21,67 +21,74 @@ from .foresight import Grade
 from .premises import State
 from .survey import Report, survey
 
-HOW = """\
-Adopting is nothing but starting Trainshed: it goes on with the jobs and the pods that it finds. In this order:
+STEPS = """\
+To migrate, stop training-operator v1 and start Trainshed: it takes over the existing jobs and pods. In this order:
 
-  trainshed adopt --dry-run                      what would change; nothing is written
+  trainshed migrate --dry-run                    reports what will change; writes nothing
   kubectl --namespace kubeflow scale deployment/training-operator --replicas=0
   kubectl delete validatingwebhookconfiguration validator.training-operator.kubeflow.org
   kubectl replace -f crds/                       never with --force, which deletes all jobs
   kubectl apply -k manifests/                    or manifests/overlays/v1, with v1's names
-  trainshed adopt --dry-run                      is it all as it should be?
+  trainshed migrate --dry-run                    checks the result
 
-docs/switching.md says why, what else may happen, and how to go back."""
-STATES = {State.FINE: "green", State.TO_DO: "yellow", State.WRONG: "bold red"}
+docs/switching.md gives the reasons, other things to consider, and the way back."""
+STATES = {State.OK: "green", State.ACTION_REQUIRED: "yellow", State.ERROR: "bold red"}
 GRADES = {
-    Grade.SAME: ("as it is", "green"),
-    Grade.GOES_ON: ("goes on", "yellow"),
-    Grade.LOOK: ("look", "bold red"),
+    Grade.UNCHANGED: ("unchanged", "green"),
+    Grade.WILL_CHANGE: ("will change", "yellow"),
+    Grade.NEEDS_ATTENTION: ("needs attention", "bold red"),
 }
+#: The width of the first column, in characters.
+COLUMN = max(map(len, (*STATES, *(word for word, _ in GRADES.values()))))
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Look at the cluster and say what would change; nothing is written.")
-@click.option("--kubeconfig", default="", help="Credentials outside of a cluster.")
-@click.option("--context", default="", help="The context of the kubeconfig to use.")
-@click.option("--namespace", default="", help="Look at the jobs of this namespace only.")
+@click.option("--dry-run", is_flag=True, help="Report what will change, without writing anything to the cluster.")
+@click.option("--kubeconfig", default="", help="Path of the kubeconfig file.")
+@click.option("--context", default="", help="Context of the kubeconfig (default: its current context).")
+@click.option(
+    "--namespace", default="", help="Namespace of the jobs to check (default: all that the operator watches)."
+)
 @click.argument("flags", nargs=-1)
-def adopt(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, flags: tuple[str, ...]) -> None:
-    """Say what would become of a cluster's jobs if Trainshed took them over from training-operator v1.
+def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, flags: tuple[str, ...]) -> None:
+    """Preview the migration from training-operator v1.
 
-    FLAGS, after --, are those that the operator would be started with; without any, those of v1's Deployment count.
-    The exit code is 0 if nothing is wrong and no job wants a look, and 1 otherwise.
+    Without --dry-run, print the steps of the migration and exit. With it, report the state of the cluster and what
+    will change for each job.
+
+    FLAGS, after --, are the flags of the operator to be started (default: the flags of v1's Deployment). The exit code
+    is 1 if the cluster is in an error state or a job needs attention, and 0 otherwise.
     """
     if not dry_run:
-        click.echo(HOW)
+        click.echo(STEPS)
         return
     try:
-        report = asyncio.run(_look(find(kubeconfig, context), namespace, flags))
+        report = asyncio.run(_survey(find(kubeconfig, context), namespace, flags))
     except (NoCredentials, ClusterError, OSError) as error:
-        raise click.ClickException(f"the cluster cannot be read: {error}") from error
+        raise click.ClickException(f"cannot read the cluster: {error}") from error
     _print(Console(soft_wrap=True, highlight=False), report)
     sys.exit(0 if report.sound else 1)
 
 
-async def _look(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
+async def _survey(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
     wire = Wire(Sockets(credentials))
     try:
-        now = datetime.now(UTC)  # noqa: TID251 - a look of its own, outside of the loop
+        now = datetime.now(UTC)  # noqa: TID251 - this command runs once, outside the operator and its clock
         return await survey(Census(wire), namespace, flags, now)
     finally:
         await wire.close()
 
 
 def _print(console: Console, report: Report) -> None:
-    """The worst last: that is where one looks."""
-    console.print(Text("The cluster", "bold"))
+    """Print the report, with the most severe jobs last: they stay visible above the prompt."""
+    console.print(Text("Cluster", "bold"))
     for finding in report.findings:
         _line(console, finding.state, STATES[finding.state], finding.words)
         if finding.command:
             _line(console, "", "", f"  {finding.command}")
     for words in report.settings.passed_over:
         _line(console, "flag", "yellow", words)
-    console.print(Text("\nThe jobs", "bold"))
+    console.print(Text("\nJobs", "bold"))
     for outlook in report.outlooks:
         word, colour = GRADES[outlook.grade]
         _line(console, word, colour, str(outlook))
@@ -89,14 +96,13 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _line(console: Console, word: str, colour: str, words: str) -> None:
-    console.print(Text.assemble((f"  {word:<9}", colour), words))
+    console.print(Text.assemble((f"  {word:<{COLUMN}} ", colour), words))
 
 
 def _summary(report: Report) -> str:
-    count = Counter(outlook.grade for outlook in report.outlooks)
-    told = ", ".join(f"{count[grade]} {word}" for grade, (word, _) in GRADES.items() if count[grade])
-    jobs = f"{len(report.outlooks)} {'job' if len(report.outlooks) == 1 else 'jobs'}{': ' if told else ''}{told}"
-    wrong = sum(finding.state is State.WRONG for finding in report.findings)
-    to_do = sum(finding.state is State.TO_DO for finding in report.findings)
-    rest = f"{wrong} wrong, {to_do} to do in the cluster" if wrong else f"{to_do} to do in the cluster"
-    return f"{jobs}; {rest}. Nothing was written."
+    severities = Counter(outlook.grade for outlook in report.outlooks)
+    counts = ", ".join(f"{word}: {severities[grade]}" for grade, (word, _) in GRADES.items() if severities[grade])
+    jobs = f"{len(report.outlooks)} {'job' if len(report.outlooks) == 1 else 'jobs'}"
+    states = Counter(finding.state for finding in report.findings)
+    cluster = ", ".join(f"{state}: {states[state]}" for state in (State.ERROR, State.ACTION_REQUIRED))
+    return f"{jobs}{f' ({counts})' if counts else ''}; cluster ({cluster}). Nothing was written."

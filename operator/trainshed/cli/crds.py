@@ -1,4 +1,4 @@
-"""`trainshed crds`: the definitions of our kinds, for `kubectl apply -f -`."""
+"""`trainshed crds`: print the CustomResourceDefinitions, for `kubectl apply -f -`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from trainshed.frameworks import MPI_VERSIONS, served
 
 
 @click.command()
-@click.option("--mpi-version", default="v1", type=click.Choice([*MPI_VERSIONS]), show_default=True)
+@click.option(
+    "--mpi-version", default="v1", type=click.Choice([*MPI_VERSIONS]), show_default=True, help="API version of MPIJob."
+)
 def crds(mpi_version: str) -> None:
     """Print the CustomResourceDefinitions."""
-    found = [definition(framework) for framework in served(mpi_version)]
-    click.echo(yaml.safe_dump_all(found, sort_keys=False), nl=False)
+    definitions = [definition(framework) for framework in served(mpi_version)]
+    click.echo(yaml.safe_dump_all(definitions, sort_keys=False), nl=False)

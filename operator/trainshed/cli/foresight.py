@@ -1,4 +1,4 @@
-"""What the operator's next looks at a job would come to: the very plan, worked out ahead and not carried out."""
+"""A dry run of the planner: what the operator's next reconciles would change for a job, computed without acting."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Kind, Status
 from trainshed.plan import plan
 
-#: So many looks in a row say all: a verdict, and what follows from it.
-LOOKS = 5
-#: So many names are told; the rest are counted.
+#: Reconciles in a row that are computed: enough for a terminal condition and the clean-up that follows from it.
+RECONCILES = 5
+#: Names that a sentence lists; the rest are counted.
 NAMES = 3
 
 
 class Grade(IntEnum):
-    """How much somebody should care."""
+    """The severity of the changes to a job."""
 
-    SAME = 0
-    GOES_ON = 1
-    LOOK = 2
+    UNCHANGED = 0
+    WILL_CHANGE = 1
+    NEEDS_ATTENTION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is to come of a job: how much to care, and sentences about it, none if nothing changes."""
+    """The forecast for a job: the severity, and sentences about the changes; no sentence if nothing changes."""
 
     snapshot: Snapshot
     grade: Grade
@@ -47,32 +47,36 @@ class Outlook:
 
     @property
     def state(self) -> str:
-        """What `kubectl get` prints as STATE."""
+        """The state of the job, as `kubectl get` prints it in the column STATE."""
         conditions = self.snapshot.status.conditions
         return str(conditions[-1].type) if conditions else "New"
 
     def __str__(self) -> str:
         job, pods = self.snapshot.job, len(self.snapshot.pods)
-        told = f"{job.kind} {job.namespace}/{job.name} ({self.state}, {pods} {'pod' if pods == 1 else 'pods'})"
-        return f"{told}: {'; '.join(self.words) or 'goes on as it is'}"
+        name = f"{job.kind} {job.namespace}/{job.name} ({self.state}, {pods} {'pod' if pods == 1 else 'pods'})"
+        return f"{name}: {'; '.join(self.words) or 'no change'}"
 
 
 def foresee(snapshot: Snapshot) -> Outlook:
-    """What the next looks would do; whatever harms a job, or is done to pods that still work, wants a look."""
+    """Return the forecast for a job: a change needs attention if it harms the job, or pods that are still running."""
     job = snapshot.job
     if job.policy.managed_elsewhere:
-        return Outlook(snapshot, Grade.SAME, ("left alone: another controller manages it",))
+        return Outlook(
+            snapshot, Grade.UNCHANGED, ("not reconciled: spec.runPolicy.managedBy names another controller",)
+        )
     if job.problems:
-        return Outlook(snapshot, Grade.GOES_ON if snapshot.status.over else Grade.LOOK, _refused(snapshot))
-    looks = tuple(_looks(snapshot))
-    done = Outlook(snapshot, Grade.SAME, ())
-    for part in (_told(snapshot, looks), _taken(snapshot, looks), _made(snapshot, looks)):
-        done = replace(done, grade=max(done.grade, part.grade), words=(*done.words, *part.words))
-    return done
+        return Outlook(
+            snapshot, Grade.WILL_CHANGE if snapshot.status.over else Grade.NEEDS_ATTENTION, _invalid(snapshot)
+        )
+    plans = tuple(_plans(snapshot))
+    outlook = Outlook(snapshot, Grade.UNCHANGED, ())
+    for part in (_conditions(snapshot, plans), _deletions(snapshot, plans), _other_changes(snapshot, plans)):
+        outlook = replace(outlook, grade=max(outlook.grade, part.grade), words=(*outlook.words, *part.words))
+    return outlook
 
 
-def _looks(snapshot: Snapshot) -> Iterator[Plan]:
-    for _ in range(LOOKS):
+def _plans(snapshot: Snapshot) -> Iterator[Plan]:
+    for _ in range(RECONCILES):
         decision = plan(snapshot)
         yield decision
         if decision.actions or decision.status == snapshot.status:
@@ -80,28 +84,30 @@ def _looks(snapshot: Snapshot) -> Iterator[Plan]:
         snapshot = replace(snapshot, status=decision.status)
 
 
-def _refused(snapshot: Snapshot) -> tuple[str, ...]:
+def _invalid(snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.status.over:
-        fate = "it is over, and stays as it is"
+        outcome = "the job is finished and stays unchanged"
     elif snapshot.status.start is None:
-        fate = "it would fail at once"
+        outcome = "the job would fail immediately"
     else:
-        fate = "it would be left alone, neither restarted nor cleaned up, until its spec is mended"
-    return (f"its spec is not accepted, {fate}", *snapshot.job.problems)
+        outcome = "the job would be neither restarted nor cleaned up until its spec is corrected"
+    return (f"its spec is invalid: {outcome}", *snapshot.job.problems)
 
 
-def _told(snapshot: Snapshot, looks: tuple[Plan, ...]) -> Outlook:
-    """The conditions that would be new or different."""
-    before, after = snapshot.status, looks[-1].status
-    news = [
+def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> Outlook:
+    """Return the conditions that would be added, changed or removed."""
+    before, after = snapshot.status, plans[-1].status
+    changed = [
         condition
         for condition in after.conditions
         if (known := before.condition(condition.type)) is None or known.true != condition.true
     ]
-    words = [f"{item.type}={item.true} ({item.message})" for item in news]
-    words += [f"{item.type} goes" for item in before.conditions if after.condition(item.type) is None]
-    harmed = after.true(Kind.FAILED) and not before.true(Kind.FAILED)
-    grade = Grade.LOOK if harmed or _restarts(before, after) else Grade.GOES_ON if words else Grade.SAME
+    words = [f"{item.type}={item.true} ({item.message})" for item in changed]
+    words += [f"condition {item.type} removed" for item in before.conditions if after.condition(item.type) is None]
+    fails = after.true(Kind.FAILED) and not before.true(Kind.FAILED)
+    grade = (
+        Grade.NEEDS_ATTENTION if fails or _restarts(before, after) else Grade.WILL_CHANGE if words else Grade.UNCHANGED
+    )
     return Outlook(snapshot, grade, tuple(words))
 
 
@@ -109,37 +115,37 @@ def _restarts(before: Status, after: Status) -> bool:
     return after.retries.used > before.retries.used or not set(after.replacing) <= set(before.replacing)
 
 
-def _taken(snapshot: Snapshot, looks: tuple[Plan, ...]) -> Outlook:
-    """The pods that would be deleted, and the job itself."""
-    actions = [action for look in looks for action in look.actions]
+def _deletions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> Outlook:
+    """Return the deletions of pods, or of the job itself."""
+    actions = [action for step in plans for action in step.actions]
     if any(isinstance(action, DeleteJob) for action in actions):
-        return Outlook(snapshot, Grade.GOES_ON, ("deleted: the time that it was to be kept is up",))
+        return Outlook(snapshot, Grade.WILL_CHANGE, ("job deleted: ttlSecondsAfterFinished has passed",))
     uids = {action.uid for action in actions if isinstance(action, DeletePod)}
-    gone = [pod for pod in snapshot.pods if pod.uid in uids]
-    if not gone:
-        return Outlook(snapshot, Grade.SAME, ())
-    status = looks[-1].status
+    deleted = [pod for pod in snapshot.pods if pod.uid in uids]
+    if not deleted:
+        return Outlook(snapshot, Grade.UNCHANGED, ())
+    status = plans[-1].status
     wanted = not (status.over or status.true(Kind.SUSPENDED))
-    grade = Grade.LOOK if wanted and any(_works(pod) for pod in gone) else Grade.GOES_ON
-    return Outlook(snapshot, grade, (f"{_listed([pod.name for pod in gone])} deleted",))
+    grade = Grade.NEEDS_ATTENTION if wanted and any(_active(pod) for pod in deleted) else Grade.WILL_CHANGE
+    return Outlook(snapshot, grade, (f"{_listed([pod.name for pod in deleted])} deleted",))
 
 
-def _works(pod: Pod) -> bool:
+def _active(pod: Pod) -> bool:
     return not pod.over and not pod.deleting
 
 
-def _made(snapshot: Snapshot, looks: tuple[Plan, ...]) -> Outlook:
-    """The objects that would be made, changed or deleted, but for pods that go."""
+def _other_changes(snapshot: Snapshot, plans: tuple[Plan, ...]) -> Outlook:
+    """Return the objects that would be created, updated or deleted, except for deleted pods and the job."""
     groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for action in (action for look in looks for action in look.actions):
+    for action in (action for step in plans for action in step.actions):
         if not isinstance(action, (DeletePod, DeleteJob)):
-            groups[_what(action)].append(action.name)
-    words = [f"{_listed(names, kind)} {done}" for (kind, done), names in groups.items()]
-    return Outlook(snapshot, Grade.GOES_ON if words else Grade.SAME, tuple(words))
+            groups[_kind_and_verb(action)].append(action.name)
+    words = [f"{_listed(names, kind)} {verb}" for (kind, verb), names in groups.items()]
+    return Outlook(snapshot, Grade.WILL_CHANGE if words else Grade.UNCHANGED, tuple(words))
 
 
-def _what(action: Action) -> tuple[str, str]:
-    """Which kind of object, and what is done to it."""
+def _kind_and_verb(action: Action) -> tuple[str, str]:
+    """Return the kind of the object, and the past participle of the verb."""
     match action:
         case CreateDependent() | UpdateDependent() | DeleteDependent():
             kind = action.resource.kind
@@ -147,8 +153,8 @@ def _what(action: Action) -> tuple[str, str]:
             kind = "Service"
         case _:
             kind = "pod"
-    done = {"Create": "made", "Update": "changed", "Delete": "deleted"}
-    return kind, done[type(action).__name__[:6]]
+    verbs = {"Create": "created", "Update": "updated", "Delete": "deleted"}
+    return kind, verbs[type(action).__name__[:6]]
 
 
 def _listed(names: list[str], kind: str = "pod") -> str:

@@ -1,4 +1,4 @@
-"""`trainshed operator`: every knob by a flag, under v1's name where the meaning is v1's, or by TRAINSHED_OPERATOR_*."""
+"""`trainshed operator`: one flag and one variable TRAINSHED_OPERATOR_* per setting, under v1's name if v1 has one."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from trainshed.settings import Settings, bind_address
 from .gostyle import GoStyle
 
 KINDS = {framework.kind.lower(): framework.kind for framework in FRAMEWORKS}
-#: How namespaces are called: a DNS label, RFC 1123.
+#: A name of a namespace: a DNS label (RFC 1123).
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-CHECKED = "the API server itself checks what is applied, by the rules in the CRDs: there is no webhook"
-#: v1's flags for what is not needed here: who replaces only the image need not change the flags.
-NEEDLESS = {
-    "--controller-threads": "every job that has something new is looked at at once",
-    "--webhook-server-port": CHECKED,
-    "--webhook-service-name": CHECKED,
-    "--webhook-secret-name": CHECKED,
-    "--zap-stacktrace-level": "what went wrong unexpectedly always has its traceback",
-    "--zap-time-encoding": "times are ISO 8601 always",
+NO_WEBHOOK = "there is no webhook; the API server validates jobs by the rules in the CRDs"
+#: Flags of v1 that Trainshed accepts and ignores, so that a Deployment of v1 starts when only its image is replaced.
+IGNORED = {
+    "--controller-threads": "Trainshed reconciles all changed jobs concurrently",
+    "--webhook-server-port": NO_WEBHOOK,
+    "--webhook-service-name": NO_WEBHOOK,
+    "--webhook-secret-name": NO_WEBHOOK,
+    "--zap-stacktrace-level": "unexpected errors are always logged with a traceback",
+    "--zap-time-encoding": "times are always logged in ISO 8601",
 }
-ZAP_DEVEL = "--zap-log-level and --zap-encoder say how much is told and in which form; by default info, as text"
-#: v1's words for how much the log tells, and in which form.
+ZAP_DEVEL = "use --zap-log-level and --zap-encoder instead; their defaults are info and text"
+#: Values of v1's flags for the log level and the log format that have another name here.
 LEVELS = {"panic": "error", "dpanic": "error", "fatal": "error", "warn": "warning"}
-FORMS = {"console": "text"}
-#: Where v1 looks for its init container when it is not told.
+FORMATS = {"console": "text"}
+#: v1's default path of the template of its init container.
 INIT_TEMPLATE = "/etc/config/initContainer.yaml"
 PASSED_OVER = "trainshed.passed_over"
 
@@ -41,7 +41,7 @@ PASSED_OVER = "trainshed.passed_over"
 def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [name for name in names if name.lower() not in KINDS]
     if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: known are {', '.join(KINDS.values())}")
+        raise click.BadParameter(f"unknown kind {', '.join(unknown)}; known kinds are {', '.join(KINDS.values())}")
     return tuple(dict.fromkeys(KINDS[name.lower()] for name in names))
 
 
@@ -49,7 +49,7 @@ def _namespaces(_context: click.Context, _parameter: click.Parameter, values: tu
     names = [name for value in values for name in re.split(r"[,\s]+", value) if name]
     wrong = [name for name in names if not NAMESPACE.fullmatch(name)]
     if wrong:
-        raise click.BadParameter(f"{', '.join(wrong)}: no namespace has such a name")
+        raise click.BadParameter(f"{', '.join(wrong)}: not a valid name of a namespace")
     return tuple(dict.fromkeys(names))
 
 
@@ -61,13 +61,13 @@ def _bind_address(_context: click.Context, _parameter: click.Parameter, value: s
     return value
 
 
-def _pass_over(context: click.Context, parameter: click.Parameter, value: object) -> None:
+def _ignore(context: click.Context, parameter: click.Parameter, value: object) -> None:
     if value is not None:
         flag = parameter.opts[0]
-        _say(context, f"{flag} is passed over: {NEEDLESS.get(flag, ZAP_DEVEL)}")
+        _warn(context, f"{flag} is ignored: {IGNORED.get(flag, ZAP_DEVEL)}")
 
 
-def _say(context: click.Context, words: str) -> None:
+def _warn(context: click.Context, words: str) -> None:
     context.meta.setdefault(PASSED_OVER, []).append(words)
 
 
@@ -78,9 +78,9 @@ def _level(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     return _one_of(("debug", "info", "warning", "error"), LEVELS.get(level, level))
 
 
-def _form(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    form = value.lower()
-    return _one_of(("text", "json"), FORMS.get(form, form))
+def _format(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    name = value.lower()
+    return _one_of(("text", "json"), FORMATS.get(name, name))
 
 
 def _one_of(known: tuple[str, ...], value: str) -> str:
@@ -90,11 +90,11 @@ def _one_of(known: tuple[str, ...], value: str) -> str:
 
 
 def _template(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """The text of v1's file, if it is there; v1 goes on without it as well."""
+    """Return the content of v1's template file. A missing file is no error, as in v1."""
     path = Path(value)
     if not path.is_file():
         if value and value != INIT_TEMPLATE:
-            _say(context, f"{parameter.opts[0]} is passed over: there is no file {value}")
+            _warn(context, f"{parameter.opts[0]} is ignored: file {value} does not exist")
         return ""
     text = path.read_text(encoding="utf-8")
     try:
@@ -108,9 +108,9 @@ def _gang(_context: click.Context, _parameter: click.Parameter, value: str) -> s
     return "" if value == "None" else value
 
 
-def _needless(command: click.Command) -> None:
-    rest: dict[str, Any] = {"hidden": True, "expose_value": False, "callback": _pass_over}
-    command.params += [click.Option([flag], **rest) for flag in NEEDLESS]
+def _add_ignored_flags(command: click.Command) -> None:
+    rest: dict[str, Any] = {"hidden": True, "expose_value": False, "callback": _ignore}
+    command.params += [click.Option([flag], **rest) for flag in IGNORED]
     command.params.append(click.Option(["--zap-devel/--no-zap-devel"], default=None, **rest))
 
 
@@ -121,29 +121,43 @@ def _needless(command: click.Command) -> None:
     multiple=True,
     callback=_namespaces,
     envvar=["TRAINSHED_OPERATOR_NAMESPACE", "KUBEFLOW_NAMESPACE"],
-    help="Look after this namespace only; may be repeated, or several with commas between them.",
+    help="Namespace to watch (default: all). May be repeated, or a list separated by commas.",
 )
-@click.option("--enable-scheme", "kinds", multiple=True, callback=_kinds, help="Run this kind only; may be repeated.")
-@click.option("--kubeconfig", default="", help="Credentials outside of a cluster.")
-@click.option("--context", default="", help="The context of the kubeconfig to use.")
-@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica acts at a time.")
 @click.option(
-    "--lease-name", "--leader-election-id", default="trainshed", show_default=True, help="The leader's Lease."
+    "--enable-scheme",
+    "kinds",
+    multiple=True,
+    callback=_kinds,
+    help="Kind of job to reconcile, for example TFJob (default: all). May be repeated.",
+)
+@click.option("--kubeconfig", default="", help="Path of the kubeconfig file. Needed only outside a cluster.")
+@click.option("--context", default="", help="Context of the kubeconfig (default: its current context).")
+@click.option(
+    "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Enable leader election among replicas."
+)
+@click.option(
+    "--lease-name",
+    "--leader-election-id",
+    default="trainshed",
+    show_default=True,
+    help="Name of the leader-election Lease.",
 )
 @click.option(
     "--lease-namespace",
     default="",
     envvar=["TRAINSHED_OPERATOR_LEASE_NAMESPACE", "MY_POD_NAMESPACE"],
-    help="Its namespace; our own if not given.",
+    help="Namespace of the Lease (default: the operator's).",
 )
-@click.option("--lease-identity", default="", help="Who we are among our replicas; host and process if not given.")
+@click.option(
+    "--lease-identity", default="", help="Identity of this replica in the Lease (default: host name and process ID)."
+)
 @click.option(
     "--health-probe-bind-address",
     "health",
     default=":8081",
     show_default=True,
     callback=_bind_address,
-    help="Bind address of /healthz and /readyz; 0 disables them.",
+    help="Bind address for health probes (/healthz and /readyz); 0 disables them.",
 )
 @click.option(
     "--metrics-bind-address",
@@ -151,29 +165,46 @@ def _needless(command: click.Command) -> None:
     default=":8080",
     show_default=True,
     callback=_bind_address,
-    help="Bind address of /metrics; 0 disables it.",
+    help="Bind address for metrics (/metrics); 0 disables them.",
 )
-@click.option("--job-metrics", is_flag=True, help="Show each job that is not over in series of its own.")
-@click.option("--kube-api-qps", "qps", default=0.0, show_default=True, help="Requests a second; 0 is no limit.")
-@click.option("--kube-api-burst", "burst", default=30, show_default=True, help="So many more at once.")
+@click.option("--job-metrics", is_flag=True, help="Export time series for each unfinished job.")
+@click.option(
+    "--kube-api-qps", "qps", default=0.0, show_default=True, help="Maximum API writes per second; 0 means no limit."
+)
+@click.option("--kube-api-burst", "burst", default=30, show_default=True, help="Burst above --kube-api-qps.")
 @click.option(
     "--cluster-domain",
     default="",
     envvar=["TRAINSHED_OPERATOR_CLUSTER_DOMAIN", "CUSTOM_CLUSTER_DOMAIN"],
-    help="What follows svc in TF_CONFIG.",
+    help="Cluster domain of the Service names in TF_CONFIG, for example cluster.local (default: none).",
 )
 @click.option(
     "--default-clean-pod-policy",
     "clean_pods",
     default="None",
     type=click.Choice(["None", "Running", "All"]),
-    help="Which pods go when a job is over and does not say.",
+    show_default=True,
+    help="cleanPodPolicy of jobs that do not set it.",
 )
-@click.option("--gang-scheduler-name", "gang_scheduler", default="", callback=_gang, help="volcano, or a scheduler's.")
-@click.option("--keep-results", is_flag=True, help="Jobs may ask that pods stay until their results are noted.")
-@click.option("--pytorch-init-container-image", "init_image", default="", help="Bring v1's init container back.")
 @click.option(
-    "--pytorch-init-container-max-tries", "init_tries", default=100, show_default=True, help="How often it asks."
+    "--gang-scheduler-name",
+    "gang_scheduler",
+    default="",
+    callback=_gang,
+    help="Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin (default: none).",
+)
+@click.option(
+    "--keep-results", is_flag=True, help="Allow jobs to keep their pods until the results are stored in the status."
+)
+@click.option(
+    "--pytorch-init-container-image", "init_image", default="", help="Image of v1's PyTorch init container; enables it."
+)
+@click.option(
+    "--pytorch-init-container-max-tries",
+    "init_tries",
+    default=100,
+    show_default=True,
+    help="Maximum retries of the init container.",
 )
 @click.option(
     "--pytorch-init-container-template-file",
@@ -181,25 +212,37 @@ def _needless(command: click.Command) -> None:
     default=INIT_TEMPLATE,
     show_default=True,
     callback=_template,
-    help="v1's file of init containers; if it is there they are back.",
+    help="Template file of v1's init containers; enables them if the file exists.",
 )
 @click.option(
-    "--mpi-version", default="v1", type=click.Choice([*MPI_VERSIONS]), show_default=True, help="As the CRD of MPIJob."
+    "--mpi-version",
+    default="v1",
+    type=click.Choice([*MPI_VERSIONS]),
+    show_default=True,
+    help="API version that the CRD of MPIJob serves.",
 )
 @click.option(
     "--mpi-kubectl-delivery-image",
     "mpi_kubectl_image",
     default=Settings().mpi_kubectl_image,
-    help="Where the launchers of MPIJobs of v1 get their kubectl.",
+    show_default=True,
+    help="Image that provides kubectl to the launchers of v1 MPIJobs.",
 )
-@click.option("--log-level", "--zap-log-level", default="info", callback=_level, help="debug, info, warning or error.")
-@click.option("--log-format", "--zap-encoder", default="text", callback=_form, help="text or json.")
+@click.option(
+    "--log-level", "--zap-log-level", default="info", callback=_level, help="Log level: debug, info, warning or error."
+)
+@click.option(
+    "--log-format", "--zap-encoder", default="text", callback=_format, help="Log format: text or json (default: text)."
+)
 @click.pass_context
-def operator(context: click.Context, /, **knobs: object) -> None:
-    """Look after training jobs until told to end."""
+def operator(context: click.Context, /, **options: object) -> None:
+    """Run the operator.
+
+    It reconciles training jobs until it receives SIGTERM or SIGINT.
+    """
     run: Callable[[Settings], int] = context.obj
-    told = tuple(context.meta.get(PASSED_OVER, ()))
-    sys.exit(run(Settings(**knobs, passed_over=told)))  # type: ignore[arg-type] # click has checked them
+    warnings = tuple(context.meta.get(PASSED_OVER, ()))
+    sys.exit(run(Settings(**options, passed_over=warnings)))  # type: ignore[arg-type] # click has checked them
 
 
-_needless(operator)
+_add_ignored_flags(operator)

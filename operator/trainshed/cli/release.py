@@ -1,4 +1,4 @@
-"""`trainshed release`: lets go of the pods that are held until their results are noted, when nobody will note them."""
+"""`trainshed remove-finalizers`: remove the finalizer from pods when no operator is there to do so."""
 
 from __future__ import annotations
 
@@ -20,34 +20,37 @@ from trainshed.cluster.wire import Path, Wire
 
 @click.command()
 @click.option(
-    "--all", "everyone", is_flag=True, help="Also the pods of jobs that are there: before Trainshed is removed."
+    "--include-active-jobs",
+    is_flag=True,
+    help="Include the pods of existing jobs; for use before Trainshed is removed.",
 )
-@click.option("--kubeconfig", default="", help="Credentials outside of a cluster.")
-@click.option("--context", default="", help="The context of the kubeconfig to use.")
-@click.option("--namespace", default="", help="Look at the pods of this namespace only.")
-def release(*, everyone: bool, kubeconfig: str, context: str, namespace: str) -> None:
-    """Take Trainshed's finalizer off pods whose job is gone, or with --all off every pod.
+@click.option("--kubeconfig", default="", help="Path of the kubeconfig file.")
+@click.option("--context", default="", help="Context of the kubeconfig (default: its current context).")
+@click.option("--namespace", default="", help="Namespace of the pods (default: all).")
+def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: str, namespace: str) -> None:
+    """Remove Trainshed's finalizer from pods.
 
-    It is there only where jobs ask for trainshed.dev/keep-results, and the operator takes it off by itself as long as
-    it runs. The exit code is 0 if no such pod is left.
+    By default, only pods whose job no longer exists are changed. Pods have the finalizer only if their job has the
+    annotation trainshed.dev/keep-results, and a running operator removes it itself. The exit code is 0 if none of
+    these pods has the finalizer any more.
     """
     try:
-        names = asyncio.run(_release(find(kubeconfig, context), namespace, everyone=everyone))
+        names = asyncio.run(_remove(find(kubeconfig, context), namespace, include_active=include_active_jobs))
     except (NoCredentials, ClusterError, OSError) as error:
-        raise click.ClickException(f"not all pods could be released: {error}") from error
+        raise click.ClickException(f"cannot remove the finalizer from all pods: {error}") from error
     for name in names:
-        click.echo(f"released {name}")
-    click.echo(f"{len(names)} {'pod' if len(names) == 1 else 'pods'} released.")
+        click.echo(f"pod {name}: finalizer removed")
+    click.echo(f"Removed the finalizer from {len(names)} {'pod' if len(names) == 1 else 'pods'}.")
 
 
-async def _release(credentials: Credentials, namespace: str, *, everyone: bool) -> list[str]:
+async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> list[str]:
     wire = Wire(Sockets(credentials))
     try:
         gateway = Gateway(wire, Pace(0, 0))
         pods = await Census(wire).all(Path(CORE, "pods", namespace), PODS, JOB_NAME)
         released = []
         for pod in pods:
-            if pod.held and (everyone or await bereaved(gateway, pod)):
+            if pod.held and (include_active or await bereaved(gateway, pod)):
                 await let_go(gateway, pod)
                 released.append(f"{pod.namespace}/{pod.name}")
         return released

@@ -1,4 +1,4 @@
-"""`trainshed render`: every object that a job will become, without a cluster."""
+"""`trainshed render`: print every object that the operator creates for a job, without a cluster."""
 
 from __future__ import annotations
 
@@ -23,45 +23,55 @@ from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import plan
 
 KINDS = {(known.api_version, known.kind): known for known in (*FRAMEWORKS, *MPI_VERSIONS.values())}
-MAKES = (CreateKeys, CreateDependent, CreateService, CreatePod)
+CREATIONS = (CreateKeys, CreateDependent, CreateService, CreatePod)
 
 
 class Plain(yaml.SafeDumper):
-    """Writes a value out again wherever it stands, as kubectl does."""
+    """Writes repeated values in full instead of YAML aliases, as kubectl does."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Every value is written out."""
+        """Return True: no value is written as an alias."""
         del data
         return True
 
 
 @click.command()
-@click.option("-f", "--filename", "file", type=click.File("r"), required=True, help="A file of jobs; - is the input.")
-@click.option("-n", "--namespace", default="default", show_default=True, help="For jobs that do not name one.")
-@click.option("--cluster-domain", default="", envvar="CUSTOM_CLUSTER_DOMAIN", help="What follows svc in TF_CONFIG.")
+@click.option(
+    "-f", "--filename", "file", type=click.File("r"), required=True, help="File with jobs; - reads standard input."
+)
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of jobs that do not set it.")
+@click.option(
+    "--cluster-domain",
+    default="",
+    envvar="CUSTOM_CLUSTER_DOMAIN",
+    help="Cluster domain of the Service names in TF_CONFIG.",
+)
 def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
-    """Print every pod, Service and other object that the jobs in a file will become, suspended or not."""
+    """Print the objects that the operator creates for jobs.
+
+    A suspended job is printed as if it were resumed. The exit code is 1 if the spec of a job is invalid.
+    """
     jobs = _jobs(file)
     if not jobs:
         raise click.ClickException(
-            f"{file.name} holds no job of the kinds {', '.join(dict.fromkeys(kind for _, kind in KINDS))}"
+            f"{file.name} contains no job; known kinds are {', '.join(dict.fromkeys(kind for _, kind in KINDS))}"
         )
-    sound = True
+    valid = True
     for document in jobs:
-        job, objects = _become(document, namespace, Site(cluster_domain=cluster_domain))
+        job, objects = _objects(document, namespace, Site(cluster_domain=cluster_domain))
         for problem in job.problems:
-            click.echo(f"{job.kind} {job.name or '(without a name)'}: {problem}", err=True)
+            click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
         _print(objects)
-        sound = sound and not job.problems
-    sys.exit(0 if sound else 1)
+        valid = valid and not job.problems
+    sys.exit(0 if valid else 1)
 
 
 def _jobs(file: TextIO) -> list[Document]:
     try:
-        found = [document for document in yaml.safe_load_all(file) if isinstance(document, dict)]
+        read_documents = [document for document in yaml.safe_load_all(file) if isinstance(document, dict)]
     except yaml.YAMLError as error:
-        raise click.ClickException(f"{file.name} is not YAML: {error}") from error
-    documents = [item for document in found for item in _items(document)]
+        raise click.ClickException(f"{file.name} is not valid YAML: {error}") from error
+    documents = [item for document in read_documents for item in _items(document)]
     return [item for item in documents if _head(item) in KINDS]
 
 
@@ -85,19 +95,19 @@ def _print(objects: list[Document]) -> None:
         click.echo(text, nl=False)
 
 
-def _become(document: Document, namespace: str, site: Site) -> tuple[Job, list[Document]]:
+def _objects(document: Document, namespace: str, site: Site) -> tuple[Job, list[Document]]:
     framework = KINDS[_head(document)]
     metadata = document.get("metadata")
-    known = metadata if isinstance(metadata, dict) else {}
-    generated = {"name": f"{known['generateName']}xxxxx"} if "generateName" in known else {}
-    job = read.job({**document, "metadata": {"namespace": namespace, **generated, **known}}, framework, site)
+    given = metadata if isinstance(metadata, dict) else {}
+    generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
+    job = read.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, site)
     if job.problems:
         return job, []
-    at_large = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
-    together = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _member: ""))
-    snapshot = Snapshot(at_large, together, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
-    made = (action for action in plan(snapshot).actions if isinstance(action, MAKES))
-    return job, list(_in_namespace((action.body for action in made), job.namespace))
+    active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
+    ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _member: ""))
+    snapshot = Snapshot(active, ungated, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
+    created = (action for action in plan(snapshot).actions if isinstance(action, CREATIONS))
+    return job, list(_in_namespace((action.body for action in created), job.namespace))
 
 
 def _in_namespace(bodies: Iterator[Document], namespace: str) -> Iterator[dict[str, Any]]:

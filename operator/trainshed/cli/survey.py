@@ -1,4 +1,4 @@
-"""A look at a whole cluster: how it is, what the operator would be started with, and what is to come of each job."""
+"""Reads a cluster for `trainshed migrate`: its state, the settings of the operator to be started, and every job."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from .premises import Finding, Premises, State, command_line, findings
 
 
 class Owned(Protocol):
-    """What belongs to a job."""
+    """An object that belongs to a job."""
 
     @property
     def owner(self) -> str:
-        """The job's uid."""
+        """The uid of the job."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the object."""
 
 
 T = TypeVar("T", bound=Owned)
@@ -46,7 +46,7 @@ T = TypeVar("T", bound=Owned)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that was found out."""
+    """The state of the cluster, the operator's settings, and the forecasts for the jobs."""
 
     findings: tuple[Finding, ...]
     settings: Settings
@@ -54,13 +54,18 @@ class Report:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong and no job wants a look."""
-        wrong = any(finding.state is State.WRONG for finding in self.findings)
-        return not wrong and all(outlook.grade is not Grade.LOOK for outlook in self.outlooks)
+        """True if the cluster is in no error state and no job needs attention."""
+        failed = any(finding.state is State.ERROR for finding in self.findings)
+        return not failed and all(outlook.grade is not Grade.NEEDS_ATTENTION for outlook in self.outlooks)
 
 
 async def survey(census: Census, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
-    """Read everything, and write nothing; raises `trainshed.cluster.ClusterError` and `click.ClickException`."""
+    """Read the cluster, without writing to it.
+
+    Raises:
+        trainshed.cluster.ClusterError: The API server cannot be read.
+        click.ClickException: The flags are invalid.
+    """
     premises = Premises(
         deployments=tuple(await census.deployments()),
         webhooks=tuple(await census.webhooks()),
@@ -68,30 +73,34 @@ async def survey(census: Census, namespace: str, flags: tuple[str, ...], now: da
     )
     settings = settle(premises, flags)
     namespaces = (namespace,) if namespace else settings.namespaces or ("",)
-    snapshots = [found for name in namespaces for found in await _snapshots(census, settings, name, now)]
+    snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(census, settings, name, now)]
     outlooks = sorted(map(foresee, snapshots), key=lambda outlook: outlook.grade)
     return Report(tuple(findings(premises, served(settings.mpi_version))), settings, tuple(outlooks))
 
 
 def settle(premises: Premises, flags: tuple[str, ...]) -> Settings:
-    """What the operator would be started with: the flags given here, or else those of v1's Deployment."""
-    words = flags or next((command_line(item) for item in premises.theirs), ())
+    """Return the settings of the operator to be started, from `flags` if there are any, else from v1's Deployment.
+
+    Raises:
+        click.ClickException: The flags are invalid.
+    """
+    arguments = flags or next((command_line(item) for item in premises.theirs), ())
     try:
-        with operator.make_context("operator", list(words)) as context:
+        with operator.make_context("operator", list(arguments)) as context:
             return Settings(**context.params, passed_over=tuple(context.meta.get(PASSED_OVER, ())))
     except click.UsageError as error:
-        whose = "the flags after --" if flags else "the flags of v1's Deployment"
-        raise click.ClickException(f"{whose} would not do: {error.format_message()}") from error
+        source = "the flags after --" if flags else "the flags of v1's Deployment"
+        raise click.ClickException(f"{source} are invalid: {error.format_message()}") from error
 
 
 class Children:
-    """What there is of pods, Services and other objects, by the uid of the job that owns them."""
+    """The pods, Services and other objects of jobs, by the uid of the job that owns them."""
 
     def __init__(self, pods: Iterable[Pod], services: Iterable[Service], others: Iterable[Dependent]) -> None:
         self._pods, self._services, self._others = _by_owner(pods), _by_owner(services), _by_owner(others)
 
     def snapshot(self, document: Document, framework: Framework, settings: Settings, now: datetime) -> Snapshot:
-        """Everything that a look at this job would see."""
+        """Return what a reconcile of this job would observe."""
         job = read.job(document, framework, settings.site)
         return Snapshot(
             job=job,
@@ -121,7 +130,7 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
         for framework in known
         for document in await census.all(Path(framework.prefix, framework.plural, namespace), DOCUMENTS)
     ]
-    # What jobs own is read after the jobs: what is made in between is seen, and nothing seems to be missing.
+    # The children are listed after the jobs: objects created in between are then not reported as missing.
     children = Children(
         await census.all(Path(CORE, "pods", namespace), PODS, JOB_NAME),
         await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME),
@@ -129,7 +138,7 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
             item
             for kind in gang.owned(known, settings.gang_scheduler)
             for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependents(kind))
-            # An account of v1's is used as it is; other objects of v1's, which bear no label of a job, become ours.
+            # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
             if item.job or kind != SERVICE_ACCOUNTS
         ],
     )

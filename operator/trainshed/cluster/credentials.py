@@ -1,7 +1,7 @@
-"""Who we are to the API server: a kubeconfig's user, or the service account of the pod we run in.
+"""Credentials for the API server, from a kubeconfig or from the service account of the operator's pod.
 
-The full client library would bring 19 MB for these few lines; what kubeconfigs have beyond certificates, tokens and
-token files (exec and auth-provider plugins) is refused with a word on it.
+Certificates, tokens and token files are supported; credential plugins (exec, auth-provider) raise an error. The
+official client library would add 19 MB of dependencies for this.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class NoCredentials(Exception):
-    """There is no way in: the text says where we looked and what to do."""
+    """There are no usable credentials; the message names the source and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where the API server is and how to be let in; a token in a file is read anew, as kubelets rotate it.
+    """The address of the API server, and credentials for it. A token file is read each time: kubelets rotate tokens.
 
-    `ca`, `certificate` and `key` are paths of PEM files; the fields with `_data` hold PEM itself, and win as they do
+    `ca`, `certificate` and `key` are paths of PEM files; the fields with `_data` contain PEM and take precedence, as
     in client-go.
     """
 
@@ -44,12 +44,12 @@ class Credentials:
     token_file: str = ""
 
     def headers(self) -> dict[str, str]:
-        """The headers that say who we are."""
+        """Return the headers for authentication; raises OSError if the token file cannot be read."""
         token = Path(self.token_file).read_text(encoding="utf-8").strip() if self.token_file else self.token
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS settings, or None for a plain connection; raises `NoCredentials` if a certificate cannot be used."""
+        """Return the TLS settings, or None for plain http; raises `NoCredentials` if a certificate is unusable."""
         if urlsplit(self.server).scheme == "http":
             return None
         data = self.ca_data.decode("ascii", "ignore")
@@ -70,7 +70,7 @@ class Credentials:
 
 
 class Badge:
-    """The headers that say who we are, read from the token's file again once that is another than it was."""
+    """The headers for authentication, cached until the token file changes."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -79,7 +79,7 @@ class Badge:
         self._headers: dict[str, str] = {}
 
     def headers(self) -> dict[str, str]:
-        """The headers; raises OSError if there should be a token and is none."""
+        """Return the headers; raises OSError if the token file cannot be read."""
         found = self._path.stat() if self._path else None
         file = (found.st_ino, found.st_mtime_ns, found.st_size) if found else (0, 0, 0)
         if file != self._file:
@@ -87,16 +87,19 @@ class Badge:
         return self._headers
 
     def renew(self) -> bool:
-        """Read the token anew the next time, whatever the file looks like; whether there is a file to read."""
+        """Drop the cached headers; return whether there is a token file to read again."""
         self._file = None
         return self._path is not None
 
 
 def find(path: str = "", context: str = "") -> Credentials:
-    """The named kubeconfig's; without one those of the pod; without either the usual kubeconfig's.
+    """Return the credentials of the kubeconfig at `path`.
+
+    Without a path: of the service account in a pod, else of the kubeconfig that KUBECONFIG names, else of
+    ~/.kube/config.
 
     Raises:
-        NoCredentials: there are none, or of a sort that is not understood.
+        NoCredentials: There are none, or they are not supported.
     """
     if path:
         return from_kubeconfig(Path(path), context)
@@ -104,20 +107,22 @@ def find(path: str = "", context: str = "") -> Credentials:
         return from_pod()
     paths = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if len(paths) > 1:
-        raise NoCredentials(f"KUBECONFIG names {len(paths)} files, which are not merged: name one with --kubeconfig")
+        raise NoCredentials(
+            f"KUBECONFIG lists {len(paths)} files, which Trainshed does not merge: choose one with --kubeconfig"
+        )
     if paths:
         with _named("KUBECONFIG"):
             return from_kubeconfig(Path(paths[0]), context)
-    usual = Path("~/.kube/config")
-    with suppress(RuntimeError):  # there is no home
-        usual = usual.expanduser()
-    if usual.exists():
-        return from_kubeconfig(usual, context)
-    raise NoCredentials(f"no credentials: not in a pod, and there is no {usual}; name a kubeconfig with --kubeconfig")
+    default = Path("~/.kube/config")
+    with suppress(RuntimeError):  # the home directory is unknown
+        default = default.expanduser()
+    if default.exists():
+        return from_kubeconfig(default, context)
+    raise NoCredentials(f"no credentials found: not in a pod, and {default} does not exist; set --kubeconfig")
 
 
 def from_pod() -> Credentials:
-    """The service account of the pod that we run in."""
+    """Return the credentials of the service account of the operator's pod; raises `NoCredentials`."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise NoCredentials("a service account is mounted, but KUBERNETES_SERVICE_HOST is not set")
@@ -126,10 +131,10 @@ def from_pod() -> Credentials:
 
 
 def from_kubeconfig(path: Path, context: str = "") -> Credentials:
-    """The user of a kubeconfig's current context, or of the one that is named.
+    """Return the credentials of a kubeconfig's context, by default of the current context.
 
     Raises:
-        NoCredentials: the file is not a kubeconfig, a field of it cannot be used, or its user needs a plugin.
+        NoCredentials: The file is not a kubeconfig, a field is invalid, or the user needs a credential plugin.
     """
     try:
         config = kubeconfig.read(path)
@@ -146,7 +151,9 @@ def from_kubeconfig(path: Path, context: str = "") -> Credentials:
 
 def _credentials(cluster: kubeconfig.Section, user: kubeconfig.Section) -> Credentials:
     if "exec" in user.fields or "auth-provider" in user.fields:
-        raise NoCredentials(f"{user.path}: its user needs a plugin; use a token, a certificate, or run in the cluster")
+        raise NoCredentials(
+            f"{user.path}: credential plugins are not supported; use a token or a certificate, or run in the cluster"
+        )
     ca, ca_data = cluster.file("certificate-authority")
     certificate, certificate_data = user.file("client-certificate")
     key, key_data = user.file("client-key")
@@ -165,7 +172,7 @@ def _credentials(cluster: kubeconfig.Section, user: kubeconfig.Section) -> Crede
 
 
 def _server(cluster: kubeconfig.Section) -> str:
-    """The address of the API server, checked: only a plain `http` may mean that there is no TLS."""
+    """Return the validated address of the API server: only the scheme `http` may switch off TLS."""
     server = cluster.text("server").rstrip("/")
     if not server:
         raise cluster.problem("server", "is missing")
@@ -175,24 +182,26 @@ def _server(cluster: kubeconfig.Section) -> str:
     except ValueError:
         sound = False
     if not sound:
-        raise cluster.problem("server", f"is {server!r}, which is not https:// or http:// with a host and a port")
+        raise cluster.problem(
+            "server", f"is {server!r}, must be an https:// or http:// URL with a host and an optional port"
+        )
     return server
 
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Says of a problem within the block what it is a problem of."""
+    """Prefix errors of the block with the name of their subject."""
     try:
         yield
     except (OSError, ValueError) as error:
-        raise NoCredentials(f"{what} cannot be used: {error}") from error
+        raise NoCredentials(f"cannot use {what}: {error}") from error
     except NoCredentials as error:
         raise NoCredentials(f"{what}: {error}") from error
 
 
 @contextmanager
 def _pem(path: str, data: bytes) -> Iterator[str]:
-    """The path of a PEM file for as long as the block lasts: Python loads a client's key from a file only."""
+    """Yield the path of a PEM file that exists during the block: Python loads a client's key only from a file."""
     if not data:
         yield path
         return

@@ -1,4 +1,4 @@
-"""Reads a kubeconfig; whatever is wrong with it is an error that names the file and the field, and no secret of it."""
+"""Reads a kubeconfig. Errors name the file and the field, and never quote a secret."""
 
 from __future__ import annotations
 
@@ -12,78 +12,85 @@ import yaml
 
 
 class BadKubeconfig(Exception):
-    """A kubeconfig, or a field of it, cannot be used."""
+    """A kubeconfig, or one of its fields, is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the kubeconfig at `path`: the whole file, a context, a cluster or a user."""
+    """A part of the kubeconfig at `path`: the whole file, a context, a cluster or a user; `name` is its prefix in errors."""
 
     path: Path
     name: str
     fields: Mapping[str, Any]
 
     def problem(self, field: str, what: str) -> BadKubeconfig:
-        """The error that says what is wrong with a field."""
+        """Return the error about a field."""
         return BadKubeconfig(f"{self.path}: {self.name}{field} {what}")
 
     def named(self, field: str, name: str) -> Section:
-        """The content of the item with this name in a list such as `users`."""
+        """Return the content of the entry with this name in a list such as `users`; raises `BadKubeconfig`."""
         items = self.fields.get(field) or ()
         if not isinstance(items, (list, tuple)):
-            raise self.problem(field, "is not a list")
+            raise self.problem(field, "must be a list")
         found = next((item for item in items if isinstance(item, Mapping) and item.get("name") == name), None)
         if found is None:
-            raise self.problem(field, f"has no item named {name!r}")
+            raise self.problem(field, f"has no entry named {name!r}")
         kind = field.removesuffix("s")
         content = found.get(kind) or {}
         if not isinstance(content, Mapping):
-            raise self.problem(f"{field}[{name}].{kind}", "has no fields")
+            raise self.problem(f"{field}[{name}].{kind}", "must be a mapping")
         return Section(self.path, f"{field}[{name}].{kind}.", content)
 
     def text(self, field: str) -> str:
-        """The text of a field; empty if the field is not there."""
+        """Return the value of a field as text, empty if the field is absent; raises `BadKubeconfig`."""
         value = self.fields.get(field)
         if isinstance(value, (Mapping, list)):
-            raise self.problem(field, "is not text")
+            raise self.problem(field, "must be a string")
         return "" if value is None else str(value)
 
     def flag(self, field: str) -> bool:
-        """Whether a field is true; a text such as "false" is neither true nor false."""
+        """Return the value of a boolean field; raises `BadKubeconfig` for a string such as "false"."""
         value = self.fields.get(field)
         if value is not None and not isinstance(value, bool):
-            raise self.problem(field, "is neither true nor false")
+            raise self.problem(field, "must be true or false")
         return bool(value)
 
     def file(self, field: str) -> tuple[str, bytes]:
-        """The path of the file that a field names, relative to the kubeconfig, or the data that stands in its place."""
+        """Return the path of the file that a field names, relative to the kubeconfig, and the data of `<field>-data`.
+
+        Data take precedence, as in client-go, and the path is empty then. Raises `BadKubeconfig`.
+        """
         data = self.text(f"{field}-data")
         if data:
             try:
                 return "", base64.b64decode("".join(data.split()), validate=True)
             except ValueError:
-                raise self.problem(f"{field}-data", "is not base64") from None
+                raise self.problem(f"{field}-data", "is not valid base64") from None
         if not self.text(field):
             return "", b""
         path = self.path.parent / self.text(field)
         try:
             path.open("rb").close()
         except OSError as error:
-            raise self.problem(field, f"names {path}, which cannot be read: {error.strerror}") from None
+            raise self.problem(field, f"refers to {path}, which cannot be read: {error.strerror}") from None
         return str(path), b""
 
 
 def read(path: Path) -> Section:
-    """The whole file. Of a YAML error only the number of the line is named, because the text may hold a token."""
+    """Read the whole file. A YAML error gives only the number of the line, because the text may contain a token.
+
+    Raises:
+        BadKubeconfig: The file cannot be read, or is not a kubeconfig.
+    """
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise BadKubeconfig(f"{path} is not YAML: line {line} cannot be read") from None
+        raise BadKubeconfig(f"{path} is not valid YAML: syntax error in line {line}") from None
     except OSError as error:
-        raise BadKubeconfig(f"{path} cannot be read: {error.strerror}") from None
+        raise BadKubeconfig(f"cannot read kubeconfig {path}: {error.strerror}") from None
     except (ValueError, yaml.YAMLError):
-        raise BadKubeconfig(f"{path} is not text in UTF-8") from None
+        raise BadKubeconfig(f"{path} is not UTF-8 text") from None
     if not isinstance(config, Mapping):
-        raise BadKubeconfig(f"{path} is not a kubeconfig: it has no fields")
+        raise BadKubeconfig(f"{path} is not a kubeconfig: its top level is not a mapping")
     return Section(path, "", config)
