@@ -30,7 +30,7 @@ class TestWhileTheOperatorLives:
         hand.create(tfjob("clash", Worker=1))
         condition = eventually(lambda: hand.conditions("TFJob", "clash").get("Blocked"), 5)
         assert condition["reason"] == "NameTaken"
-        assert "clash-worker-0 exists already and belongs to somebody else" in condition["message"]
+        assert "clash-worker-0 already exists and is not controlled by this job" in condition["message"]
         assert hand.pod("clash-worker-0")["metadata"]["uid"] == uid
         hand.delete("pods", "clash-worker-0", grace=0)
         eventually(lambda: hand.state("TFJob", "clash") == "Running", 40)

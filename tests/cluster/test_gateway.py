@@ -92,7 +92,7 @@ async def test_a_dependent_that_v1_made_gets_the_label_by_which_we_hear_of_it(ga
 async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
     container = {"name": "c", "image": "x"}
     hand.make("pods", {"metadata": {"name": "mnist-worker-0"}, "spec": {"containers": [container]}})
-    with pytest.raises(NameTaken, match="mnist-worker-0 exists already and belongs to somebody else"):
+    with pytest.raises(NameTaken, match="mnist-worker-0 already exists and is not controlled by this job"):
         await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
 
 
@@ -100,10 +100,10 @@ async def test_a_pod_is_sought_by_its_name_and_its_owner(gateway, hand):
     job = a_job(hand)
     await gateway.seek_pod(hand.namespace, "mnist-worker-0", job.uid)
     pod = await gateway.create_pod(hand.namespace, a_pod(job))
-    with pytest.raises(Unavailable, match="the watch has yet to tell of it"):
+    with pytest.raises(Unavailable, match="the watch has not delivered it yet"):
         await gateway.seek_pod(hand.namespace, pod.name, job.uid)
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
-    with pytest.raises(Hidden, match="was taken off"):
+    with pytest.raises(Hidden, match="was removed"):
         await gateway.seek_pod(hand.namespace, pod.name, job.uid)
     await gateway.seek_pod(hand.namespace, pod.name, "another-uid")
 
@@ -165,7 +165,7 @@ async def test_a_crd_that_drops_part_of_the_status_is_told_once(gateway, hand, w
     for _ in range(2):
         await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
     (line,) = caplog.messages
-    assert line.startswith("the CRD of tfjobs drops what is stored in the status (restarts)")
+    assert line.startswith("the CRD of tfjobs drops status fields (restarts)")
 
 
 async def test_a_reference_before_the_controllers_does_not_make_a_stranger_of_it(gateway, hand):

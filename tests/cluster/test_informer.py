@@ -158,7 +158,7 @@ async def test_a_kind_that_the_server_does_not_know_keeps_nobody_waiting(wire, h
         await asyncio.sleep(1)
     told = [(record.levelname, record.message) for record in caplog.records if "watch nojobs" in record.message]
     assert [level for level, _ in told] == ["WARNING"]
-    assert "the API server does not know this kind" in told[0][1]
+    assert "the API server does not serve this kind" in told[0][1]
     assert (informer.missing, informer.heard) == (True, 0.0)
 
 

@@ -72,7 +72,7 @@ def test_an_object_that_makes_no_sense_hides_none_of_the_others(caplog):
     body["items"].insert(1, {"metadata": {"name": 5}})
     listener, _ = after(Moody([(status, body)], [(None, [])]), 5)
     assert set(listener.known) == {"a", "b"}
-    assert "list pods: passed over an object" in caplog.text
+    assert "list pods: skipped undecodable object" in caplog.text
 
 
 def test_that_all_is_gone_is_believed_when_it_is_said_twice():

@@ -124,10 +124,10 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     ours = [objects.Owner("job", controller=True)]
     labelled, bare = objects.Meta(labels={objects.JOB_NAME: "a"}, owner_references=ours), objects.Meta(name="a")
     assert objects.foreign("pod", labelled, wanted) == objects.unlabelled("pod", labelled) == ""
-    assert "pod a is this job's, but its label" in objects.unlabelled("pod", bare)
+    assert "pod a is controlled by this job, but its label" in objects.unlabelled("pod", bare)
     assert objects.unlabelled("configmap", bare) == "", "v1 put no label on those"
     strangers = objects.Meta(labels=labelled.labels, owner_references=[objects.Owner("job")])
-    assert "belongs to somebody else. Rename" in objects.foreign("pod", strangers, wanted)
+    assert "is not controlled by this job. Delete" in objects.foreign("pod", strangers, wanted)
     strangers.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     assert "It is being deleted." in objects.foreign("pod", strangers, wanted)
 

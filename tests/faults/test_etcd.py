@@ -223,7 +223,7 @@ def test_a_field_less_is_borne_and_a_field_more_is_left_alone(
             told = writes(frail, yard)
             time.sleep(2)
             assert writes(frail, yard) - told <= 2
-        assert "restarts are forgotten" in operator.log.read_text()
+        assert "restarts are not counted" in operator.log.read_text()
     finally:
         kubectl(frail, "replace", TFJOBS)
 

@@ -1,17 +1,17 @@
-"""The only room that speaks to the API server: what can be asked of it, and what it may answer.
+"""The client of the API server: the operations that the operator needs, and their errors.
 
 ClusterError
-├── Missing        404: there is no such object
-├── Conflict       409: somebody else changed it first; look again
-├── NameTaken      409: the name is in use by an object that is not ours
-│   └── Hidden     it is ours, but has lost the label by which a watch would tell of it
-├── Denied         403: quota, admission or rights; carries a reason such as `QuotaExceeded`
-├── Invalid        400, 413, 422: the object can never be accepted as it is
-│   └── StatusRejected  the status of a job, which the schema of its CRD does not accept
-├── Expired        410: the version asked for is gone; list again
-├── Throttled      429: too much at once; carries the seconds to wait
-├── NotLeading     nothing was sent: it is not for us to write any more
-└── Unavailable    5xx, a time-out, a lost connection, a garbled answer: the outcome is not known
+├── Missing        404: the object does not exist
+├── Conflict       409: the object has changed since it was read; read it again
+├── NameTaken      409: an object that the job does not control has the name
+│   └── Hidden     the job controls that object, but the label is missing by which watches select it
+├── Denied         403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
+├── Invalid        400, 413, 422: the object is not accepted, however often it is sent
+│   └── StatusRejected  the status of a job does not match the schema of its CRD
+├── Expired        410: the resourceVersion is too old; list again
+├── Throttled      429: too many requests; carries the seconds to wait
+├── NotLeading     not sent: this replica may no longer write
+└── Unavailable    5xx, a time-out, a lost connection or an invalid response: the outcome is unknown
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trainshed.api.pod import Pod, Service
 
 
 class ClusterError(Exception):
-    """An answer other than the one hoped for; `reason` is CamelCase, the text is the server's own."""
+    """A request failed; `reason` is in CamelCase, the message is the API server's."""
 
     reason = "ClusterError"
 
@@ -35,7 +35,7 @@ class ClusterError(Exception):
 
 
 class Missing(ClusterError):
-    """There is no such object."""
+    """The object does not exist."""
 
     reason = "NotFound"
 
@@ -47,13 +47,16 @@ class Conflict(ClusterError):
 
 
 class NameTaken(ClusterError):
-    """Somebody else's object has the name."""
+    """An object that the job does not control has the name."""
 
     reason = "NameTaken"
 
 
 class Hidden(NameTaken):
-    """The job's own object has the name, and has lost our label: no watch tells of it any more; `pod`, if it is one."""
+    """The job controls the object of that name, but its job label is missing, so no watch selects it.
+
+    `pod` is the object, if it is a pod.
+    """
 
     reason = "LabelTakenOff"
 
@@ -63,31 +66,31 @@ class Hidden(NameTaken):
 
 
 class Denied(ClusterError):
-    """The server understood and will not: quota, admission, rights, or a namespace that is going away."""
+    """The server refuses the request: quota, admission, RBAC, or a namespace that is being deleted."""
 
     reason = "Forbidden"
 
 
 class Invalid(ClusterError):
-    """The object is not acceptable, however often it is sent."""
+    """The object is invalid; sending it again is of no use."""
 
     reason = "Invalid"
 
 
 class StatusRejected(Invalid):
-    """The server does not accept the status of a job: another CRD than ours is installed, or a webhook objects."""
+    """The status of a job is rejected: the installed CRD is not Trainshed's, or a webhook denies it."""
 
     reason = "StatusRejected"
 
 
 class Expired(ClusterError):
-    """The version to continue from is no longer known."""
+    """The resourceVersion to continue from has been compacted."""
 
     reason = "Expired"
 
 
 class Throttled(ClusterError):
-    """The server asks for a pause of `wait` seconds."""
+    """The server asks the client to wait `wait` seconds."""
 
     reason = "TooManyRequests"
 
@@ -97,108 +100,110 @@ class Throttled(ClusterError):
 
 
 class NotLeading(ClusterError):
-    """It is not for us to write any more: another may lead by now. Nothing was sent."""
+    """This replica may no longer write, because another may be the leader by now. Nothing was sent."""
 
     reason = "NotLeading"
 
 
 class Unavailable(ClusterError):
-    """No answer, or none that can be understood: the request may or may not have been carried out."""
+    """There is no valid response: the request may or may not have been carried out."""
 
     reason = "Unavailable"
 
 
 class Cluster(Protocol):
-    """The verbs. Each is safe to repeat: "already there and ours" and "already gone" are success, not errors.
+    """The operations on the API server, all idempotent.
 
-    Every verb may raise `Denied`, `Invalid`, `Throttled` or `Unavailable`, and all that write but `write_lease` may
-    raise `NotLeading`; the other errors are named where they occur.
+    Creating an object that the same job controls already, or deleting one that is gone, succeeds. Every operation may
+    raise `Denied`, `Invalid`, `Throttled` or `Unavailable`, and every write except `write_lease` may raise
+    `NotLeading`; other errors are named where they occur.
     """
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
-        """The job as the server has it now, uncached, or None."""
+        """Read the job from the server, bypassing caches; None if it does not exist."""
         ...
 
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status subresource; its `metadata.uid` and `.resourceVersion` are preconditions.
 
-        Returns the job as stored, also when the server's first word of it was lost. Raises `Conflict`, and `Missing`
-        when the job is gone.
+        Return the job as stored, also if the first response was lost. Raises `Conflict`, and `Missing` if the job does
+        not exist.
         """
         ...
 
     async def read_pods(self, namespace: str, job: str) -> tuple[list[Pod], str]:
-        """The pods that bear the name of a job as the server has them now, uncached, and the version of that list."""
+        """List the pods with the label of a job, bypassing caches; return them and the resourceVersion of the list."""
         ...
 
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
-        """Return if no pod of this name belongs to the job with the uid `owner` any more.
+        """Check that the job with the uid `owner` controls no pod of this name.
 
-        Raises `Hidden` if one does and no watch would tell of it, `Unavailable` if the watch has yet to tell of it.
+        Raises `Hidden` if it controls one that no watch selects, and `Unavailable` if it controls one that the watch
+        has not delivered yet.
         """
         ...
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
-        """Delete the job with this uid, its children in the background; a `Conflict` if it is at another version."""
+        """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
         ...
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
-        """Create a pod. A pod of that name and the same controller uid is returned; a stranger's raises `NameTaken`."""
+        """Create a pod, or return the pod of that name if it has the same controller; otherwise raises `NameTaken`."""
         ...
 
     async def create_service(self, namespace: str, body: Document) -> Service:
-        """Create a Service, with the answers of `create_pod`."""
+        """Create a Service, with the results and errors of `create_pod`."""
         ...
 
     async def create_secret(self, namespace: str, body: Document) -> None:
-        """Create a Secret under a name that only its owner's can have: one that is there already is not looked at."""
+        """Create a Secret whose name contains the uid of its owner; an existing one is not read."""
         ...
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
-        """Create a dependent, with the answers of `create_pod`."""
+        """Create a dependent, with the results and errors of `create_pod`."""
         ...
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; its `metadata.uid` and `.resourceVersion` are preconditions.
 
-        Returns it as stored. Raises `Conflict`, and `Missing` when it is gone.
+        Return it as stored. Raises `Conflict`, and `Missing` if it does not exist.
         """
         ...
 
     async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
-        """Delete the dependent with this uid; returns what remains while it terminates, None once it is gone."""
+        """Delete the dependent with this uid; return it while it is terminating, None once it is gone."""
         ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
-        """Delete the pod with this uid; returns what remains while it terminates, None once it is gone.
+        """Delete the pod with this uid; return it while it is terminating, None once it is gone.
 
-        With a version it is deleted only as it was then; raises `Conflict` if it has changed.
+        The version, if there is one, is a precondition: `Conflict` if the pod has changed. `grace` is in seconds.
         """
         ...
 
     async def release_pod(self, namespace: str, name: str, patch: Document) -> Pod | None:
-        """Merge `patch` into a pod, with preconditions as those of `update_dependent`; None once it is gone.
+        """Merge `patch` into a pod, with the preconditions of `update_dependent`; None once the pod is gone.
 
         Raises `Conflict`.
         """
         ...
 
     async def delete_service(self, namespace: str, name: str, uid: str) -> Service | None:
-        """Delete the Service with this uid; returns what remains while it terminates, None once it is gone."""
+        """Delete the Service with this uid; return it while it is terminating, None once it is gone."""
         ...
 
     async def create_event(self, namespace: str, body: Document) -> None:
-        """Create a core/v1 Event. Raises `Conflict` if there is one of that name."""
+        """Create a core/v1 Event; raises `Conflict` if the name exists."""
         ...
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
-        """Merge `patch` into an Event. Raises `Missing` once the server has forgotten it."""
+        """Merge `patch` into an Event; raises `Missing` if the server has removed it."""
         ...
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:
-        """The Lease, or None."""
+        """Return the Lease, or None if it does not exist."""
         ...
 
     async def write_lease(self, namespace: str, name: str, body: Document) -> Document:
-        """Create the Lease, or replace it if `body` has a resourceVersion; raises `Conflict` if another was first."""
+        """Create the Lease, or replace it if `body` has a resourceVersion; raises `Conflict` if it has changed."""
         ...

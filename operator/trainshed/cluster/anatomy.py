@@ -1,4 +1,4 @@
-"""The parts of a pod that are ever decoded, as Kubernetes has them."""
+"""The decoded fields of a pod; names and types are those of the Kubernetes API (core/v1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Ended(msgspec.Struct, gc=False, rename="camel"):
-    """How a container has ended."""
+    """The terminated state of a container."""
 
     exit_code: int = 0
     reason: str | None = None
@@ -18,20 +18,20 @@ class Ended(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Running(msgspec.Struct, gc=False, rename="camel"):
-    """Since when a container runs."""
+    """The running state of a container."""
 
     started_at: datetime | None = None
 
 
 class Waiting(msgspec.Struct, gc=False):
-    """Why a container does not run yet."""
+    """The waiting state of a container."""
 
     reason: str | None = None
     message: str | None = None
 
 
 class State(msgspec.Struct, gc=False):
-    """The state of a container."""
+    """The state of a container: one of the fields is set."""
 
     running: Running | None = None
     terminated: Ended | None = None
@@ -70,14 +70,14 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ContainerSpec(msgspec.Struct, gc=False, rename="camel"):
-    """Which container it is; an init container that always restarts is a sidecar (KEP-753)."""
+    """The name and restart policy of a container; an init container with policy Always is a sidecar (KEP-753)."""
 
     name: str = ""
     restart_policy: str | None = None
 
 
 class PodSpec(msgspec.Struct, gc=False, rename="camel"):
-    """Where a pod is, and the order of its containers."""
+    """The node of a pod, and its containers in order."""
 
     node_name: str | None = None
     containers: list[ContainerSpec] | None = None

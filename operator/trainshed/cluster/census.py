@@ -1,4 +1,4 @@
-"""Everything there is of a kind, read once and never written: for whoever looks at a cluster without keeping up."""
+"""Lists of all objects of a kind, read once without a watch: for commands that do not run continuously."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Census:
-    """Reads lists; every verb may raise a `trainshed.cluster.ClusterError`."""
+    """Reads lists; every method may raise a `trainshed.cluster.ClusterError`."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
     async def all(self, path: Path, kind: Kind[T], label: str = "") -> list[T]:
-        """All objects at `path`, with this label if one is named; none if the server does not know the kind."""
+        """List the objects at `path`, with `label` if it is set; none if the server does not serve the kind."""
         selector = {"labelSelector": label} if label else {}
         try:
             return [kind.answer(item) async for page in pages(self._wire, path, selector) for item in page.items]
@@ -31,13 +31,13 @@ class Census:
             return []
 
     async def definitions(self) -> list[Document]:
-        """All CustomResourceDefinitions."""
+        """List all CustomResourceDefinitions."""
         return await self.all(Path(CRDS, "customresourcedefinitions"), DOCUMENTS)
 
     async def deployments(self) -> list[Document]:
-        """All Deployments of all namespaces."""
+        """List the Deployments of all namespaces."""
         return await self.all(Path(APPS, "deployments"), DOCUMENTS)
 
     async def webhooks(self) -> list[Document]:
-        """All ValidatingWebhookConfigurations."""
+        """List all ValidatingWebhookConfigurations."""
         return await self.all(Path(ADMISSION, "validatingwebhookconfigurations"), DOCUMENTS)

@@ -1,8 +1,8 @@
-"""What users put into their jobs is not repeated: a server's no may quote what was sent, and goes into logs and Events.
+"""Redacts values of jobs in error messages: the API server may quote a request, and errors go to logs and Events.
 
-Who reads a log need not be who may read the jobs, and environments and command lines hold passwords more often than
-they should. So whatever the user has written there is taken out of the server's words, wherever it stands in them; what
-the field is called and what is wrong with it is left.
+Readers of a log may not be allowed to read the jobs, and environments and command lines often contain passwords. So
+every value that the user has set there is replaced in the server's message; the name of the field and the description
+of the error are kept.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import TypeVar
 from . import ClusterError
 
 E = TypeVar("E", bound=ClusterError)
-#: Stands where something was taken out.
+#: Replaces a redacted value.
 HIDDEN = "(hidden)"
-#: A value shorter than this hides nothing, one shorter than that is looked for as a word of its own only; and a line of
-#: a script that is at least so long is looked for by itself.
+#: Lengths in characters: shorter values are not redacted; values shorter than WORD are redacted as whole words only;
+#: lines of a script of at least LINE are redacted by themselves.
 SHORTEST, WORD, LINE = 4, 8, 8
-#: So much of an answer is read at the most: nobody needs more, and it takes time.
+#: Characters of a message that are kept: more is of no use, and redaction takes time.
 MOST = 65_536
 
 
 def discreet(message: str, body: object) -> str:
-    """The message without what the body has in environments, command lines, annotations and data."""
+    """Return the message without the values of environments, command lines, annotations and data of the body."""
     public = _identity(body)
     hidden = {form for value in _private(body) for form in _forms(value) if form not in public}
     message = message[:MOST]
@@ -35,7 +35,7 @@ def discreet(message: str, body: object) -> str:
 
 
 def softened(error: E, body: object) -> E:
-    """The same error, in words that repeat nothing of the body."""
+    """Return the same error, with values of the body redacted in its message."""
     error.args = (discreet(str(error), body),)
     return error
 
@@ -47,7 +47,7 @@ def _without(message: str, value: str) -> str:
 
 
 def _identity(body: object) -> frozenset[str]:
-    """Names and labels: everybody may read them, and many a message says little without."""
+    """Return names and labels, which are not secret; many messages are useless without them."""
     metadata = body.get("metadata") if isinstance(body, Mapping) else None
     if not isinstance(metadata, Mapping):
         return frozenset()
@@ -56,7 +56,7 @@ def _identity(body: object) -> frozenset[str]:
 
 
 def _private(found: object) -> Iterator[str]:
-    """What nobody should repeat, at any depth."""
+    """Yield the values to redact, at any depth."""
     if isinstance(found, Mapping):
         for key, value in found.items():
             if key in ("command", "args", "annotations", "data", "stringData"):
@@ -76,7 +76,7 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """How a value may be quoted: as it is, escaped, by its lines, and what is given to a flag by itself."""
+    """Yield the forms in which a value may be quoted: literal, JSON-escaped, single lines, and the value of a flag."""
     given = value.partition("=")[2]
     lines = value.splitlines() if "\n" in value else ()
     for form in (value, given, *(line.strip() for line in lines if len(line.strip()) >= LINE)):

@@ -1,4 +1,4 @@
-"""uvloop's event loop with one mend: the number of a connection that is closed is not closed once more."""
+"""uvloop's event loop with one fix: the file descriptor of a closed connection is not closed a second time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import uvloop
 
 
 class EventLoop(uvloop.Loop):
-    """Whatever becomes of a connection that is made from a Python socket, that socket is out of it from then on.
+    """An event loop that detaches the Python socket from each connection that is made from it.
 
-    uvloop 0.23 leaves a connection that is lost in the middle of its TLS handshake to be closed by two: by itself, and
-    by the Python socket when that is forgotten. The number may be another connection's by then, which falls silent,
-    fails, or ends the process. What MagicStack/uvloop issues 645 and 738 mended is a handshake that is broken off.
+    In uvloop 0.23, a connection that is lost during its TLS handshake is closed twice: by uvloop, and by the Python
+    socket when it is garbage-collected. By then, the file descriptor may belong to another connection, which stalls,
+    fails, or ends the process. MagicStack/uvloop issues 645 and 738 fixed only handshakes that are cancelled.
     """
 
     async def create_connection(
@@ -22,7 +22,7 @@ class EventLoop(uvloop.Loop):
         sock: socket.socket | None = None,
         **options: Any,  # noqa: ANN401 - asyncio's own, and long
     ) -> Any:  # noqa: ANN401
-        """As asyncio's, but that `sock` is detached afterwards, also on errors."""
+        """Create a connection as asyncio does, and detach `sock` afterwards, also on errors."""
         try:
             return await super().create_connection(*args, sock=sock, **options)
         finally:

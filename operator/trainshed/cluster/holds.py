@@ -1,4 +1,4 @@
-"""Pods that are held by our finalizer: whether there is still somebody to note their results, and letting them go."""
+"""Pods with Trainshed's finalizer: whether their job still exists, and the removal of the finalizer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
 from . import Cluster
 
-#: Whoever else runs jobs of other kinds, or of the other version of MPIJob, may hold pods as well.
+#: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
 EVERY_KIND = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
 
 
 async def bereaved(cluster: Cluster, pod: Pod) -> bool:
-    """Whether the job that owns this pod is gone, by the server's own word; may raise a `ClusterError`."""
+    """Return whether the job that owns this pod no longer exists, read from the server; may raise a `ClusterError`."""
     for framework in EVERY_KIND:
         job = await cluster.read_job(framework, pod.namespace, pod.job)
         if job is not None and job["metadata"]["uid"] == pod.owner:
@@ -23,6 +23,9 @@ async def bereaved(cluster: Cluster, pod: Pod) -> bool:
 
 
 async def let_go(cluster: Cluster, pod: Pod) -> Pod | None:
-    """Take our finalizer off a pod, at the version that is known; what remains of it. May raise a `ClusterError`."""
+    """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
+
+    May raise a `ClusterError`.
+    """
     patch = write.release(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
     return await cluster.release_pod(pod.namespace, pod.name, patch)

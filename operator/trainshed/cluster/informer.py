@@ -1,4 +1,4 @@
-"""Knows all objects of a kind: LIST in pages, WATCH with bookmarks, and a new LIST replaces what was known."""
+"""Informer of one kind of object: LIST in pages, then WATCH with bookmarks; a new LIST replaces all known objects."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from .versions import older
 from .wire import Path, Wire
 
 T = TypeVar("T")
-#: Seconds that a watch is asked to last: shorter than a read may be silent, for where nothing happens no bookmark comes
-#: either, and only the server's ending the watch tells a quiet one from a dead one.
+#: `timeoutSeconds` of a watch: shorter than the read timeout, because an idle kind gets no bookmarks either, and only
+#: the end of the watch distinguishes an idle connection from a dead one.
 WATCH = 60
-#: Seconds between tries after an error, doubled each time; within ten after an outage all must be as it was.
+#: Seconds between tries after an error, doubled each time; caches must be current again 10 s after an outage.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 4.0
-#: So many failures are remembered of a server that answers: its next one is followed by a second or so.
+#: Failures that are kept when the server responds again: the delay after its next error is about a second.
 ANSWERED = 2
-#: Seconds: no two watches begin closer to each other; one that lasted so long was a good one.
+#: Minimum seconds between the starts of two watches; a watch that lasted so long counts as successful.
 BRIEF = 1.0
-#: Seconds until a list is asked for again that is hard to believe, and for how long one from the past is not believed:
-#: a server that lags, or a proxy that keeps what it should not, says better by then, a store that was set back not.
+#: Seconds until a suspicious list is repeated, and for which a list older than a known version is not accepted: a stale
+#: server or a caching proxy has caught up by then, but a store that was restored from a backup has not.
 SECOND_THOUGHT, DISBELIEF = 0.5, 30.0
 
 log = logging.getLogger(__name__)
 
 
 class Audience(Protocol[T]):
-    """Who wants to know. Versions are those of the server's whole store, ascending."""
+    """The handler of an informer's events. Versions are resourceVersions, which ascend for the whole store."""
 
     def replaced(self, items: list[T], version: str) -> None:
-        """These are all there are, as of `version`."""
+        """Replace all known objects by `items`, the complete list as of `version`."""
 
     def changed(self, item: T) -> None:
-        """This one is new or different."""
+        """Add or update an object."""
 
     def removed(self, item: T) -> None:
-        """This one is gone."""
+        """Remove an object."""
 
     def reached(self, version: str) -> None:
-        """All that has happened until `version` has been told."""
+        """Note that all events up to `version` have been delivered."""
 
     def count(self) -> int:
-        """How many it knows of."""
+        """Return the number of known objects."""
 
 
 class Event(msgspec.Struct):
-    """A line of a watch, its object still closed."""
+    """A line of a watch, with the undecoded object."""
 
     type: str
     object: msgspec.Raw
@@ -64,13 +64,13 @@ EVENTS = msgspec.json.Decoder(Event)
 
 
 class Version(msgspec.Struct, rename="camel"):
-    """Of an object's metadata the version."""
+    """The metadata of an object, reduced to the version."""
 
     resource_version: str = ""
 
 
 class Bookmark(msgspec.Struct):
-    """The object of a bookmark or of an error, of which little matters."""
+    """The used fields of a bookmark's or an error's object."""
 
     metadata: Version = msgspec.field(default_factory=Version)
     code: object = 0
@@ -78,14 +78,14 @@ class Bookmark(msgspec.Struct):
 
 
 class Informer(Generic[T]):
-    """Keeps an audience informed about one kind of object; `run` never ends by itself, whatever the server does.
+    """Lists and watches one kind of object and calls an audience; `run` never returns by itself.
 
-    `synced` says that it was listed, or that the server does not know the kind, `heard` when the server has spoken last
-    of objects of the kind by the loop's clock, and `refused` with which words it has refused us, if it did so the last
-    time. `missing` says that the server does not know the kind, as long as its CRD is not installed.
+    `synced` is set after the first list, or if the server does not serve the kind. `heard` is the event loop's time of
+    the last data about the kind. `refused` is the message of a 403 if the last request got one. `missing` is true while
+    the server does not serve the kind, that is, its CRD is not installed.
 
-    What a server says is not believed at once if it is of an earlier time than what it has said before, or if nothing
-    is left of all that was known: it is asked again.
+    A list is requested again before it is accepted if it is older than a known version, or if it is empty although
+    objects were known.
     """
 
     def __init__(self, wire: Wire, path: Path, kind: Kind[T], audience: Audience[T], selector: str = "") -> None:
@@ -107,16 +107,16 @@ class Informer(Generic[T]):
 
     @property
     def plural(self) -> str:
-        """Which kind it watches."""
+        """The plural name of the kind."""
         return self._path.plural
 
     @property
     def what(self) -> str:
-        """What it watches, for people."""
+        """A description of the watched objects, for log lines."""
         return f"{self.plural} in namespace {self._path.namespace}" if self._path.namespace else self.plural
 
     async def run(self) -> None:
-        """List, watch, and begin again after whatever goes wrong, for ever."""
+        """List and watch in an endless loop, and start again after every error."""
         while True:
             self._began = math.inf
             try:
@@ -128,8 +128,8 @@ class Informer(Generic[T]):
             await asyncio.sleep(max(0.0, pause))
 
     def _after(self, error: Exception) -> float:
-        """How many seconds to wait after an error: none before the first new list, longer and longer if they go on."""
-        if isinstance(error, Missing):  # a kind that the server does not know has no objects; it may yet come
+        """Return the seconds to wait after an error: 0 before the first new list, then increasing with each error."""
+        if isinstance(error, Missing):  # a kind that is not served has no objects; its CRD may be installed later
             self.missing = True
             self.synced.set()
         elif self.heard - self._began >= BRIEF:
@@ -137,30 +137,30 @@ class Informer(Generic[T]):
         self.refused = str(error) if isinstance(error, Denied) else self.refused
         self._failures += 1
         expired = isinstance(error, Expired)
-        news = self._failures == (2 if expired else 1)  # that a version expires is everyday's business
-        what = f"the API server does not know this kind: {error}" if isinstance(error, Missing) else error
-        log.log(logging.WARNING if news else logging.DEBUG, "watch %s: %s", self.what, what)
+        first = self._failures == (2 if expired else 1)  # an expired version is normal
+        what = f"the API server does not serve this kind: {error}" if isinstance(error, Missing) else error
+        log.log(logging.WARNING if first else logging.DEBUG, "watch %s: %s", self.what, what)
         if expired:
             self._version = ""
             if self._failures == 1:
                 return 0.0
-        if isinstance(error, Throttled):  # as a server does that has just started, and reads its store
-            return error.wait * random.uniform(1.0, 1.5)  # noqa: S311 - only to spread tries
+        if isinstance(error, Throttled):  # as a server does that has just started and fills its watch cache
+            return error.wait * random.uniform(1.0, 1.5)  # noqa: S311 - jitter
         longest = min(FIRST_PAUSE * 2.0 ** min(self._failures, 10), LONGEST_PAUSE)
-        return random.uniform(longest / 2, longest)  # noqa: S311 - only to spread tries
+        return random.uniform(longest / 2, longest)  # noqa: S311 - jitter
 
     async def _round(self) -> None:
         if self._version and self._failures:
-            await self._look_back()
+            await self._check_version()
         if not self._version or self._emptied:
             await self._list()
         self._began = _clock()
         await self._watch()
 
-    async def _look_back(self) -> None:
-        """After an outage: where the server's store was set back, a watch from what we know would be deaf for long."""
+    async def _check_version(self) -> None:
+        """After an outage, drop the version if the store was restored: a watch from it would get no events for long."""
         page = PAGES.answer(await self._wire.call("GET", self._path, query={"limit": "1", **self._selector}))
-        self._failures = min(self._failures, ANSWERED)  # it answers again: what still goes wrong will not for long
+        self._failures = min(self._failures, ANSWERED)  # the server responds again: further errors are likely brief
         if older(page.metadata.version, self._version):
             self._version = ""
 
@@ -169,7 +169,7 @@ class Informer(Generic[T]):
         since = _clock()
         level = logging.WARNING
         while doubt := self._doubt(items, version, _clock() - since):
-            log.log(level, "list %s: %s; asking again", self.what, doubt)
+            log.log(level, "list %s: %s; listing again", self.what, doubt)
             level = logging.DEBUG
             await asyncio.sleep(SECOND_THOUGHT)
             items, version = await self._all()
@@ -179,17 +179,17 @@ class Informer(Generic[T]):
         self.synced.set()
 
     def _doubt(self, items: list[T], version: str, seconds: float) -> str:
-        """Why a list is not to be believed yet, so many seconds after the first of its sort was read; or nothing."""
+        """Return why a list is not accepted yet, `seconds` after the first suspicious one; empty if it is accepted."""
         if older(version, self._newest) and seconds < DISBELIEF:
-            return f"version {version} is of an earlier time than {self._newest}, which we know"
+            return f"version {version} is older than {self._newest}, which is known already"
         if not items and self._audience.count() and seconds < SECOND_THOUGHT:
-            return f"none is left of {self._audience.count()}"
+            return f"the list is empty, but {self._audience.count()} objects are known"
         return ""
 
     async def _all(self) -> tuple[list[T], str]:
         try:
             return await self._read(whole=False)
-        except Expired:  # the pages do not keep for as long as it takes to read them
+        except Expired:  # the pages expire before all of them are read
             return await self._read(whole=True)
 
     async def _read(self, *, whole: bool) -> tuple[list[T], str]:
@@ -198,37 +198,37 @@ class Informer(Generic[T]):
         async for page in pages(self._wire, self._path, self._selector, whole=whole):
             items.extend(understood(self._kind, page, self.plural))
             version = page.metadata.version
-            self._hear()
+            self._received()
         return items, version
 
     async def _watch(self) -> None:
-        seconds = str(random.randint(WATCH, WATCH + WATCH // 4))  # noqa: S311 - so that watches do not end in step
+        seconds = str(random.randint(WATCH, WATCH + WATCH // 4))  # noqa: S311 - so that watches do not end at the same time
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **self._selector}
         async with aclosing(self._wire.watch(self._path, query | {"resourceVersion": self._version})) as lines:
             async for line in lines:
-                self._hear()
+                self._received()
                 try:
                     if line:
-                        self._take(line)
+                        self._handle(line)
                 except msgspec.DecodeError as error:
                     log.error("watch %s: skipped undecodable watch event: %s", self.what, error)  # noqa: TRY400 - no traceback
-        self._hear()
+        self._received()
 
-    def _take(self, line: bytes) -> None:
+    def _handle(self, line: bytes) -> None:
         event = nesting.decode(EVENTS, line)
-        told = self._bookmark.decode(event.object)
+        body = self._bookmark.decode(event.object)
         if event.type == "ERROR":
-            raise (Expired if told.code == HTTPStatus.GONE else Unavailable)(str(told.message or f"error {told.code}"))
+            raise (Expired if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
         if event.type in ("ADDED", "MODIFIED"):
             self._audience.changed(self._kind.item(event.object))
         elif event.type == "DELETED":
             self._audience.removed(self._kind.item(event.object))
         elif event.type == "BOOKMARK":
-            self._audience.reached(told.metadata.resource_version)
-        self._version = told.metadata.resource_version or self._version
+            self._audience.reached(body.metadata.resource_version)
+        self._version = body.metadata.resource_version or self._version
         self._newest = self._newest if older(self._version, self._newest) else self._version
 
-    def _hear(self) -> None:
+    def _received(self) -> None:
         self.heard = _clock()
         self.refused, self.missing = "", False
 

@@ -17,7 +17,7 @@ class BadKubeconfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the kubeconfig at `path`: the whole file, a context, a cluster or a user; `name` is its prefix in errors."""
+    """A part of the kubeconfig at `path`: the whole file, a context, a cluster or a user; `name` is for errors."""
 
     path: Path
     name: str

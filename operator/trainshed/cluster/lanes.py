@@ -1,4 +1,4 @@
-"""Bounds on requests in flight: as many as the server bears, half as many when it groans, and slowly more again."""
+"""Limits on requests in flight, adapted to the server: halved on overload, then increased gradually (AIMD)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import TypeVar
 from . import ClusterError, Denied, Invalid, NameTaken, NotLeading, Throttled, Unavailable
 
 T = TypeVar("T")
-#: Requests in flight: 16 to 32 is what an API server on two cores makes good use of; more only waits there.
+#: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.
 CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
-#: Seconds: an answer that took so long says that the server has too much to do.
+#: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
-#: How much of a lane may be one namespace's, and for how many seconds after its last answer a smaller share is kept.
+#: The largest share of a lane for one namespace, and the seconds without a response after which a smaller one is reset.
 LARGEST_SHARE, KEPT = 0.75, 300.0
-#: So often a request is sent whose outcome is unknown, with so many seconds between, doubled each time.
+#: The tries of a request whose outcome is unknown, and the first delay between them in seconds, doubled each time.
 TRIES, PAUSE = 3, 0.2
-#: Errors that the next request of the same kind would meet as well.
+#: Errors that the next request of the same kind would get as well.
 DEFINITE = (Denied, Invalid, NameTaken, NotLeading)
 
 
 class Pace:
-    """At most `rate` requests a second after a burst, for whoever wants client-go's limits; a rate of 0 is no limit."""
+    """A rate limiter like client-go's: `rate` requests per second after a burst of `burst`; a rate of 0 is no limit."""
 
     def __init__(self, rate: float = 0, burst: int = 1) -> None:
         self._gap = 1 / rate if rate else 0.0
@@ -33,7 +33,7 @@ class Pace:
         self._next = 0.0
 
     async def wait(self) -> None:
-        """Return when it is this request's turn."""
+        """Wait until the next request may be sent."""
         if not self._gap:
             return
         now = asyncio.get_running_loop().time()
@@ -44,11 +44,11 @@ class Pace:
 
 
 class Lane:
-    """So many requests at once: half as many after a 429, and one more after a width of good answers.
+    """Limits concurrent requests: `width` is halved after a 429, and grows by one after `width` successful responses.
 
-    Who waits stands in the line of whoever it is for, a namespace as a rule, and the lines are served in turn: a
-    thousand jobs of one namespace make no other wait for all of them. None may fill the lane, and one whose answers
-    are slow, as a webhook of its own may make them, is halved for itself: others find room at once.
+    Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
+    jobs of one namespace do not delay the others. No flow may use the whole lane. The share of a flow with slow
+    responses, as a webhook of its namespace may cause them, is halved, so that other flows are admitted at once.
     """
 
     def __init__(self, width: int, pace: Pace) -> None:
@@ -62,21 +62,24 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        """How many wait for room."""
+        """The number of waiting requests."""
         return sum(len(line) for line in self._lines.values())
 
     @property
     def width(self) -> int:
-        """How many requests may be under way just now."""
+        """The number of requests that may be in flight now."""
         return max(1, int(self._width))
 
     def share(self, whose: str) -> int:
-        """How many of these may be one's."""
+        """Return the number of requests in flight that a flow may have."""
         share, _ = self._shares.get(whose, (self._widest, 0.0))
         return max(1, int(min(self.width * LARGEST_SHARE, share)))
 
     async def run(self, whose: str, call: Callable[[], Awaitable[T]]) -> T:
-        """The result of `call`, once there is room for it; its errors are passed on."""
+        """Await `call` as soon as the lane admits it, and return its result; its errors are passed on.
+
+        Raises `NotLeading` if the lane is closed.
+        """
         await self._enter(whose)
         clock = asyncio.get_running_loop().time
         try:
@@ -95,7 +98,7 @@ class Lane:
             self._leave(whose)
 
     def close(self) -> None:
-        """Let nobody in any more: who waits, and who comes, gets `NotLeading`; who is in may go on."""
+        """Admit no more requests: waiting and new ones raise `NotLeading`; those in flight continue."""
         self._closed = True
         for line in self._lines.values():
             for turn in line:
@@ -112,7 +115,7 @@ class Lane:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:  # it was let in, and broken off before it knew
+            if not turn.cancelled() and turn.exception() is None:  # it was admitted, and cancelled before it could run
                 self._leave(whose)
             raise
 
@@ -148,38 +151,38 @@ class Lane:
 
 
 class Lanes:
-    """One for each sort of write, so that none waits for another."""
+    """One lane for each kind of write, so that no kind waits for another."""
 
     def __init__(self, pace: Pace) -> None:
         self.creates, self.deletes = Lane(CREATES, pace), Lane(DELETES, pace)
         self.statuses, self.events = Lane(STATUSES, pace), Lane(EVENTS, pace)
 
     def close(self) -> None:
-        """From now on only Events are written; what is under way is carried out."""
+        """Admit only writes of Events from now on; writes in flight continue."""
         for lane in (self.creates, self.deletes, self.statuses):
             lane.close()
 
     def waiting(self) -> dict[str, int]:
-        """How many writes wait for room, by what is written."""
+        """Return the number of waiting writes of each lane."""
         lanes = {"creates": self.creates, "deletes": self.deletes, "statuses": self.statuses, "events": self.events}
         return {name: lane.waiting for name, lane in lanes.items()}
 
 
 def _closed() -> NotLeading:
-    return NotLeading("not sent: the operator is about to end")
+    return NotLeading("not sent: the operator is shutting down")
 
 
 async def carefully(tasks: Sequence[Callable[[], Awaitable[None]]], width: int = 32) -> list[ClusterError]:
-    """Run tasks, the first alone and the others `width` at a time; a definite no keeps those not yet begun from it.
+    """Run tasks, the first alone and the others `width` at a time; a definite error stops the tasks not yet started.
 
-    A bad template or a full quota then costs one request, or as many as are under way: not one for each pod. That the
-    first one's name is taken is its own misfortune: the names of others may be free.
+    A bad template or an exhausted quota then costs only one request, or those in flight, instead of one for each pod.
+    If only the first task's name is taken, the others run: their names may be free. Return the errors.
     """
     errors: list[ClusterError] = []
-    waiting = iter(tasks)
+    remaining = iter(tasks)
 
     async def work(most: int) -> None:
-        for _, task in zip(range(most), waiting):  # noqa: B905 - the workers share what is left
+        for _, task in zip(range(most), remaining):  # noqa: B905 - the workers share the iterator
             try:
                 await task()
             except ClusterError as error:
@@ -194,12 +197,12 @@ async def carefully(tasks: Sequence[Callable[[], Awaitable[None]]], width: int =
 
 
 async def persistently(call: Callable[[], Awaitable[T]]) -> T:
-    """Try a few times, as long as the outcome is unknown or a pause is asked for."""
+    """Await `call`, and retry it a few times while the outcome is unknown or the server throttles."""
     for tried in range(1, TRIES):
         try:
             return await call()
         except Unavailable:
-            await asyncio.sleep(PAUSE * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - only to spread tries
+            await asyncio.sleep(PAUSE * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         except Throttled as error:
-            await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - only to spread tries
+            await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - jitter
     return await call()

@@ -1,7 +1,7 @@
-"""Objects in which somebody has written values of other types, or times that are none: these values are left out.
+"""Decodes objects that contain values of wrong types or invalid times, without these values.
 
-An object that cannot be decoded would be hidden by one wrong value in it: a pod that exists would be missed, and made
-once more under a name that is taken.
+Otherwise one wrong value would hide the whole object: the operator would miss a pod that exists, and create it again
+under the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import UNSET, inspect
 from trainshed.api.status_schema import encodable
 
 T = TypeVar("T")
-#: What has no parts, by the name that msgspec has for it.
+#: Types without parts, by their msgspec type.
 LEAVES: dict[type[inspect.Type], type] = {
     inspect.StrType: str,
     inspect.IntType: int,
@@ -24,16 +24,16 @@ LEAVES: dict[type[inspect.Type], type] = {
     inspect.DateTimeType: datetime,
     inspect.NoneType: type(None),
 }
-#: What makes an object the one that it is.
+#: The fields of the metadata that identify an object.
 IDENTITY = ("name", "namespace", "uid", "resourceVersion")
-#: A number with more digits is one of no format.
+#: Digits of an integer; longer ones exceed every format of the API.
 DIGITS = 20
 
 
 def decode(content: msgspec.Raw | bytes, wanted: type[T]) -> T:
-    """The object, without the values that are not as they must be; raises `msgspec.DecodeError` for what is no object.
+    """Decode an object without its invalid values; raises `msgspec.DecodeError` if it is not an object.
 
-    This takes many times longer than msgspec's own decoder: it is for what that one refuses.
+    This is many times slower than msgspec's decoder, so it is only for objects that msgspec's decoder rejects.
     """
     try:
         found = json.loads(bytes(content).decode(errors="replace"), parse_int=_whole)
@@ -41,12 +41,12 @@ def decode(content: msgspec.Raw | bytes, wanted: type[T]) -> T:
         raise msgspec.DecodeError(str(error)) from error
     metadata = found.get("metadata") if isinstance(found, dict) else None
     if isinstance(metadata, dict) and not all(isinstance(metadata.get(key, ""), str) for key in IDENTITY):
-        raise msgspec.DecodeError("metadata that do not say which object it is")
+        raise msgspec.DecodeError("the metadata do not identify the object")
     return msgspec.convert(_fitting(found, inspect.type_info(wanted)), wanted)
 
 
 def _fitting(found: object, wanted: inspect.Type) -> object:
-    """The value without the parts that do not fit, or `UNSET` if it is itself another than it must be."""
+    """Return the value without the parts of a wrong type, `UNSET` if the value itself has a wrong type."""
     match wanted:
         case inspect.UnionType(types=types):
             return next((kept for one in types if (kept := _fitting(found, one)) is not UNSET), UNSET)

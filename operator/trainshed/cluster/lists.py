@@ -1,4 +1,4 @@
-"""How objects of each kind are taken out of their bytes, and lists of them, in pages or as a whole."""
+"""Decoders of each kind of object, and of lists, in pages or as a whole."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class Kind(Generic[T]):
-    """How to take an object of one kind out of its bytes."""
+    """Decodes objects of one kind from JSON."""
 
     def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
         self._decoder = decoder
         self._convert = convert
 
     def item(self, content: msgspec.Raw | bytes) -> T:
-        """An object of this kind, without what in it is not as it must be; `msgspec.DecodeError` for bytes of none."""
+        """Decode an object, without its invalid values; raises `msgspec.DecodeError` if it is not an object."""
         try:
             found = nesting.decode(self._decoder, content)
         except msgspec.ValidationError:
@@ -38,23 +38,23 @@ class Kind(Generic[T]):
         return self._convert(found)
 
     def answer(self, content: msgspec.Raw | bytes) -> T:
-        """An object of this kind that was asked for; what makes no sense is as good as no answer: `Unavailable`."""
+        """Decode the response to a request; raises `Unavailable` if it cannot be decoded."""
         try:
             return self.item(content)
         except msgspec.DecodeError as error:
-            raise Unavailable(f"an answer that makes no sense: {error}") from error
+            raise Unavailable(f"cannot decode the response: {error}") from error
 
 
 PODS: Kind[Pod] = Kind(msgspec.json.Decoder(PodObject), pod)
 SERVICES: Kind[Service] = Kind(msgspec.json.Decoder(ServiceObject), service)
 WHOLE = msgspec.json.Decoder(dict[str, Any])
-#: The whole of an object of any kind, and only its metadata.
+#: Objects of any kind as a whole, and only the metadata.
 DOCUMENTS: Kind[Document] = Kind(WHOLE, lambda found: found)
 METAS: Kind[Meta] = Kind(msgspec.json.Decoder(Stub), lambda found: found.metadata)
 
 
 def dependents(resource: Resource) -> Kind[Dependent]:
-    """How to take out dependents of a kind."""
+    """Return the decoder of dependents of a kind."""
     return Kind(WHOLE, lambda found: dependent(resource, msgspec.convert(found, Stub).metadata, found))
 
 
@@ -66,7 +66,7 @@ class ListMeta(msgspec.Struct):
 
 
 class Page(msgspec.Struct):
-    """A page of a list, its items still closed."""
+    """A page of a list, with undecoded items."""
 
     metadata: ListMeta
     items: list[msgspec.Raw]
@@ -76,16 +76,16 @@ PAGES: Kind[Page] = Kind(msgspec.json.Decoder(Page), lambda page: page)
 
 
 def understood(kind: Kind[T], page: Page, plural: str) -> Iterator[T]:
-    """The objects of a page; one that makes no sense is told of in the log, and hides none of the others."""
+    """Yield the objects of a page; one that cannot be decoded is logged and skipped."""
     for content in page.items:
         try:
             yield kind.item(content)
         except msgspec.DecodeError as error:
-            log.error("list %s: passed over an object: %s", plural, error)  # noqa: TRY400 - no traceback
+            log.error("list %s: skipped undecodable object: %s", plural, error)  # noqa: TRY400 - no traceback
 
 
 async def pages(wire: Wire, path: Path, selector: Mapping[str, str], *, whole: bool = False) -> AsyncIterator[Page]:
-    """A list, in pages or as a whole; raises as `Wire.call` does, `Expired` also between pages."""
+    """Yield the pages of a list, or the whole list; raises the errors of `Wire.call`, `Expired` also between pages."""
     query = {**selector} if whole else {"limit": str(PAGE), **selector}
     go_on: dict[str, str] = {}
     while True:

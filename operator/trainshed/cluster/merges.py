@@ -1,4 +1,4 @@
-"""Merge patches (RFC 7386) whose answers were lost: whether they were carried out."""
+"""Merge patches (RFC 7386) whose responses were lost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from trainshed.api.job import Document
 
 
 def carried_out(patch: Document, found: Document) -> bool:
-    """Whether the job that was found has been changed since, and has what the patch says: its answer was lost."""
+    """Return whether the patch was applied although its response was lost.
+
+    The job that was read has then changed, and contains the values of the patch.
+    """
     metadata, wanted = found["metadata"], patch["metadata"]
-    moved = metadata["resourceVersion"] != wanted["resourceVersion"]
-    return moved and metadata["uid"] == wanted["uid"] and _has(found.get("status") or {}, patch["status"])
+    changed = metadata["resourceVersion"] != wanted["resourceVersion"]
+    return changed and metadata["uid"] == wanted["uid"] and _has(found.get("status") or {}, patch["status"])
 
 
 def _has(found: Document, patch: Document) -> bool:

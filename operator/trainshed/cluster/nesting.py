@@ -1,7 +1,7 @@
-"""Documents that are nested so deeply that no decoder takes them: what is too deep is left out.
+"""Decodes JSON documents that are nested too deeply for a decoder, without the parts that are too deep.
 
-Decoders of JSON recurse, and Python bounds that. A user may nest more deeply what a CRD does not describe, and the list
-of all objects of a kind cannot be decoded if one of them cannot.
+JSON decoders recurse, and Python limits the recursion. Users may nest fields deeper where the CRD has no schema, and
+one such object would make the list of all objects of the kind undecodable.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeVar
 import msgspec
 
 T = TypeVar("T")
-#: Levels that are kept: no document of Kubernetes has half as many.
+#: Levels that are kept; objects of Kubernetes have less than half as many.
 DEEPEST = 100
-#: A text, or where an object or a list begins or ends.
+#: A string, or a bracket of an object or an array.
 MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
 
 
 def decode(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | bytes) -> T:
-    """What the decoder makes of the content, without what is nested too deeply; raises `msgspec.DecodeError`."""
+    """Decode the content, without the parts that are nested too deeply; raises `msgspec.DecodeError`."""
     try:
         return decoder.decode(content)
     except RecursionError:
@@ -27,7 +27,7 @@ def decode(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | bytes) -> T:
 
 
 def shallow(content: bytes) -> bytes:
-    """The content with null in the place of each object and list that is nested too deeply."""
+    """Return the content with null in place of each object and array that is nested too deeply."""
     kept, depth, done = [], 0, 0
     for mark in MARK.finditer(content):
         if mark[0] in b"{[":

@@ -1,4 +1,4 @@
-"""Pods and Services out of bytes: only the fields that a decision may need are ever decoded."""
+"""Converts decoded objects to `Pod`, `Service` and `Dependent`; only fields that the planner needs are decoded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from trainshed.api.status_schema import LARGEST, int32
 from .anatomy import ContainerSpec, ContainerStatus, Ended, PodSpec, PodStatus, State
 
 PHASES = {str(phase): phase for phase in Phase}
-#: A number in a label or annotation has so many digits at the most; Python refuses to read very long ones.
+#: Maximum digits of a number in a label or annotation: Python refuses to parse very long numbers.
 DIGITS = 10
-#: Characters that are kept of a reason, its first, and of a message, its last: kubelets write no longer ones.
+#: Characters that are kept: the first of a reason, the last of a message. Kubelets write no longer ones.
 REASON, MESSAGE = 128, 16_384
 ATTEMPT = "trainshed.dev/attempt"
-#: What is ours bears this label; the server sends us nothing else.
+#: The label of the objects of jobs; lists and watches select by it.
 JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
@@ -52,12 +52,12 @@ class Meta(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def controller(self) -> str:
-        """The uid of the controller that owns the object, or nothing."""
+        """The uid of the controller that owns the object, empty without one."""
         return next((owner.uid for owner in self.owner_references or () if owner.controller), "")
 
 
 class PodObject(msgspec.Struct, gc=False):
-    """A pod as it comes over the wire."""
+    """A pod, as the API server sends it."""
 
     metadata: Meta
     spec: PodSpec | None = None
@@ -65,19 +65,19 @@ class PodObject(msgspec.Struct, gc=False):
 
 
 class ServiceObject(msgspec.Struct, gc=False):
-    """A Service as it comes over the wire."""
+    """A Service, as the API server sends it."""
 
     metadata: Meta
 
 
 class Stub(msgspec.Struct, gc=False):
-    """Any object, of which only the metadata matter."""
+    """An object of any kind, with its metadata only."""
 
     metadata: Meta
 
 
 def pod(found: PodObject) -> Pod:
-    """A pod in our words."""
+    """Convert a pod."""
     status, spec, meta = found.status or PodStatus(), found.spec or PodSpec(), found.metadata
     conditions = {condition.type: condition for condition in status.conditions or ()}
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
@@ -107,12 +107,12 @@ def pod(found: PodObject) -> Pod:
 
 
 def service(found: ServiceObject) -> Service:
-    """A Service in our words."""
+    """Convert a Service."""
     return Service(**_identity(found.metadata))
 
 
 def dependent(resource: Resource, meta: Meta, document: Document) -> Dependent:
-    """A dependent in our words."""
+    """Convert a dependent."""
     return Dependent(
         resource=resource,
         name=meta.name,
@@ -127,26 +127,26 @@ def dependent(resource: Resource, meta: Meta, document: Document) -> Dependent:
 
 
 def foreign(kind: str, there: Meta, wanted: Document) -> str:
-    """Why the object that has the name of the one to be made is not ours, or nothing: its controller decides."""
+    """Return why an existing object is not the wanted one, empty if both have the same controller."""
     name, owners = wanted["metadata"]["name"], wanted["metadata"]["ownerReferences"]
     owner = next(reference["uid"] for reference in owners if reference.get("controller"))
     if there.controller == owner:
         return ""
-    leaving = " It is being deleted." if there.deletion_timestamp else ""
-    what = f"{kind} {name} exists already and belongs to somebody else.{leaving}"
-    return f"{what} Rename it or the job, or delete it."
+    if there.deletion_timestamp:
+        return f"{kind} {name} already exists, is not controlled by this job and is being deleted."
+    return f"{kind} {name} already exists and is not controlled by this job. Delete it, or rename it or the job."
 
 
 def unlabelled(kind: str, there: Meta) -> str:
-    """Why no watch of ours tells of a pod or Service of ours any more, or nothing."""
+    """Return why no watch selects a pod or Service of the job, empty if its job label is there."""
     if kind not in ("pod", "service") or JOB_NAME in (there.labels or {}):
         return ""
-    what = f"{kind} {there.name} is this job's, but its label {JOB_NAME} was taken off."
-    return f"{what} Put it back, or delete the {kind}."
+    what = f"{kind} {there.name} is controlled by this job, but its label {JOB_NAME} was removed."
+    return f"{what} Restore the label, or delete the {kind}."
 
 
 class Identity(TypedDict):
-    """What pods and Services have in common."""
+    """The fields that pods and Services have in common."""
 
     name: str
     uid: str
@@ -177,7 +177,7 @@ def _identity(meta: Meta) -> Identity:
 def _containers(
     found: list[ContainerStatus] | None, specs: list[ContainerSpec] | None, *, init: bool
 ) -> Iterator[Container]:
-    """The containers in the order of the spec: the kubelet sorts their statuses by name."""
+    """Yield the containers in the order of the spec: the kubelet sorts their statuses by name."""
     order = {spec.name: number for number, spec in enumerate(specs or ())}
     sidecars = {spec.name for spec in specs or () if init and spec.restart_policy == "Always"}
     for status in sorted(found or (), key=lambda status: order.get(status.name, len(order))):
@@ -187,7 +187,7 @@ def _containers(
 def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Container:
     state, last = found.state or State(), (found.last_state or State()).terminated
     ended, waiting = state.terminated, state.waiting
-    told, lived = ended or waiting, ended or state.running
+    explained, begun = ended or waiting, ended or state.running
     return Container(
         name=found.name,
         init=init,
@@ -195,9 +195,9 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
         image=found.image,
         restarts=count(found.restart_count),
         exit_code=_code(ended) if ended else None,
-        reason=_reason(told.reason) if told else "",
-        message=_message(told.message) if told else "",
-        started=_started(lived.started_at) if lived else None,
+        reason=_reason(explained.reason) if explained else "",
+        message=_message(explained.message) if explained else "",
+        started=_started(begun.started_at) if begun else None,
         finished=within(ended.finished_at) if ended else None,
         waiting=waiting is not None,
         before=_run(last) if last else None,
@@ -210,7 +210,7 @@ def _run(ended: Ended) -> Run:
 
 
 def _started(found: datetime | None) -> datetime | None:
-    """When a container was started. Where that is not known, some runtimes say the first time that they have."""
+    """Return the start time of a container; some runtimes report their zero time if it is unknown."""
     return (within(found) or EARLIEST) if found else None
 
 
@@ -227,6 +227,6 @@ def _message(found: str | None) -> str:
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    """The number, if it is one that the format int32 has."""
+    """Parse a number that is within int32, else return `otherwise`."""
     found = int(text) if text and text.isascii() and text.isdecimal() and len(text) <= DIGITS else otherwise
     return found if found <= LARGEST else otherwise

@@ -1,4 +1,4 @@
-"""How bytes get to the API server and back: one exchange, or one stream of pieces; `Sockets` does it by aiohttp."""
+"""The transport of requests to the API server: single exchanges and streams; `Sockets` implements it with aiohttp."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from aiohttp.abc import AbstractStreamWriter
 
 from .credentials import Badge, Credentials
 
-#: Seconds: a request as a whole, making a connection, and a stream without a byte (bookmarks come every minute or so).
+#: Timeouts in seconds: a whole request, a connection, and a stream without data (bookmarks arrive about once a minute).
 REQUEST, CONNECT, SILENCE = 30.0, 5.0, 90.0
-GOODBYE = 0.25
+#: Seconds for the TLS closing handshake of cancelled connections.
+TLS_CLOSE = 0.25
 
 
 class Broken(Exception):
-    """There was no answer, or not all of it: the request may or may not have been carried out."""
+    """There was no complete response: the request may or may not have been carried out."""
 
 
 class Withheld(Exception):
-    """There is no permission to send the request, any more."""
+    """The request may no longer be sent; nothing was sent."""
 
 
 def always() -> bool:
-    """Yes."""
+    """Return True."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: `path` begins with a slash, `kind` is the content type of the body.
+    """A request: `path` begins with a slash, `kind` is the content type of the body.
 
-    A body is sent with `permit` only, which is asked for when it is written to the connection and not a moment before:
-    to make a connection takes time, and somebody may have stopped us meanwhile.
+    A body is sent only if `permit` returns True. It is called at the moment at which the body is written to the
+    connection: connecting takes time, and leadership may be lost meanwhile.
     """
 
     verb: str
@@ -50,49 +51,49 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said: its HTTP status, the whole body, and the text of `Retry-After`."""
+    """A response: the HTTP status, the whole body, and the value of `Retry-After`."""
 
     status: int
     content: bytes = b""
     wait: str = ""
 
 
-#: What a stream begins with, and its pieces; an answer of 400 or more is whole, and no piece follows.
+#: The response that begins a stream, and its chunks; a response of 400 or above is complete, without chunks.
 Stream = tuple[Answer, AsyncIterator[bytes]]
 
 
 class Transport(Protocol):
-    """Carries requests as they are; the only errors that it raises are `Broken` and `Withheld`."""
+    """Sends requests; raises only `Broken` and `Withheld`."""
 
     async def exchange(self, request: Request) -> Answer:
-        """One request, once, and its whole answer."""
+        """Send one request, without retries, and return the whole response."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """One request whose answer goes on until the server ends it, or the context is left."""
+        """Send one request whose response lasts until the server ends it or the context exits."""
         ...
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
 
 class Permitted(aiohttp.BytesPayload):
-    """A body that nobody sees without permission."""
+    """A request body that is sent only with permission."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request.body or b"", content_type=request.kind)
         self._permit = request.permit
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write the body, if that is permitted; without it the server does nothing."""
+        """Write the body if that is permitted, else raise `Withheld`: without a body the server does nothing."""
         if not self._permit():
-            raise Withheld("it may not be sent any more")
+            raise Withheld("sending is no longer permitted")
         await super().write_with_length(writer, content_length)
 
 
 class Sockets:
-    """The one connection pool to a real API server; to be made where an event loop runs."""
+    """The connection pool to an API server; must be created within a running event loop."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._server = credentials.server
@@ -102,17 +103,17 @@ class Sockets:
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
 
     async def close(self) -> None:
-        """Let go of all connections; those that were broken off get a moment for the server's goodbye by TLS."""
+        """Close all connections, and wait briefly for the TLS closing handshake of cancelled ones."""
         await self._session.close()
-        await asyncio.sleep(GOODBYE)
+        await asyncio.sleep(TLS_CLOSE)
 
     async def exchange(self, request: Request) -> Answer:
-        """One request, once, or twice if a rotated token was refused: then it was not carried out.
+        """Send one request, and once more if the token was rejected and can be read again: nothing was done then.
 
         Raises `Broken` and `Withheld`.
         """
         if not request.permit():
-            raise Withheld("it may not be sent any more")
+            raise Withheld("sending is no longer permitted")
         answer = await self._exchange(request)
         if answer.status == HTTPStatus.UNAUTHORIZED and self._badge.renew():
             answer = await self._exchange(request)
@@ -137,7 +138,7 @@ class Sockets:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """One request and the pieces of its answer as they come; raises `Broken`, also between pieces."""
+        """Send one request and yield its response and chunks as they arrive; raises `Broken`, also between chunks."""
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT, sock_read=SILENCE)
         url = self._server + request.path
         try:
@@ -172,6 +173,6 @@ async def _whole(answer: aiohttp.ClientResponse) -> Answer:
 
 
 def _drop(answer: aiohttp.ClientResponse) -> None:
-    # A polite goodbye by TLS waits for the other side's, up to half a minute, and outlives the pool that began it.
+    # A TLS closing handshake waits for that of the server for up to 30 s, and outlasts the connection pool.
     if answer.connection and answer.connection.transport:
         answer.connection.transport.abort()

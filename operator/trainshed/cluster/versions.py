@@ -1,12 +1,12 @@
-"""Which of two resourceVersions is the earlier one."""
+"""The order of resourceVersions."""
 
 from __future__ import annotations
 
 
 def older(version: str, than: str) -> bool:
-    """Whether a resourceVersion is the earlier one.
+    """Return whether `version` is older than `than`.
 
-    Those of one server ascend and may be compared as numbers (Kubernetes says so since 1.35). Of any others none is
-    older, so that whatever is heard last is the latest.
+    The resourceVersions of one server ascend and may be compared as integers (Kubernetes guarantees this since 1.35). A
+    version that is not decimal is never older, so the value received last is taken as the newest.
     """
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)

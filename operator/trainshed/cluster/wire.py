@@ -1,4 +1,4 @@
-"""What is said to the API server and what it answers: paths, JSON by orjson, lines, and its errors turned into ours."""
+"""Requests to the API server and its responses: paths, JSON (orjson), lines of watches, and errors."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .transport import Answer, Broken, Request, Transport, Withheld
 
 #: The longest line of a watch, in bytes: no object is bigger than etcd's 1.5 MiB, and JSON may inflate it.
 LONGEST_LINE = 8 * 1024 * 1024
-#: So many characters of what a server says about an error are kept.
+#: Characters that are kept of the server's error message.
 LONGEST_WORDS = 2000
-#: Answers after which the same request may do better, as a new token is read or the server recovers.
+#: Status codes after which a repeated request may succeed: a new token is read, or the server recovers.
 UNSETTLED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_TIMEOUT)
 JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
 FIELD_MANAGER = {"fieldManager": "trainshed"}
 
-#: Told of every request: verb, resource, and the HTTP status, 0 for none.
+#: Called for every request with its verb, resource and HTTP status, 0 without a response.
 Listener = Callable[[str, str, int], None]
-#: Whether we may write now.
+#: Returns whether this replica may write now.
 Permit = Callable[[], bool]
 
 
 class AlreadyExists(Conflict):
-    """There is an object of that name; whose it is, is for the caller to find out."""
+    """An object of that name exists; the caller has to check its controller."""
 
     reason = "AlreadyExists"
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where objects live: `prefix` is `/api/v1` or `/apis/group/version`; an empty namespace means all of them."""
+    """The path of objects: `prefix` is `/api/v1` or `/apis/group/version`; an empty namespace means all namespaces."""
 
     prefix: str
     plural: str
@@ -52,24 +52,27 @@ class Path:
 
 
 class Wire:
-    """Requests and watches over a transport; to be closed at the end. `under_way` requests have no answer yet."""
+    """Requests and watches over a transport; must be closed. `under_way` counts the requests without a response."""
 
     def __init__(self, transport: Transport, listener: Listener = lambda _verb, _resource, _status: None) -> None:
         self._transport = transport
-        self._tell = listener
+        self._listener = listener
         self.under_way = 0
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._transport.close()
 
     async def call(self, verb: str, path: Path, body: object = None, query: Mapping[str, str] | None = None) -> bytes:
-        """One request, once; the answer's body. Raises what `trainshed.cluster` draws, and `AlreadyExists`."""
+        """Send one request, without retries, and return the body of the response.
+
+        Raises the errors of `trainshed.cluster`, and `AlreadyExists`.
+        """
         data = None if body is None else orjson.dumps(body)
         return await self._exchange(path, Request(verb, str(path), query or {}, _kind(verb), data), body)
 
     async def write(self, verb: str, path: Path, body: object, permit: Permit) -> bytes:
-        """The same, if there is permission to write at the very moment at which it is sent; raises `NotLeading`."""
+        """Send one write, if `permit` allows it at the moment of sending; otherwise raises `NotLeading`."""
         query = {} if verb == "DELETE" else FIELD_MANAGER
         request = Request(verb, str(path), query, _kind(verb), orjson.dumps(body), permit)
         return await self._exchange(path, request, body)
@@ -83,19 +86,21 @@ class Wire:
         except Broken as broken:
             raise Unavailable(f"{request.verb} {path.plural}: {broken}") from broken
         except Withheld as withheld:
-            raise NotLeading(f"{request.verb} {path.plural} was not sent: the Lease is not ours any more") from withheld
+            raise NotLeading(
+                f"{request.verb} {path.plural} was not sent: this replica no longer holds the Lease"
+            ) from withheld
         finally:
             self.under_way -= 1
-            self._tell(request.verb, path.plural, status)
+            self._listener(request.verb, path.plural, status)
         if status >= HTTPStatus.BAD_REQUEST:
             raise _error(answer, body)
         return answer.content
 
     async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, until the server ends it. Raises as `call` does."""
+        """Yield the lines of a watch until the server ends it; raises the errors of `call`."""
         try:
             async with self._transport.stream(Request("GET", str(path), query, JSON)) as (answer, pieces):
-                self._tell("WATCH", path.plural, answer.status)
+                self._listener("WATCH", path.plural, answer.status)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(answer)
                 async for line in _lines(pieces):
@@ -115,15 +120,15 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         for count, line in enumerate(whole, 1):
             yield line
             if count % 200 == 0:
-                await asyncio.sleep(0)  # a burst of events must not keep everybody else waiting
+                await asyncio.sleep(0)  # a burst of events must not block the event loop
         if len(rest) > LONGEST_LINE:
-            raise Unavailable("a line of a watch is too long to be true")
+            raise Unavailable("a line of the watch is too long")
 
 
 def _error(answer: Answer, body: object = None) -> ClusterError:
-    """What an answer to this body means, in the server's words but for what they repeat of it."""
+    """Return the error of a response, with the server's message; values quoted from the request body are redacted."""
     status = answer.status
-    reason, message = _said(answer.content)
+    reason, message = _status(answer.content)
     message = discreet(message, body)[:LONGEST_WORDS]
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists(message)
@@ -141,7 +146,7 @@ def _error(answer: Answer, body: object = None) -> ClusterError:
     return known.get(status, Invalid)(message)
 
 
-def _said(content: bytes) -> tuple[str, str]:
+def _status(content: bytes) -> tuple[str, str]:
     try:
         found: Any = orjson.loads(content)
         return str(found.get("reason", "")), str(found.get("message", ""))
