@@ -1,1 +1,1 @@
-"""The hands on a real API server."""
+"""The client, on a real API server and on simulated ones."""

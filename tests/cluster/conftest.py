@@ -1,4 +1,4 @@
-"""A real API server for the hands, and a namespace for each test."""
+"""A real API server, and a namespace for each test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["gateway", "hand", "server", "wire"]
 
 @pytest_asyncio.fixture
 async def wire(server: ControlPlane) -> AsyncIterator[Wire]:
-    """A wire to the server, closed at the end."""
+    """Yield a connection to the server, and close it afterwards."""
     wire = Wire(Sockets(find(str(server.kubeconfig))))
     yield wire
     await wire.close()
@@ -28,5 +28,5 @@ async def wire(server: ControlPlane) -> AsyncIterator[Wire]:
 
 @pytest.fixture
 def gateway(wire: Wire) -> Gateway:
-    """The verbs."""
+    """Return a client of the server."""
     return Gateway(wire, Pace())

@@ -1,4 +1,4 @@
-"""Many requests of one kind: a definite no keeps those that have not begun from it."""
+"""A definite error of one request stops those of the same kind that have not started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainshed.cluster.lanes import carefully
 
 
 def tasks(outcomes, done):
-    """Tasks that note their number, and end as told."""
+    """Return tasks that record their number and end with the given outcomes."""
 
     def task(number, outcome):
         async def run():
@@ -23,19 +23,19 @@ def tasks(outcomes, done):
     return [task(number, outcome) for number, outcome in enumerate(outcomes)]
 
 
-async def test_all_tasks_run_when_all_goes_well():
+async def test_all_tasks_run_without_errors():
     done = []
     assert await carefully(tasks([None] * 100, done)) == []
     assert sorted(done) == list(range(100))
 
 
-async def test_a_definite_no_to_the_first_is_the_last_request():
+async def test_a_definite_error_of_the_first_task_stops_all_others():
     done = []
     errors = await carefully(tasks([Denied("quota")] * 100, done))
     assert (len(errors), done) == (1, [0])
 
 
-async def test_a_first_whose_name_is_taken_does_not_keep_the_others_from_theirs():
+async def test_a_name_conflict_of_the_first_task_does_not_stop_the_others():
     done = []
     errors = await carefully(tasks([NameTaken("one"), *[None] * 9], done))
     assert (len(errors), len(done)) == (1, 10)
@@ -47,17 +47,17 @@ async def test_a_definite_no_later_stops_those_that_have_not_begun():
     assert len(done) <= 5
 
 
-async def test_an_unknown_outcome_of_the_first_waits_for_another_look():
+async def test_an_unknown_outcome_of_the_first_task_stops_all_others():
     done = []
     errors = await carefully(tasks([Unavailable("?"), None], done))
     assert (len(errors), done) == (1, [0])
 
 
-async def test_an_unknown_outcome_later_stops_nobody():
+async def test_a_later_unknown_outcome_stops_no_task():
     done = []
     errors = await carefully(tasks([None, Unavailable("?"), None, None], done), width=1)
     assert (len(errors), done) == (1, [0, 1, 2, 3])
 
 
-async def test_nothing_to_do_is_done():
+async def test_no_tasks_return_no_errors():
     assert await carefully([]) == []

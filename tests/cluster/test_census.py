@@ -1,4 +1,4 @@
-"""Everything there is of a kind is read, in however many pages."""
+"""All objects of a kind are read, in any number of pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_all_pages_are_read(wire, hand, monkeypatch):
     assert names(found) == ["j0", "j1", "j2", "j3", "j4"]
 
 
-async def test_only_what_bears_a_label_is_read_if_one_is_named(wire, hand):
+async def test_a_list_may_be_restricted_to_a_label(wire, hand):
     spec = {"containers": [{"name": "a", "image": "x"}]}
     hand.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
     hand.make("pods", {"metadata": {"name": "b"}, "spec": spec})
@@ -34,17 +34,17 @@ async def test_only_what_bears_a_label_is_read_if_one_is_named(wire, hand):
     assert len(await census.all(Path(CORE, "pods", hand.namespace), PODS)) == 2
 
 
-async def test_of_a_kind_that_the_server_does_not_know_there_is_nothing(wire):
+async def test_a_kind_that_is_not_served_has_no_objects(wire):
     assert await Census(wire).all(Path("/apis/scheduling.volcano.sh/v1beta1", "podgroups"), DOCUMENTS) == []
 
 
-async def test_what_tells_of_the_switch_can_be_read(wire):
+async def test_deployments_webhooks_and_definitions_are_read(wire):
     census = Census(wire)
     assert "tfjobs.kubeflow.org" in names(await census.definitions())
     assert await census.deployments() == await census.webhooks() == []
 
 
-async def test_an_answer_that_makes_no_sense_is_an_error_of_ours(wire, monkeypatch):
+async def test_an_undecodable_response_is_a_cluster_error(wire, monkeypatch):
     async def garbled(*_, **__) -> bytes:
         return b"<html>"
 

@@ -1,4 +1,4 @@
-"""A condition of a pod says what it says only while its status is True, or for PodScheduled False."""
+"""A condition of a pod counts only while its status is True, PodScheduled while it is False."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainshed.cluster import objects
 
 
 def pod(**conditions: str):
-    """A pod with conditions of these statuses, all of the same reason."""
+    """Return a pod with conditions of these statuses, all with the same reason."""
     told = [{"type": kind, "status": status, "reason": "Why", "message": "m"} for kind, status in conditions.items()]
     document = {"metadata": {"name": "x"}, "status": {"conditions": told}}
     return objects.pod(msgspec.json.Decoder(objects.PodObject).decode(json.dumps(document).encode()))
@@ -28,6 +28,6 @@ def test_a_pod_is_ready_only_while_that_is_true(status, ready):
 
 
 @pytest.mark.parametrize(("status", "told"), [("True", ("", "")), ("False", ("Why", "m")), ("Unknown", ("", ""))])
-def test_a_pod_has_no_place_only_while_that_is_false(status, told):
+def test_a_pod_is_unschedulable_only_while_that_is_false(status, told):
     found = pod(PodScheduled=status)
     assert (found.unplaced, found.unschedulable) == told

@@ -1,4 +1,4 @@
-"""A deletion that meets a conflict: the name may be another's by now, or the server has stumbled; who asks, knows."""
+"""A deletion with a conflict: another object has the name by now, or the server had an internal conflict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainshed.cluster.lanes import Pace
 
 
 class Stumbling:
-    """A wire on which every write meets a conflict; `there` is the uid of whoever has the name, if anybody has."""
+    """A connection whose writes all conflict; `there` is the uid of the object with the name, if there is one."""
 
     def __init__(self, there: str) -> None:
         self._there = there
@@ -32,5 +32,5 @@ async def test_who_is_there_still_is_not_taken_for_gone():
 
 
 @pytest.mark.parametrize("there", ["another", ""], ids=["its name is another's", "nobody has its name"])
-async def test_who_is_there_no_more_is_gone(there):
+async def test_an_object_with_another_uid_means_that_it_is_deleted(there):
     assert await Gateway(Stumbling(there), Pace()).delete_pod("ml", "mnist-worker-0", "it", None, "") is None

@@ -1,4 +1,4 @@
-"""Of what a user put into a job nothing is repeated, however a server quotes it; all else of its words stays."""
+"""Values of users' jobs are redacted in errors, however the server quotes them; the rest is kept."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def a_pod(**container: object) -> dict:
         {"data": {"key": CANARY}},
     ],
 )
-def test_a_value_is_taken_out_wherever_the_user_has_put_it(body):
+def test_a_value_is_redacted_wherever_the_user_has_set_it(body):
     told = f'pods "mnist-worker-0" is forbidden: no {CANARY}, and not "{CANARY}" either (tensorflow)'
     assert discreet(told, body) == told.replace(CANARY, HIDDEN)
 
 
-def test_names_labels_and_what_is_no_secret_stay():
+def test_names_labels_and_other_values_are_kept():
     body = a_pod(env=[{"name": "HOST", "value": "mnist-worker-0"}, {"name": "JOB", "value": "mnist"}], args=["-c", "1"])
     told = 'pods "mnist-worker-0" is forbidden: exceeded quota: few-1, of mnist in ml -c'
     assert discreet(told, body) == told
     assert discreet(told, None) == discreet(told, {"metadata": None}) == told
 
 
-def test_a_short_value_is_no_part_of_another_word():
+def test_a_short_value_is_redacted_as_a_whole_word_only():
     body = a_pod(command=["work"])
     assert discreet("no work for workers or mnist-work", body) == f"no {HIDDEN} for workers or mnist-work"
 
 
-def test_of_two_values_of_which_one_holds_the_other_nothing_is_left():
+def test_a_value_that_contains_another_is_redacted_completely():
     body = a_pod(args=["canary-one", "canary-one-and-two"])
     assert discreet("canary-one-and-two, canary-one", body) == f"{HIDDEN}, {HIDDEN}"
 
@@ -58,21 +58,21 @@ def test_of_two_values_of_which_one_holds_the_other_nothing_is_left():
 @pytest.mark.parametrize(
     "value", ['say "canary" twice', "line one\nline canary\n", "tab\tcanary", "schön canary \\ end"]
 )
-def test_a_value_that_is_quoted_with_escapes_is_found(value):
+def test_a_value_with_escapes_is_redacted(value):
     for quoted in (value, json.dumps(value), json.dumps(value, ensure_ascii=False)):
         assert "canary" not in discreet(f"Invalid value: {quoted}: no", a_pod(args=[value]))
 
 
 @given(st.text(min_size=4), st.text(max_size=20), st.text(max_size=20))
-def test_whatever_a_value_is_it_is_not_repeated_by_itself(value, before, after):
+def test_any_value_is_redacted(value, before, after):
     told = discreet(f'{before} "{value}" {after}', a_pod(env=[{"name": "A", "value": value}]))
     assert len(value) < 8 or value in HIDDEN or value not in told.replace(HIDDEN, "")
 
 
-def test_a_message_without_end_is_cut():
+def test_a_long_message_is_truncated():
     assert len(discreet("x" * 10 * MOST, a_pod(args=[CANARY]))) == MOST
 
 
-def test_an_error_stays_what_it_is():
+def test_a_redacted_error_keeps_its_class_and_fields():
     error = softened(Throttled(f"too many {CANARY}", wait=7), a_pod(args=[CANARY]))
     assert (str(error), error.wait, error.reason) == (f"too many {HIDDEN}", 7, "TooManyRequests")

@@ -1,4 +1,4 @@
-"""A connection has one owner, who alone closes it: a number that is closed twice may be another's the second time."""
+"""Only the event loop closes a connection: a descriptor closed twice may belong to another connection by then."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from trainshed.cluster.event_loop import EventLoop
 
-#: Whoever closes says so by a reset, at once.
+#: Closing sends a reset immediately.
 RESET = struct.pack("ii", 1, 0)
 
 
 def connected(*, lost: bool) -> tuple[socket.socket, socket.socket]:
-    """Both ends of a connection, the first by TCP's own words lost or not."""
+    """Return both ends of a connection; the first one is lost, as TCP reports it, or not."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname())
         far, _ = server.accept()
@@ -28,7 +28,7 @@ def connected(*, lost: bool) -> tuple[socket.socket, socket.socket]:
 
 
 async def hand_over(near: socket.socket, *, tls: bool) -> asyncio.Transport:
-    """Let the loop have it."""
+    """Hand a socket over to the event loop."""
     options = {"ssl": ssl.create_default_context(), "server_hostname": "localhost"} if tls else {}
     loop = asyncio.get_running_loop()
     return (await loop.create_connection(asyncio.Protocol, sock=near, **options))[0]
@@ -42,7 +42,7 @@ def test_a_connection_that_is_lost_in_its_handshake_is_no_longer_the_sockets():
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_nor_is_one_that_was_made(lost: bool):
+def test_an_established_connection_is_detached_from_the_socket(lost: bool):
     async def go() -> None:
         transport = await hand_over(near, tls=False)
         assert near.fileno() == -1
@@ -56,7 +56,7 @@ def test_nor_is_one_that_was_made(lost: bool):
     far.close()
 
 
-def test_a_connection_without_a_socket_is_made_as_ever():
+def test_a_connection_without_a_socket_is_made_as_usual():
     async def go() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Each verb on a real API server, and each of its answers."""
+"""Each operation on a real API server, with its results and errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from trainshed.plan import build, dependents
 
 
 def a_job(hand, name="mnist", workers=1):
-    """A job on the server, and the same read."""
+    """Create a job on the server; return it and the parsed job."""
     hand.create(tfjob(name, Worker=workers))
     return read.job(hand.job("TFJob", name), TENSORFLOW, Site())
 
 
 def a_pod(job):
-    """The body of its first pod."""
+    """Return the body of the job's first pod."""
     return build.pods(TENSORFLOW, job, Site())(Member("Worker", 0), 3).body
 
 
@@ -38,7 +38,7 @@ async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
     assert len(hand.pods()) == 1
 
 
-async def test_a_secret_that_is_there_stays_as_it_is(gateway, hand):
+async def test_an_existing_secret_is_not_changed(gateway, hand):
     job = a_job(hand)
     for content in ("b25l", "dHdv"):
         head = {"name": "mnist-ssh", "ownerReferences": [build.owner(job)]}
@@ -48,7 +48,7 @@ async def test_a_secret_that_is_there_stays_as_it_is(gateway, hand):
     assert secret["data"] == {"key": "b25l"}
 
 
-async def test_services_too(gateway, hand):
+async def test_creating_and_deleting_a_service_is_idempotent(gateway, hand):
     job = a_job(hand)
     service = build.service(TENSORFLOW, job, Member("Worker", 0)).body
     first = await gateway.create_service(hand.namespace, service)
@@ -57,7 +57,7 @@ async def test_services_too(gateway, hand):
     assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
 
 
-async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
+async def test_dependents_are_created_once_updated_and_deleted(gateway, hand):
     job = a_job(hand, workers=65)
     (wish,) = TENSORFLOW.hooks.dependents(job, Site(), ())
     wish = replace(wish, content={"data": wish.content["data"]})
@@ -76,7 +76,7 @@ async def test_dependents_are_made_once_mended_and_deleted(gateway, hand):
         await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
 
 
-async def test_a_dependent_that_v1_made_gets_the_label_by_which_we_hear_of_it(gateway, hand):
+async def test_a_dependent_of_v1_gets_the_job_label(gateway, hand):
     job = a_job(hand, workers=65)
     (wish,) = TENSORFLOW.hooks.dependents(job, Site(), ())
     body = dependents.body(TENSORFLOW, job, wish)
@@ -96,7 +96,7 @@ async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
         await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
 
 
-async def test_a_pod_is_sought_by_its_name_and_its_owner(gateway, hand):
+async def test_seek_pod_checks_the_name_and_the_controller(gateway, hand):
     job = a_job(hand)
     await gateway.seek_pod(hand.namespace, "mnist-worker-0", job.uid)
     pod = await gateway.create_pod(hand.namespace, a_pod(job))
@@ -108,7 +108,7 @@ async def test_a_pod_is_sought_by_its_name_and_its_owner(gateway, hand):
     await gateway.seek_pod(hand.namespace, pod.name, "another-uid")
 
 
-async def test_a_quota_and_a_bad_template_are_told_apart(gateway, hand):
+async def test_a_quota_and_an_invalid_template_are_different_errors(gateway, hand):
     body = a_pod(a_job(hand))
     spoilt = {**body, "spec": {**body["spec"], "restartPolicy": "Sometimes"}}
     with pytest.raises(Invalid, match="restartPolicy"):
@@ -134,7 +134,7 @@ async def test_only_the_pod_of_that_uid_is_deleted(gateway, hand):
     assert await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3, "") is None
 
 
-async def test_a_pod_that_has_changed_is_deleted_only_if_that_does_not_matter(gateway, hand):
+async def test_the_version_is_a_precondition_of_a_deletion_if_given(gateway, hand):
     pod = await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
     hand.set_pod_status(pod.name, {"phase": "Succeeded"})
     with pytest.raises(Conflict):
@@ -156,7 +156,7 @@ async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, han
         await gateway.store_status(TENSORFLOW, hand.namespace, "other", patch)
 
 
-async def test_a_crd_that_drops_part_of_the_status_is_told_once(gateway, hand, wire, monkeypatch, caplog):
+async def test_a_crd_that_drops_status_fields_is_logged_once(gateway, hand, wire, monkeypatch, caplog):
     async def without_restarts(*_: object) -> bytes:
         return b'{"status": {"ready": "1/1"}}'
 
@@ -168,7 +168,7 @@ async def test_a_crd_that_drops_part_of_the_status_is_told_once(gateway, hand, w
     assert line.startswith("the CRD of tfjobs drops status fields (restarts)")
 
 
-async def test_a_reference_before_the_controllers_does_not_make_a_stranger_of_it(gateway, hand):
+async def test_only_the_controller_reference_decides_whose_a_pod_is(gateway, hand):
     body = a_pod(a_job(hand))
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "not-the-controller"}
     body["metadata"]["ownerReferences"].insert(0, other)
@@ -186,7 +186,7 @@ async def test_the_pods_of_a_job_are_read_uncached(gateway, hand):
     assert int(version) >= int(made.version)
 
 
-async def test_a_job_is_read_uncached_and_deleted_if_it_is_as_it_was(gateway, hand):
+async def test_a_job_is_read_uncached_and_deleted_at_its_version(gateway, hand):
     job = a_job(hand)
     where = (TENSORFLOW, hand.namespace, job.name)
     assert (await gateway.read_job(*where))["metadata"]["uid"] == job.uid
@@ -201,7 +201,7 @@ async def test_a_job_is_read_uncached_and_deleted_if_it_is_as_it_was(gateway, ha
     await gateway.delete_job(*where, job.uid, version)
 
 
-async def test_events_are_made_and_counted_up(gateway, hand):
+async def test_events_are_created_and_updated(gateway, hand):
     about = {"kind": "TFJob", "name": "mnist", "namespace": hand.namespace}
     event = {"metadata": {"name": "e1"}, "involvedObject": about, "reason": "R", "message": "m", "count": 1}
     await gateway.create_event(hand.namespace, event)
@@ -211,7 +211,7 @@ async def test_events_are_made_and_counted_up(gateway, hand):
         await gateway.update_event(hand.namespace, "e2", {"count": 2})
 
 
-async def test_a_lease_is_written_by_one_at_a_time(gateway, hand):
+async def test_the_version_is_a_precondition_of_writing_a_lease(gateway, hand):
     assert await gateway.read_lease(hand.namespace, "l") is None
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
     made = await gateway.write_lease(hand.namespace, "l", lease)
@@ -223,7 +223,7 @@ async def test_a_lease_is_written_by_one_at_a_time(gateway, hand):
     assert (await gateway.read_lease(hand.namespace, "l"))["spec"] == renewed["spec"]
 
 
-async def test_many_are_asked_for_at_once(gateway, hand):
+async def test_many_pods_are_created_concurrently(gateway, hand):
     job = a_job(hand, workers=40)
     make = build.pods(TENSORFLOW, job, Site())
     bodies = [make(Member("Worker", index), 0).body for index in range(40)]
@@ -231,7 +231,7 @@ async def test_many_are_asked_for_at_once(gateway, hand):
     assert len({pod.uid for pod in pods}) == 40
 
 
-async def test_which_kinds_are_served_can_be_asked(gateway):
+async def test_serves_reports_installed_crds(gateway):
     assert await gateway.serves(AUTOSCALERS)
     assert not await gateway.serves(replace(AUTOSCALERS, plural="podgroups"))
     assert not await gateway.serves(VOLCANO_GROUPS)

@@ -24,7 +24,7 @@ SITE = Site(keep_results=True)
 
 
 async def a_held_pod(gateway, hand, name="mnist", *others):
-    """The only pod of a job that asks for it, which somebody has deleted; `others` hold it as well."""
+    """Create a job that keeps results, and delete its only pod, which has `others` as finalizers as well."""
     wanted = tfjob(name, Worker=1)
     wanted["metadata"]["annotations"] = {"trainshed.dev/keep-results": "true"}
     hand.create(wanted)
@@ -38,7 +38,7 @@ async def a_held_pod(gateway, hand, name="mnist", *others):
 
 
 async def run(*arguments: str):
-    """The command runs a loop of its own."""
+    """Run the command in a thread: it starts an event loop of its own."""
     return await asyncio.to_thread(CliRunner().invoke, cli, arguments)
 
 
@@ -47,15 +47,15 @@ def finalizers(hand, name="mnist-worker-0"):
     return pod and pod["metadata"].get("finalizers", [])
 
 
-async def test_a_held_pod_outlives_its_deletion_until_it_is_let_go(gateway, hand):
+async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     assert (pod.held, pod.deleting, pod.finalizers, finalizers(hand)) == (True, True, (), [RESULT])
     assert await let_go(gateway, pod) is None
     assert hand.pod(pod.name) is None
-    assert await let_go(gateway, pod) is None, "it is gone already"
+    assert await let_go(gateway, pod) is None, "it is already gone"
 
 
-async def test_one_that_has_lost_its_label_is_let_go_by_whoever_wants_its_name(gateway, hand):
+async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     job = read.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
@@ -72,7 +72,7 @@ async def test_the_finalizers_of_others_stay(gateway, hand):
     assert (left.held, left.finalizers, finalizers(hand)) == (False, ("example.com/other",), ["example.com/other"])
 
 
-async def test_a_pod_that_has_changed_or_is_another_is_not_let_go(gateway, hand):
+async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     for other in (replace(pod, version="1"), replace(pod, version="1", uid="another")):
         with pytest.raises(Conflict):
@@ -80,17 +80,17 @@ async def test_a_pod_that_has_changed_or_is_another_is_not_let_go(gateway, hand)
     assert finalizers(hand) == [RESULT]
 
 
-async def test_a_pod_is_bereaved_once_its_very_job_is_gone(gateway, hand):
+async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     assert await bereaved(gateway, pod) is False
     hand.delete_job("TFJob", "mnist")
     eventually(lambda: hand.job("TFJob", "mnist") is None)
     assert await bereaved(gateway, pod) is True
     hand.create(tfjob("mnist", Worker=1))
-    assert await bereaved(gateway, pod) is True, "another of its name is not its job"
+    assert await bereaved(gateway, pod) is True, "another job of the same name is not its owner"
 
 
-async def test_release_lets_go_of_whom_nobody_waits_for_and_of_all_if_it_is_told_to(gateway, hand, server):
+async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, hand, server):
     await a_held_pod(gateway, hand, "gone")
     await a_held_pod(gateway, hand, "there")
     hand.delete_job("TFJob", "gone")

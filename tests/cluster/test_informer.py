@@ -1,4 +1,4 @@
-"""An informer on a real API server: it knows all there is, through pages, gaps and outages."""
+"""An informer on a real API server: its objects are complete after pages, gaps and outages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = "training.kubeflow.org/job-name"
 
 
 class Listener:
-    """Keeps what it is told, by name."""
+    """Keeps the delivered objects by name."""
 
     def __init__(self) -> None:
         self.known: dict[str, object] = {}
@@ -39,7 +39,7 @@ class Listener:
         self.known.pop(item.name, None)
 
     def reached(self, _version):
-        """Nothing that is looked at here."""
+        """Ignore the event: these tests do not need it."""
 
     def count(self):
         return len(self.known)
@@ -51,7 +51,7 @@ def make_pod(hand: Hand, name: str) -> None:
 
 
 async def until(question, within=20.0):
-    """Return once the answer is yes."""
+    """Wait until the question is answered with yes."""
     async with asyncio.timeout(within):
         while not question():
             await asyncio.sleep(0.02)
@@ -59,7 +59,7 @@ async def until(question, within=20.0):
 
 @contextlib.asynccontextmanager
 async def listening(wire, hand):
-    """A listener to the pods of a namespace."""
+    """Run an informer of the pods of a namespace; yield its listener."""
     listener = Listener()
     informer = Informer(wire, Path("/api/v1", "pods", hand.namespace), PODS, listener, LABEL)
     async with running(informer):
@@ -69,7 +69,7 @@ async def listening(wire, hand):
 
 @contextlib.asynccontextmanager
 async def running(informer):
-    """An informer at work, ended with the block."""
+    """Run an informer during the block."""
     task = asyncio.create_task(informer.run())
     yield
     task.cancel()
@@ -110,7 +110,7 @@ async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
 
 
 @pytest.mark.apiserver
-async def test_the_api_server_may_go_and_come_back(tmp_path):
+async def test_the_api_server_may_restart(tmp_path):
     with ready_control_plane(tmp_path / "plane") as plane:
         hand = Hand(plane.kubeconfig, "outage")
         hand.make_namespace()
@@ -129,7 +129,7 @@ async def test_the_api_server_may_go_and_come_back(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["in the stream", "as the answer"])
-async def test_a_version_that_is_forgotten_is_answered_by_a_new_list(wire, hand, monkeypatch, how):
+async def test_an_expired_version_leads_to_a_new_list(wire, hand, monkeypatch, how):
     watch, forgetful = wire.watch, [True]
 
     async def forgets(path, query):
@@ -151,7 +151,7 @@ async def test_a_version_that_is_forgotten_is_answered_by_a_new_list(wire, hand,
         assert listener.lists == 2
 
 
-async def test_a_kind_that_the_server_does_not_know_keeps_nobody_waiting(wire, hand, caplog):
+async def test_a_kind_that_is_not_served_counts_as_synced(wire, hand, caplog):
     informer = Informer(wire, Path("/apis/kubeflow.org/v1", "nojobs", hand.namespace), DOCUMENTS, Listener())
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
@@ -162,7 +162,7 @@ async def test_a_kind_that_the_server_does_not_know_keeps_nobody_waiting(wire, h
     assert (informer.missing, informer.heard) == (True, 0.0)
 
 
-async def test_jobs_come_as_they_are_written(wire, hand):
+async def test_jobs_are_delivered_unchanged(wire, hand):
     class Documents(Listener):
         def replaced(self, items, _version):
             self.known = {item["metadata"]["name"]: item for item in items}
@@ -177,7 +177,7 @@ async def test_jobs_come_as_they_are_written(wire, hand):
 
 
 @pytest.mark.parametrize("line", [b"not json", b'{"type": "ADDED"}', b'{"type": "ADDED", "object": {"metadata": 5}}'])
-def test_a_line_that_makes_no_sense_hides_no_other(line):
+def test_an_undecodable_line_is_skipped(line):
     informer = Informer(None, Path("/api/v1", "pods"), PODS, Listener())
     with pytest.raises(msgspec.DecodeError):
         informer._take(line)

@@ -11,7 +11,7 @@ from trainshed.cluster import NotLeading, Throttled
 from trainshed.cluster.lanes import CREATES, Lane, Lanes, Pace
 
 
-async def test_no_more_run_at_once_than_the_lane_is_wide():
+async def test_the_width_limits_concurrent_requests():
     lane, most, now = Lane(4, Pace()), 0, 0
 
     async def call():
@@ -22,12 +22,12 @@ async def test_no_more_run_at_once_than_the_lane_is_wide():
         now -= 1
 
     await asyncio.gather(*(lane.run("ml", call) for _ in range(20)))
-    assert most == 3, "one namespace does not fill it"
+    assert most == 3, "one namespace may not use the whole lane"
     await asyncio.gather(*(lane.run(f"ml-{number}", call) for number in range(20)))
     assert most == 4
 
 
-async def test_a_lane_halves_when_the_server_groans_and_widens_slowly_again():
+async def test_a_429_halves_the_width_and_successes_widen_it_again():
     lane = Lane(16, Pace())
 
     async def groan():
@@ -47,7 +47,7 @@ async def test_a_lane_halves_when_the_server_groans_and_widens_slowly_again():
     assert lane.width == 16
 
 
-async def test_a_lane_is_never_closed_by_the_server():
+async def test_the_width_is_at_least_one():
     lane = Lane(2, Pace())
 
     async def groan():
@@ -74,7 +74,7 @@ async def test_who_asks_for_much_lets_others_through():
     few = [asyncio.create_task(one("few")) for _ in range(2)]
     await asyncio.gather(*few, *many)
     assert len(order) == 52
-    assert order[:8].count("few") == 2, "after the one that is under way, in turn"
+    assert order[:8].count("few") == 2, "in turn, after the request in flight"
 
 
 def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
@@ -98,7 +98,7 @@ def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
     assert waited < 1
 
 
-def test_that_a_namespace_was_slow_is_kept_for_minutes_and_not_for_ever():
+def test_a_reduced_share_is_kept_for_some_minutes():
     async def scenario() -> tuple[int, int, int]:
         lane, most = Lane(16, Pace()), 0
         await lane.run("slow", lambda: asyncio.sleep(10))
@@ -114,7 +114,7 @@ def test_that_a_namespace_was_slow_is_kept_for_minutes_and_not_for_ever():
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_whoever_gives_up_takes_no_room_with_it(turns: int):
+async def test_a_cancelled_request_frees_its_place(turns: int):
     lane, over = Lane(2, Pace()), asyncio.Event()
 
     async def fine() -> int:
@@ -132,7 +132,7 @@ async def test_whoever_gives_up_takes_no_room_with_it(turns: int):
     assert not lane._lines
 
 
-async def test_a_pace_keeps_to_its_rate_after_a_burst():
+async def test_the_rate_is_limited_after_a_burst():
     pace, clock = Pace(100, 5), asyncio.get_running_loop().time
     began = clock()
     for _ in range(5):
@@ -143,7 +143,7 @@ async def test_a_pace_keeps_to_its_rate_after_a_burst():
     assert clock() - began >= 0.09
 
 
-async def test_without_a_rate_there_is_no_wait():
+async def test_a_rate_of_zero_is_no_limit():
     clock = asyncio.get_running_loop().time
     began = clock()
     for _ in range(1000):
@@ -151,7 +151,7 @@ async def test_without_a_rate_there_is_no_wait():
     assert clock() - began < 0.5
 
 
-def test_once_a_lane_is_closed_who_is_in_goes_on_and_nobody_else_gets_in():
+def test_a_closed_lane_admits_no_request_and_those_in_flight_continue():
     async def story():
         lane, done = Lane(1, Pace()), []
 
@@ -171,7 +171,7 @@ def test_once_a_lane_is_closed_who_is_in_goes_on_and_nobody_else_gets_in():
     hastily(story())
 
 
-def test_who_waits_for_the_pace_is_not_let_in_by_a_lane_that_was_closed_meanwhile():
+def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
     async def story():
         lane, done = Lane(4, Pace(rate=0.1)), []
 
@@ -188,7 +188,7 @@ def test_who_waits_for_the_pace_is_not_let_in_by_a_lane_that_was_closed_meanwhil
     hastily(story())
 
 
-def test_who_is_broken_off_while_a_lane_is_closed_leaves_nothing_behind():
+def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
     async def story():
         lane = Lane(1, Pace())
         first, second = (asyncio.create_task(lane.run("ml", lambda: asyncio.sleep(1))) for _ in range(2))
@@ -201,7 +201,7 @@ def test_who_is_broken_off_while_a_lane_is_closed_leaves_nothing_behind():
     hastily(story())
 
 
-def test_once_the_lanes_are_closed_only_events_are_written_and_those_who_waited_are_gone():
+def test_closed_lanes_admit_only_events():
     async def story():
         lanes, done = Lanes(Pace()), []
 

@@ -1,4 +1,4 @@
-"""An object with values of other types, or with times that are none, is decoded without these values."""
+"""An object with values of wrong types or invalid times is decoded without these values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_one_wrong_value_does_not_hide_a_pod(content: bytes):
     assert (found.name, found.phase, [one.name for one in found.containers]) == ("a", "Failed", ["own"])
 
 
-def test_the_right_values_beside_a_wrong_one_are_kept():
+def test_valid_values_beside_an_invalid_one_are_kept():
     end = {"exitCode": 137, "reason": "Error", "message": "bye\ud800", "finishedAt": "0000-01-01T00:00:00Z"}
     meta = META | {"labels": {"training.kubeflow.org/job-name": "j", "x": 7}, "deletionGracePeriodSeconds": 5}
     content = json.dumps({"metadata": meta, "status": {"containerStatuses": [{"state": {"terminated": end}}]}})
@@ -54,7 +54,7 @@ def test_the_right_values_beside_a_wrong_one_are_kept():
     assert (own.exit_code, own.reason, own.message, own.finished) == (137, "Error", "bye?", None)
 
 
-def test_a_number_without_end_is_none():
+def test_a_very_long_number_is_left_out():
     content = b'{"metadata": {"name": "a"}, "status": {"containerStatuses": [{"restartCount": ' + b"9" * 9999 + b"}]}}"
     assert [one.restarts for one in PODS.item(content).containers] == [0]
 
@@ -63,7 +63,7 @@ def test_a_number_without_end_is_none():
     "content",
     [b"", b"{", b"[]", b"7", b"{}", b'{"metadata": 7}', b'{"metadata": {"name": 7}}', b'{"metadata": {"uid": null}}'],
 )
-def test_what_is_no_object_or_does_not_say_which_is_none(content: bytes):
+def test_a_document_that_identifies_no_object_is_an_error(content: bytes):
     with pytest.raises(msgspec.DecodeError):
         decode(content, PodObject)
 
@@ -124,7 +124,7 @@ PARTS = {
 
 @settings(max_examples=300, deadline=None)
 @given(st.fixed_dictionaries(PARTS))
-def test_whatever_stands_in_a_pod_or_service_it_is_known_by_its_name(document):
+def test_any_pod_or_service_with_a_name_is_decoded(document):
     content = json.dumps(document).encode()
     assert (PODS.item(content).name, PODS.item(content).uid) == ("a", "u")
     assert SERVICES.item(content).name == "a"

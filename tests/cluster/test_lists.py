@@ -1,4 +1,4 @@
-"""Lists come in pages, or as a whole, and each kind is taken out of its bytes."""
+"""Lists are read in pages or as a whole, and each kind is decoded."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ async def test_a_list_is_read_in_pages_or_as_a_whole(wire, hand, monkeypatch, wh
     path = Path("/api/v1", "configmaps", hand.namespace)
     found = [page async for page in pages(wire, path, {"labelSelector": "ours"}, whole=whole)]
     assert [len(page.items) for page in found] == sizes
-    assert len({page.metadata.version for page in found}) == 1, "all of one time"
+    assert len({page.metadata.version for page in found}) == 1, "all pages are of one version"
 
 
-def test_each_kind_is_taken_out_of_its_bytes():
+def test_each_kind_is_decoded():
     assert (PODS.item(OBJECT).name, SERVICES.item(OBJECT).uid, METAS.item(OBJECT).name) == ("a", "u", "a")
     assert dependents(CONFIG_MAPS).item(OBJECT).document["data"] == {"k": "v"}
     assert DOCUMENTS.item(OBJECT)["metadata"]["resourceVersion"] == "7"
@@ -33,12 +33,12 @@ def test_each_kind_is_taken_out_of_its_bytes():
 
 @pytest.mark.parametrize("kind", [PODS, SERVICES, METAS, DOCUMENTS, PAGES, dependents(CONFIG_MAPS)])
 @pytest.mark.parametrize("content", [b"", b"<html>", OBJECT[:-1], b"[]"], ids=["nothing", "a page", "half", "a list"])
-def test_what_makes_no_sense_is_no_answer(kind: Kind[object], content: bytes):
+def test_an_undecodable_response_is_unavailable(kind: Kind[object], content: bytes):
     with pytest.raises(Unavailable, match="cannot decode the response"):
         kind.answer(content)
 
 
-async def test_a_page_that_makes_no_sense_is_no_answer():
+async def test_an_undecodable_page_is_unavailable():
     async def garbled(*_, **__) -> bytes:
         return b'{"items": [{"metadata": {'
 
@@ -47,6 +47,6 @@ async def test_a_page_that_makes_no_sense_is_no_answer():
 
 
 @pytest.mark.parametrize("kind", [PODS, METAS, dependents(CONFIG_MAPS)])
-def test_an_object_without_metadata_is_no_answer(kind: Kind[object]):
+def test_an_object_without_metadata_is_unavailable(kind: Kind[object]):
     with pytest.raises(Unavailable, match="metadata"):
         kind.answer(b"{}")

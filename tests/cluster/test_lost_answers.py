@@ -1,4 +1,4 @@
-"""Writes whose answers are lost are known again, and nothing is written by who may not any more."""
+"""Writes whose responses are lost are recognized, and a replica without leadership writes nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trainshed.plan import build
 
 
 def a_job(hand):
-    """A job on the server, read."""
+    """Create a job on the server; return the parsed job."""
     hand.create(tfjob("mnist", Worker=1))
     return read.job(hand.job("TFJob", "mnist"), TENSORFLOW, Site())
 
 
-async def test_a_status_whose_answer_was_lost_is_stored(gateway, hand, wire, monkeypatch):
+async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, hand, wire, monkeypatch):
     job = a_job(hand)
     patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}}
     patch["status"] = {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1, "ready": None}}, "startTime": None}
@@ -33,7 +33,7 @@ async def test_a_status_whose_answer_was_lost_is_stored(gateway, hand, wire, mon
 
 
 @pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "somebody else writes"])
-async def test_a_status_that_was_not_stored_is_not_taken_for_stored(gateway, hand, wire, monkeypatch, touched):
+async def test_a_status_that_was_not_stored_is_an_error(gateway, hand, wire, monkeypatch, touched):
     job = a_job(hand)
     lose_answers(wire, monkeypatch, "PATCH", before=True)
     if touched:
@@ -44,7 +44,7 @@ async def test_a_status_that_was_not_stored_is_not_taken_for_stored(gateway, han
     assert "status" not in hand.job("TFJob", "mnist")
 
 
-async def test_a_lost_answer_about_a_namesake_says_nothing(gateway, hand, wire, monkeypatch):
+async def test_a_job_of_the_same_name_does_not_count_as_stored(gateway, hand, wire, monkeypatch):
     patch = {"metadata": {"uid": "another", "resourceVersion": "1"}, "status": {"restarts": 1}}
     stored = {"metadata": {"uid": a_job(hand).uid, "resourceVersion": "1"}, "status": {"restarts": 1}}
     stored["metadata"].pop("resourceVersion")
@@ -55,7 +55,7 @@ async def test_a_lost_answer_about_a_namesake_says_nothing(gateway, hand, wire, 
 
 
 def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
-    """Requests of this verb are sent, or not even that, and never answered."""
+    """Drop the responses to requests of this verb, or with `before` the requests themselves."""
     write = wire.write
 
     async def calls(said, *rest):
@@ -69,7 +69,7 @@ def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
 
 
 class Faltering:
-    """A wire on which the first of each kind of write is not answered; `sent` are the verbs."""
+    """A connection that drops the first response to each kind of write; `sent` are the verbs."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

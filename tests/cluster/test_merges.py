@@ -1,4 +1,4 @@
-"""Merge patches whose answers were lost."""
+"""Merge patches whose responses were lost."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ DONE = {"ready": "1/1", "retry": {"streak": 2, "inPlace": 1}, "restarts": 3}
         ({"uid": "u", "resourceVersion": "8"}, None, False),
     ],
 )
-def test_a_patch_was_carried_out_if_the_object_has_moved_and_has_what_it_says(metadata, status, done):
+def test_a_patch_was_applied_if_the_object_changed_and_has_its_values(metadata, status, done):
     assert carried_out(PATCH, {"metadata": metadata, "status": status}) is done

@@ -1,4 +1,4 @@
-"""An informer and a server with moods, in flying time: it is not rushed, not fooled, and loses nothing."""
+"""An informer and a scripted server in virtual time: back-off, stale lists, and no lost events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainshed.cluster.transport import SILENCE
 
 
 @pytest.mark.parametrize(("lasts", "most"), [(0, 61), (1, 61), (5, 13)])
-def test_a_watch_that_ends_early_begins_again_from_where_it_was_once_a_second_at_most(lasts, most):
+def test_a_short_watch_continues_at_its_version_at_most_once_a_second(lasts, most):
     server = Moody([a_list(10, "a")], [(lasts, [event("ADDED", "b", 11)]), (lasts, [])])
     listener, _ = after(server, 60)
     assert most * 0.9 <= len(server.times("watch")) <= most
@@ -24,12 +24,12 @@ def test_a_version_that_expires_again_and_again_is_listed_anew_at_once_and_then_
     server = Moody([a_list(10, "a")], [(0, [GONE])])
     after(server, 60)
     times = server.times("list")
-    assert times[1] - times[0] < 0.1, "the first time nobody is to wait"
+    assert times[1] - times[0] < 0.1, "the first new list is immediate"
     assert len(times) <= 28
     assert max(later - earlier for earlier, later in pairwise(times)) <= 4.1
 
 
-def test_a_version_that_expires_after_a_good_watch_is_listed_anew_at_once_each_time():
+def test_expiry_after_a_successful_watch_leads_to_an_immediate_list():
     watch = (None, [])
     server = Moody([a_list(10, "a"), a_list(20, "b"), a_list(30, "c")], [(10, []), (0, [GONE]), (0, [GONE]), watch])
     listener, _ = after(server, 60)
@@ -41,17 +41,17 @@ def test_a_version_that_expires_after_a_good_watch_is_listed_anew_at_once_each_t
 def test_an_error_of_a_watch_is_answered_with_longer_and_longer_pauses():
     server = Moody([a_list(10)], [(0, [{"type": "ERROR", "object": {"code": 500}}])])
     after(server, 60)
-    assert len(server.times("watch")) <= 60, "it answers what else it is asked"
+    assert len(server.times("watch")) <= 60, "the server responds to other requests"
 
 
-def test_a_server_that_does_not_answer_is_asked_less_and_less_often():
+def test_missing_responses_are_backed_off():
     trouble = (2, [{"type": "ERROR", "object": {"code": 500}}])
     server = Moody([a_list(10), refused(500)], [trouble])
     after(server, 60)
     assert len(server.asked) <= 30
 
 
-def test_a_server_that_says_how_long_to_wait_is_obeyed():
+def test_retry_after_is_obeyed():
     server = Moody([refused(429)] * 5 + [a_list(10, "a")], [(None, [])])
     listener, _ = after(server, 20)
     times = server.times("list")
@@ -67,7 +67,7 @@ def test_when_pages_do_not_keep_the_list_is_read_as_a_whole():
     assert [query.get("limit") for what, _, query in server.asked if what == "list"] == ["500", "500", None]
 
 
-def test_an_object_that_makes_no_sense_hides_none_of_the_others(caplog):
+def test_an_undecodable_object_is_skipped(caplog):
     status, body = a_list(10, "a", "b")
     body["items"].insert(1, {"metadata": {"name": 5}})
     listener, _ = after(Moody([(status, body)], [(None, [])]), 5)
@@ -90,12 +90,12 @@ def test_that_all_is_gone_is_not_believed_when_it_is_said_once():
 
 
 def test_where_all_was_gone_it_is_asked_again_until_something_is_there():
-    """A door between us and the server that says for minutes that there is nothing."""
+    """A proxy in front of the server returns empty lists for minutes."""
     nothing = [a_list(20 + number) for number in range(4)]
     server = Moody([a_list(10, "a"), *nothing, a_list(30, "a")], [(0, [GONE]), (60, []), (60, []), (60, [])])
     listener, _ = after(server, 200)
     assert listener.known == {"a": "30"}
-    assert len(server.times("list")) == 6, "once there is something, the watch is enough"
+    assert len(server.times("list")) == 6, "with known objects, the watch is enough"
 
 
 def test_a_list_from_the_past_is_not_believed():
@@ -116,7 +116,7 @@ def test_a_store_that_was_set_back_is_believed_in_the_end():
     assert len(server.times("list")) <= 65
 
 
-def test_after_an_outage_a_store_that_was_set_back_is_noticed_though_the_watch_says_nothing():
+def test_after_an_outage_a_restored_store_is_detected_without_watch_events():
     server = Moody(
         [a_list(1000, "a"), a_list(500), a_list(500, "b")],
         [(2, [{"type": "ERROR", "object": {"code": 500}}]), (None, [])],
@@ -126,7 +126,7 @@ def test_after_an_outage_a_store_that_was_set_back_is_noticed_though_the_watch_s
     assert server.asked[2][2]["limit"] == "1"
 
 
-def test_after_an_outage_nothing_is_listed_anew_where_time_went_on():
+def test_after_an_outage_the_watch_continues_without_a_new_list():
     trouble = (2, [{"type": "ERROR", "object": {"code": 500}}])
     server = Moody([a_list(1000, "a"), a_list(1200)], [trouble, (None, [])])
     listener, _ = after(server, 60)
@@ -139,13 +139,13 @@ def test_a_watch_that_hangs_is_found_out_and_goes_on_from_where_it_was():
     server = Moody([a_list(10, "a"), a_list(11)], watches)
     listener, _ = after(server, SILENCE + 5)
     first, second = server.times("watch")
-    assert second - first <= SILENCE + 1, "not a byte, not a goodbye"
+    assert second - first <= SILENCE + 1, "no data and no close"
     assert SILENCE <= 90
     assert server.asked[-1][2]["resourceVersion"] == "11"
     assert listener.known == {"b": "11"}
 
 
-def test_a_kind_that_the_server_does_not_know_is_missing_and_nothing_is_heard_of_it_until_it_comes():
+def test_a_kind_that_is_not_served_is_missing_until_its_crd_is_installed():
     _, informer = after(Moody([refused(404)], [(None, [])]), 200)
     assert (informer.missing, informer.synced.is_set(), informer.heard) == (True, True, 0.0)
     listener, informer = after(Moody([refused(404)] * 3 + [a_list(10, "a")], [(None, [])]), 60)

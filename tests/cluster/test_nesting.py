@@ -1,4 +1,4 @@
-"""What is nested too deeply is left out of a document, and hides neither the rest of it nor any other."""
+"""Parts of a document that are nested too deeply are left out; the rest of the list is decoded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEEP = b"[" * 5000 + b'"}]"' + b"]" * 5000
 ANY = msgspec.json.Decoder()
 
 
-def test_a_document_that_is_not_deep_stays_as_it_is():
+def test_a_shallow_document_is_not_changed():
     content = json.dumps({"a": [{"b": ['"}]\\"', "\\", 7]}, []], "{": "["}).encode()
     assert shallow(content) == content
 
 
-def test_only_what_is_too_deep_is_left_out():
+def test_only_parts_that_are_too_deep_are_left_out():
     content = b'{"a": ' + DEEP + b', "b": [' + DEEP + b', {"c": "d"}]}'
     found = decode(ANY, content)
     assert found["b"][1] == {"c": "d"}
@@ -32,12 +32,12 @@ def test_only_what_is_too_deep_is_left_out():
 
 
 @pytest.mark.parametrize("content", [b"[" * 5000, b"]" * 10 + b"[" * 5000, b'{"' + b"[" * 5000])
-def test_what_makes_no_sense_is_not_decoded(content: bytes):
+def test_invalid_json_is_an_error(content: bytes):
     with pytest.raises(msgspec.DecodeError):
         decode(ANY, content)
 
 
-def test_one_deep_object_hides_no_other_of_a_page(caplog):
+def test_a_deep_object_does_not_prevent_decoding_its_page(caplog):
     caplog.set_level(logging.DEBUG)
     deep = b'{"metadata": {"name": "deep"}, "status": {"x": ' + DEEP + b"}}"
     flat = b'{"metadata": {"name": "flat"}}'

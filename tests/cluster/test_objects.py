@@ -1,4 +1,4 @@
-"""Pods and Services out of bytes."""
+"""The conversion of pods and Services."""
 
 from __future__ import annotations
 
@@ -87,27 +87,27 @@ def test_every_fact_arrives():
     assert (own.image, own.before) == ("x:1", Run(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
     assert pod.restarts == 4, "a sidecar's do not count"
     assert (pod.created, pod.leaves) == (datetime(2026, 1, 1, 11, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
-    assert pod.dismissed == pod.disrupted, "who evicts says so before the grace of 30 s begins"
+    assert pod.dismissed == pod.disrupted, "an eviction is recorded before the grace period of 30 s begins"
     assert pod.finalizers == ("example.com/hold",)
 
 
-def test_a_bare_pod_is_pending_and_nobodys():
+def test_a_bare_pod_is_pending_and_has_no_owner():
     pod = decoded({"metadata": {"name": "x"}})
     assert (pod.phase, pod.owner, pod.index, pod.attempt, pod.ready) == (Phase.PENDING, "", -1, 0, False)
 
 
-def test_forged_labels_and_unheard_of_phases_do_no_harm():
+def test_invalid_labels_and_unknown_phases_are_tolerated():
     labels = {"training.kubeflow.org/replica-index": "-5"}
     metadata = {"labels": labels, "annotations": {"trainshed.dev/attempt": "many"}}
     pod = decoded({"metadata": metadata, "status": {"phase": "Sleeping"}})
     assert (pod.index, pod.attempt, pod.phase) == (-1, 0, Phase.UNKNOWN)
 
 
-def test_a_number_too_long_to_read_does_no_harm():
+def test_a_very_long_number_is_tolerated():
     assert decoded({"metadata": {"annotations": {"trainshed.dev/attempt": "9" * 5000}}}).attempt == 0
 
 
-def test_a_service_is_known_by_its_labels_and_owner():
+def test_the_fields_of_a_service_are_converted():
     document = {"metadata": POD["metadata"], "spec": {"clusterIP": "None"}}
     service = objects.service(msgspec.json.Decoder(objects.ServiceObject).decode(json.dumps(document).encode()))
     assert (service.name, service.owner, service.role, service.index, service.deleting) == (
@@ -125,17 +125,17 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     labelled, bare = objects.Meta(labels={objects.JOB_NAME: "a"}, owner_references=ours), objects.Meta(name="a")
     assert objects.foreign("pod", labelled, wanted) == objects.unlabelled("pod", labelled) == ""
     assert "pod a is controlled by this job, but its label" in objects.unlabelled("pod", bare)
-    assert objects.unlabelled("configmap", bare) == "", "v1 put no label on those"
+    assert objects.unlabelled("configmap", bare) == "", "v1 puts no label on these"
     strangers = objects.Meta(labels=labelled.labels, owner_references=[objects.Owner("job")])
     assert "is not controlled by this job. Delete" in objects.foreign("pod", strangers, wanted)
     strangers.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
-    assert "It is being deleted." in objects.foreign("pod", strangers, wanted)
+    assert "is being deleted" in objects.foreign("pod", strangers, wanted)
 
 
 @pytest.mark.parametrize(
     ("text", "attempt"), [("2147483647", 2**31 - 1), ("7", 7), ("9" * 5000, 0), ("-1", 0), ("", 0)]
 )
-def test_an_attempt_is_read_as_far_as_a_status_can_count(text, attempt):
+def test_an_attempt_within_int32_is_parsed(text, attempt):
     content = json.dumps({"metadata": {"name": "a", "uid": "u", "annotations": {objects.ATTEMPT: text}}}).encode()
     assert PODS.item(content).attempt == attempt
 
@@ -144,11 +144,11 @@ def test_an_attempt_is_read_as_far_as_a_status_can_count(text, attempt):
     ("text", "attempt"),
     [("2147483647", 2147483647), ("2147483648", 0), ("9999999999", 0), ("\u0667", 0), ("-1", 0), ("", 0)],
 )
-def test_an_attempt_that_cannot_be_stored_is_none(text, attempt):
+def test_an_attempt_beyond_int32_is_ignored(text, attempt):
     assert decoded({"metadata": {"annotations": {"trainshed.dev/attempt": text}}}).attempt == attempt
 
 
-def test_absurd_numbers_times_and_texts_are_bounded():
+def test_extreme_numbers_times_and_texts_are_bounded():
     last = {"terminated": {"exitCode": -(2**40), "startedAt": "0001-01-01T00:00:00Z", "message": "y" * 10**6}}
     end = {"exitCode": 2**40, "finishedAt": "9999-12-31T23:59:59Z", "reason": "x" * 10**6}
     states = [{"restartCount": -5, "state": {"terminated": end}}, {"restartCount": 2**40, "lastState": last}]
@@ -156,10 +156,10 @@ def test_absurd_numbers_times_and_texts_are_bounded():
     first, second = decoded({"metadata": meta, "status": {"containerStatuses": states}}).containers
     assert (first.restarts, first.exit_code, first.finished, len(first.reason)) == (0, 2**31 - 1, None, objects.REASON)
     assert (second.restarts, second.before.exit_code) == (2**31 - 1, -(2**31))
-    assert second.before.started.timestamp() == 0, "it is not known"
+    assert second.before.started.timestamp() == 0, "the start is unknown"
     assert len(second.before.message) == objects.MESSAGE
 
 
-def test_a_pod_with_an_absurd_grace_was_dismissed_at_some_time():
+def test_an_extreme_grace_period_is_tolerated():
     meta = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 2**62}
     assert decoded({"metadata": meta}).dismissed is not None

@@ -1,4 +1,4 @@
-"""Bytes go to a server and come back, and whatever goes wrong on the way is one error."""
+"""Requests and responses are transported; every failure is the same error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ = Request("GET", "/api/v1/pods", {}, "application/json")
 WATCH = Request("GET", "/api/v1/pods", {"watch": "true"}, "application/json")
 
 
-async def test_no_answer_at_all_is_an_unknown_outcome():
+async def test_a_missing_response_is_an_unknown_outcome():
     sockets = Sockets(Credentials("http://127.0.0.1:1"))
     with pytest.raises(Broken, match="ClientConnectorError"):
         await sockets.exchange(READ)
@@ -27,14 +27,14 @@ async def test_no_answer_at_all_is_an_unknown_outcome():
     await sockets.close()
 
 
-async def test_a_token_file_that_is_away_is_an_unknown_outcome(tmp_path):
+async def test_a_missing_token_file_is_an_unknown_outcome(tmp_path):
     sockets = Sockets(Credentials("http://127.0.0.1:1", token_file=str(tmp_path / "away")))
     with pytest.raises(Broken, match="FileNotFoundError"):
         await sockets.exchange(READ)
     await sockets.close()
 
 
-async def test_an_answer_and_a_stream_are_what_the_server_sent_also_when_it_refuses():
+async def test_responses_and_streams_are_returned_unchanged_also_errors():
     async def handler(request):
         if request.query.get("watch"):
             return web.Response(status=410, text="gone")
@@ -57,7 +57,7 @@ async def test_an_answer_and_a_stream_are_what_the_server_sent_also_when_it_refu
 
 
 async def serving(handler, context=None):
-    """A server that answers with `handler`: what ends it, and its port."""
+    """Start a server that responds with `handler`; return its clean-up function and its port."""
     runner = web.AppRunner(web.Application())
     runner.app.router.add_route("*", "/{path:.*}", handler)
     await runner.setup()
@@ -88,7 +88,7 @@ async def test_a_redirect_is_not_followed(status):
 
 
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])
-async def test_a_server_that_the_authority_has_not_signed_gets_nothing(scheme, tmp_path):
+async def test_a_server_with_an_unknown_certificate_gets_no_request(scheme, tmp_path):
     ours, other = Authority(tmp_path / "ours"), Authority(tmp_path / "other")
     for authority in (ours, other):
         authority.make()
@@ -110,7 +110,7 @@ async def test_a_server_that_the_authority_has_not_signed_gets_nothing(scheme, t
     await end()
 
 
-async def test_a_watch_that_is_let_go_is_gone_at_once_though_the_server_says_no_goodbye(tmp_path):
+async def test_an_abandoned_watch_is_closed_at_once_without_a_tls_close(tmp_path):
     authority = Authority(tmp_path)
     authority.make()
     authority.sign("server", "server", hosts=("127.0.0.1",))
@@ -131,22 +131,22 @@ async def test_a_watch_that_is_let_go_is_gone_at_once_though_the_server_says_no_
     before = open_sockets()
     async with sockets.stream(WATCH) as (answer, pieces):
         assert (answer.status, await anext(pieces)) == (200, b"{}\n")
-        assert open_sockets() == before + 2, "an end for each side"
+        assert open_sockets() == before + 2, "one socket for each side"
     await sockets.close()
     assert open_sockets() == before + 1
     let_go.set()
     server.close()
     await asyncio.sleep(0.1)
-    assert open_sockets() < before, "the server's, too"
+    assert open_sockets() < before, "the server's socket is closed, too"
 
 
 def open_sockets() -> int:
-    """How many this process has."""
+    """Return the number of open sockets of this process."""
     return sum(path.is_socket() for path in pathlib.Path("/proc/self/fd").iterdir())
 
 
 @pytest.mark.parametrize("answers", [[False], [True, False]], ids=["at once", "while the connection is made"])
-async def test_what_may_not_be_sent_any_more_is_not_carried_out(answers):
+async def test_a_request_without_permission_is_not_carried_out(answers):
     carried_out = []
 
     async def handler(request):
@@ -162,10 +162,10 @@ async def test_what_may_not_be_sent_any_more_is_not_carried_out(answers):
     asked = iter(answers)
     with pytest.raises(Withheld):
         await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod", lambda: next(asked)))
-    assert next(asked, None) is None, "it was asked for as often as was told"
+    assert next(asked, None) is None, "permission was checked as often as expected"
     await asyncio.sleep(0.1)
     assert carried_out == []
     await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
-    assert carried_out == [b"a pod"], "the next one is none the worse for it"
+    assert carried_out == [b"a pod"], "the next request is not affected"
     await sockets.close()
     await runner.cleanup()

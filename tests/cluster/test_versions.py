@@ -1,4 +1,4 @@
-"""Versions of one server are compared as numbers."""
+"""The resourceVersions of one server are compared as numbers."""
 
 from __future__ import annotations
 

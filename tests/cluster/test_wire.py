@@ -1,4 +1,4 @@
-"""Bytes to and from a server: each answer becomes the error that it is."""
+"""Requests to a server: each response becomes its error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PODS = Path("/api/v1", "pods", "ml")
 
 @contextlib.asynccontextmanager
 async def answering(handler, told=None, **who):
-    """A wire to a server that answers with `handler`."""
+    """Yield a connection to a server that responds with `handler`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app)
@@ -34,7 +34,7 @@ async def answering(handler, told=None, **who):
 
 
 def saying(status, reason="", message="m", headers=None):
-    """A handler that gives this answer."""
+    """Return a handler that gives this response."""
 
     async def handler(_request):
         return web.json_response({"reason": reason, "message": message}, status=status, headers=headers)
@@ -61,7 +61,7 @@ def saying(status, reason="", message="m", headers=None):
         (503, "", "m", cluster.Unavailable, "Unavailable"),
     ],
 )
-async def test_each_answer_becomes_the_error_that_it_is(status, reason, message, error, name):
+async def test_each_status_code_becomes_its_error(status, reason, message, error, name):
     async with answering(saying(status, reason, message)) as wire:
         with pytest.raises(error) as raised:
             await wire.call("POST", PODS, {})
@@ -71,14 +71,14 @@ async def test_each_answer_becomes_the_error_that_it_is(status, reason, message,
 
 
 @pytest.mark.parametrize(("header", "seconds"), [({"Retry-After": "7"}, 7), ({"Retry-After": "900"}, 60), ({}, 1)])
-async def test_the_server_says_how_long_to_wait(header, seconds):
+async def test_retry_after_is_parsed(header, seconds):
     async with answering(saying(429, headers=header)) as wire:
         with pytest.raises(cluster.Throttled) as raised:
             await wire.call("GET", PODS)
     assert raised.value.wait == seconds
 
 
-async def test_a_request_says_who_where_and_what():
+async def test_a_request_has_credentials_path_query_and_body():
     seen = {}
 
     async def handler(request):
@@ -99,7 +99,7 @@ async def test_a_request_says_who_where_and_what():
     assert told == [("PATCH", "pods", 200)]
 
 
-async def test_text_that_is_no_status_is_told_as_it_is():
+async def test_an_error_without_a_status_object_has_the_text_of_the_response():
     async def handler(_request):
         return web.Response(status=502, text="<html>bad gateway")
 
@@ -108,7 +108,7 @@ async def test_text_that_is_no_status_is_told_as_it_is():
             await wire.call("GET", PODS)
 
 
-async def test_a_watch_gives_whole_lines_however_they_were_cut():
+async def test_a_watch_yields_whole_lines():
     async def handler(request):
         response = web.StreamResponse()
         await response.prepare(request)
@@ -122,7 +122,7 @@ async def test_a_watch_gives_whole_lines_however_they_were_cut():
     assert lines == [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}']
 
 
-async def test_a_line_without_end_is_not_believed(monkeypatch):
+async def test_a_line_that_is_too_long_is_an_error(monkeypatch):
     monkeypatch.setattr("trainshed.cluster.wire.LONGEST_LINE", 10)
 
     async def handler(_request):
@@ -134,7 +134,7 @@ async def test_a_line_without_end_is_not_believed(monkeypatch):
                 pass
 
 
-async def test_a_watch_that_is_refused_is_an_error():
+async def test_a_rejected_watch_is_an_error():
     async with answering(saying(410, "Expired")) as wire:
         with pytest.raises(cluster.Expired):
             async for _ in wire.watch(PODS, {}):
@@ -148,16 +148,16 @@ async def test_a_watch_that_is_refused_is_an_error():
         (Path("/apis/g/v1", "jobs", "ns", "x"), "/apis/g/v1/namespaces/ns/jobs/x"),
     ],
 )
-def test_a_path_is_written_as_the_server_wants_it(path, text):
+def test_a_path_is_formatted(path, text):
     assert str(path) == text
 
 
-async def test_a_token_may_be_rotated_at_any_time_and_nobody_sees_it(tmp_path):
-    """The server wants the newest token from the moment on at which it is in the file, or from a little before."""
+async def test_a_token_may_be_rotated_at_any_time_without_an_error(tmp_path):
+    """The server accepts only the newest token, sometimes just before it is in the file."""
     file, now, asked = tmp_path / "token", ["0"], []
 
     async def handler(request):
-        if len(asked) % 7 == 3:  # between our reading the file and the server's reading the request
+        if len(asked) % 7 == 3:  # rotated after the file was read and before the server reads the request
             now[0] = str(len(asked))
             file.write_text(now[0])
         asked.append(request.method)
@@ -168,11 +168,11 @@ async def test_a_token_may_be_rotated_at_any_time_and_nobody_sees_it(tmp_path):
     async with answering(handler, token_file=str(file)) as wire:
         for verb in ("GET", "PATCH", "POST", "DELETE") * 10:
             await wire.call(verb, PODS, {})
-    assert asked.count("PATCH") > 10, "some were asked for twice"
+    assert asked.count("PATCH") > 10, "some requests were sent twice"
 
 
 @pytest.mark.parametrize(("who", "times"), [({"token": "t"}, 1), ({"token_file": "token"}, 2)])
-async def test_who_is_not_let_in_does_not_keep_knocking(tmp_path, who, times):
+async def test_a_rejected_token_is_not_retried_in_a_loop(tmp_path, who, times):
     (tmp_path / "token").write_text("t")
     asked = []
 
@@ -188,7 +188,7 @@ async def test_who_is_not_let_in_does_not_keep_knocking(tmp_path, who, times):
     assert len(asked) == times
 
 
-async def test_requests_without_an_answer_are_counted_while_they_are_under_way():
+async def test_requests_in_flight_are_counted():
     go_on = asyncio.Event()
 
     async def handler(_request):
@@ -204,7 +204,7 @@ async def test_requests_without_an_answer_are_counted_while_they_are_under_way()
         assert wire.under_way == 0
 
 
-async def test_an_error_repeats_nothing_of_what_was_sent_and_is_no_longer_than_need_be():
+async def test_an_error_quotes_nothing_of_the_request_and_is_truncated():
     secret = "s3cr3t-canary"
     body = {"metadata": {"name": "a"}, "spec": {"containers": [{"args": [secret]}]}}
     async with answering(saying(422, "Invalid", f"{'x' * 1990} {secret} {'y' * 100}")) as wire:
