@@ -12,8 +12,9 @@ from .change import CREATED, DELETED, OPERATOR, Change, Request, Violation
 from .counters import Counters
 from .ending import Counts, Ending, Portrait
 from .justice import Justice
-from .ledger import Ledger
+from .ledger import UNDER_WAY, Ledger
 from .leftovers import Leftovers
+from .prerequisites import Prerequisites
 from .seats import Seats
 from .strangers import Strangers
 from .thrift import Thrift
@@ -23,15 +24,18 @@ from .verdicts import Verdicts
 class Auditor:
     """Is told of changes in the order in which they were committed; `violations` are the promises broken so far.
 
-    `skew` are the seconds by which the clock of the operator may differ from that of the changes.
+    `skew` are the seconds by which the clock of the operator may differ from that of the changes. With `gang` the pods
+    of all jobs are placed by a gang scheduler. `under_way` are the seconds for which the operator may act on what is no
+    longer so.
     """
 
-    def __init__(self, skew: float = 0.0) -> None:
+    def __init__(self, skew: float = 0.0, *, gang: bool = False, under_way: float = UNDER_WAY) -> None:
         self.violations: list[Violation] = []
         self.ledger = Ledger()
         self._counters, self._leftovers, self._thrift, self._counts = Counters(), Leftovers(), Thrift(), Counts()
         self._oracles = (
-            Seats(),
+            Seats(under_way),
+            Prerequisites(gang=gang, under_way=under_way),
             Strangers(skew),
             self._counters,
             Verdicts(),

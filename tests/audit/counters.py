@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from . import words
 from .change import OPERATOR, USER, Change, Violation
-from .ledger import JobFile, Ledger, PodFile
+from .ledger import UNDER_WAY, JobFile, Ledger, PodFile
 
 
 class Counters:
@@ -16,7 +16,7 @@ class Counters:
         """Look at a change of a job's status, or at the deletion of a pod."""
         if change.plural in words.JOBS and change.before and change.after and change.actor != USER:
             job = ledger.jobs[words.uid(change.after)]
-            for told in _wrong(change, job):
+            for told in (*_wrong(change, job), *_beyond(change, job)):
                 yield Violation("V3", job.title, change.at, told)
         elif change.plural == "pods" and change.actor == OPERATOR and change.vanishing:
             known = ledger.job(change)
@@ -49,6 +49,14 @@ def _wrong(change: Change, job: JobFile) -> Iterator[str]:
         if attempts.get(role, 0) < int(count):
             yield f"the attempt of {role} went back from {count} to {attempts.get(role, 0)}"
     yield from _forgotten(change, job, attempts)
+
+
+def _beyond(change: Change, job: JobFile) -> Iterator[str]:
+    """Whether a restart was counted that the back-off limit does not allow; one that was lowered holds from then on."""
+    was, now = (int(words.status(one or {}).get("restarts", 0)) for one in (change.before, change.after))
+    limits = [words.policy(spec).get("backoffLimit") for spec in job.specs_since(change.at - UNDER_WAY)]
+    if now > was and not job.forged and all(limit is not None and now > int(limit) for limit in limits):
+        yield f"{now} restarts are counted, where the back-off limit is {max(map(int, limits))}"
 
 
 def _forgotten(change: Change, job: JobFile, attempts: Mapping[str, int]) -> Iterator[str]:

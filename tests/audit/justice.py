@@ -10,6 +10,8 @@ from .ledger import JobFile, Ledger, PodFile
 
 #: An annotation: that a pod that is taken away fails its job.
 ON_DISRUPTION = "trainshed.dev/on-disruption"
+#: An annotation: the seconds within which a pod must run, or its job fails.
+STARTUP = "trainshed.dev/startup-deadline"
 #: Exit codes from here on are worth another try under the restart policy ExitCode.
 RETRYABLE = 128
 #: What a role's restart policy is if nothing is said: v1's.
@@ -71,6 +73,8 @@ def _lost(job: JobFile, spec: Object) -> bool:
         return True
     if (words.meta(spec).get("annotations") or {}).get(ON_DISRUPTION) == "Fail" and any(pod.taken for pod in pods):
         return True
+    if _unstarted(job, (words.meta(spec).get("annotations") or {}).get(STARTUP)):
+        return True
     return any(_permanent(pod, job, spec) for pod in pods) or (not pods and "startTime" not in words.status(spec))
 
 
@@ -79,6 +83,14 @@ def _expired(limit: object, status: Object) -> bool:
         return False
     lasted = words.seconds(status["completionTime"]) - words.seconds(status["startTime"])
     return lasted >= float(str(limit)) - 1
+
+
+def _unstarted(job: JobFile, limit: str | None) -> bool:
+    """Whether a pod was made so long ago, by an annotation such as `90s`, that it may have missed its deadline."""
+    if limit is None or "completionTime" not in words.status(job.document):
+        return False
+    end = words.seconds(words.status(job.document)["completionTime"])
+    return any(end - pod.born >= float(limit.removesuffix("s")) - 1 for pod in job.pods.values())
 
 
 def _exhausted(job: JobFile, limit: object) -> bool:

@@ -8,6 +8,8 @@ from . import words
 from .change import DELETED, OPERATOR, Change, Object
 
 NEVER = float("-inf")
+#: Seconds that a request of the operator may be under way, from what it has read to what comes of it.
+UNDER_WAY = 90.0
 #: Reasons in a pod's `status.reason` that say that somebody took it away.
 TAKEN = frozenset({"Evicted", "Preempting", "Preempted", "Shutdown", "NodeShutdown", "Terminated", "NodeLost"})
 
@@ -43,8 +45,8 @@ class PodFile:
 class JobFile:
     """What has been seen of one job: its versions, what was stored in its status, and its pods by uid.
 
-    `suspended` is when it was last stored as suspended, `forged` whether somebody else wrote its status, and `others`
-    counts what others did to it and to what it owns.
+    `suspended` is when it was last stored as suspended, and `ended` when its terminal condition was stored. `forged` is
+    whether somebody else wrote its status, and `others` counts what others did to it and to what it owns.
     """
 
     uid: str
@@ -55,6 +57,7 @@ class JobFile:
     forged: bool = False
     suspended: float = NEVER
     resumed: float = NEVER
+    ended: float = NEVER
     specs: list[tuple[float, Object]] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
     pods: dict[str, PodFile] = field(default_factory=dict)
@@ -145,6 +148,8 @@ class Ledger:
             job.suspended = change.at
         if words.condition(before, "Suspended") and not words.condition(found, "Suspended"):
             job.resumed = change.at
+        if any(words.condition(found, kind) and not words.condition(before, kind) for kind in words.OVER):
+            job.ended = change.at
         job.replaced.update(words.status(found).get("replacing") or ())
         job.document = found
 

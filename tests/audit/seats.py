@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 from . import words
 from .change import CREATED, DELETED, OPERATOR, Change, Object, Violation
-from .ledger import Ledger
-
-#: Seconds that a request of the operator may be under way, from what it has read to what comes of it.
-UNDER_WAY = 90.0
+from .ledger import UNDER_WAY, Ledger
 
 
 class Seats:
-    """Who sits where: by the uid of the job, the role and the index that a pod was born with."""
+    """Who sits where: by the uid of the job, the role and the index that a pod was born with.
+
+    `under_way` are the seconds for which the operator may act on what is no longer so.
+    """
+
+    def __init__(self, under_way: float = UNDER_WAY) -> None:
+        self._under_way = under_way
 
     def hear(self, change: Change, ledger: Ledger) -> Iterator[Violation]:
         """Look at a new pod, and at who else is there."""
@@ -28,7 +31,7 @@ class Seats:
             yield Violation("V1", pod.name, change.at, told)
         if change.verb != CREATED or change.actor != OPERATOR:
             return
-        specs = job.specs_since(change.at - UNDER_WAY)
+        specs = job.specs_since(change.at - self._under_way)
         if all(words.counts(job.plural, spec).get(pod.role, 0) <= pod.index for spec in specs):
             yield Violation("V1", pod.name, change.at, f"made, though {job.title} has long had no seat for it")
         if not all(restarts_whole(job.plural, spec) for spec in specs):

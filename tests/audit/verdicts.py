@@ -9,7 +9,7 @@ from . import words
 from .change import CREATED, DELETED, USER, Change, Object, Violation
 from .ledger import JobFile, Ledger
 
-ANY = frozenset(("Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"))
+ANY = {"Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"}
 #: From which state, by the last condition that is true, which others may follow in one write.
 MOVES = {
     "": ANY | {""},
@@ -17,9 +17,9 @@ MOVES = {
     "Running": ANY,
     "Restarting": ANY - {"Created"},
     "Blocked": ANY,
-    "Suspended": frozenset(("Suspended", "Created", "Failed")),
-    "Succeeded": frozenset(("Succeeded",)),
-    "Failed": frozenset(("Failed",)),
+    "Suspended": {"Suspended", "Created", "Failed"},
+    "Succeeded": {"Succeeded"},
+    "Failed": {"Failed"},
 }
 #: States of which a job has one at a time.
 EXCLUSIVE = frozenset(("Running", "Restarting", "Suspended", "Succeeded", "Failed"))

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from itertools import pairwise
 
-from laws import MOVES
+from audit.verdicts import MOVES
 from trainshed.api.status import Kind
 from trainshed.plan.ladder import LADDER, Rule
 

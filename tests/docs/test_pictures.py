@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from laws import MOVES
+from audit.verdicts import MOVES
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.plan.ladder import LADDER
 

@@ -20,7 +20,9 @@ COMMAND = "make mutants"
 
 @click.command()
 @click.option("--only", multiple=True, help="These bugs, by id or source; may be repeated.")
-@click.option("--levels", default="1234", show_default=True, help="Which levels to try: 1 units … 4 API server.")
+@click.option(
+    "--levels", default="123", show_default=True, help="Which levels to try: 1 units, 2 simulation, 3 API server."
+)
 @click.option("--all-levels", is_flag=True, help="Try every level on each bug of a peer, not only until it is killed.")
 @click.option("--commit", default="", help="Put them in this commit; into what stands here if none is named.")
 @click.option("--jobs", default=1, show_default=True, help="So many bugs at a time.")

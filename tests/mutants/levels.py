@@ -57,10 +57,6 @@ def _rooms(bug: Bug) -> Iterator[str]:
                 yield from paths
 
 
-def _worlds(_bug: Bug | None) -> tuple[Words, ...]:
-    return ((*FLAGS, "tests/test_laws.py", "tests/test_gang_laws.py"),)
-
-
 def _simulation(_bug: Bug | None) -> tuple[Words, ...]:
     return (("-m", "mutants.schedules", "0", str(SEEDS)),)
 
@@ -73,7 +69,6 @@ def _server(bug: Bug | None) -> tuple[Words, ...]:
 
 LEVELS = (
     Level(1, "units", _units, {}),
-    Level(2, "worlds", _worlds, {"TRAINSHED_WORLDS": "100"}),
-    Level(3, "simulation", _simulation, {}),
-    Level(4, "server", _server, {}),
+    Level(2, "simulation", _simulation, {}),
+    Level(3, "server", _server, {}),
 )

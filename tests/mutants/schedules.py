@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from sim.drawing import draw
+from sim.drawing import draw, draw_variant
 from sim.play import play
 
 
 def main(first: int, last: int) -> int:
-    """Play the seeds from the first up to the last, that one left out; 1 and a line as pytest's if one fails."""
+    """Play the schedules and the variants of the seeds from `first` up to `last`, that one left out.
+
+    Returns 1 if one fails, and prints a line as pytest does.
+    """
     for seed in range(first, last):
-        violations = play(draw(seed)).violations
-        if violations:
-            print(f"FAILED {violations[0].oracle}-with-seed-{seed} - {violations[0]}")
-            return 1
-    print(f"{last - first} schedules passed")
+        for name, drawn in (("seed", draw), ("variant", draw_variant)):
+            violations = play(drawn(seed)).violations
+            if violations:
+                print(f"FAILED {violations[0].oracle}-with-{name}-{seed} - {violations[0]}")
+                return 1
+    print(f"{2 * (last - first)} schedules passed")
     return 0
 
 

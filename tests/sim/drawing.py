@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -81,8 +82,14 @@ LEADERSHIP: Mapping[str, Rest] = {
     "freeze": lambda random: random.choice((5.0, 14.0, 60.0)),
     "usurp": lambda _: None,
 }
+#: Steps that delay no request. The operator reads a job before it makes pods for it, however late its watches are.
+PROMPT = frozenset(("create", "kill", *LIVES, *NODES, *USERS, "quota", "no quota", *VANDALS, *WATCHES))
 #: Families, and how often something of each happens beside the others.
 FAMILIES = ((LIVES, 8), (NODES, 2), (USERS, 4), (VANDALS, 1), (ANSWERING, 3), (WATCHES, 3), (OPERATORS, 3))
+#: The gang schedulers and the versions of MPIJob of variants, and the deadlines that a job of one may have.
+GANGS = ("volcano", "volcano", "scheduler-plugins")
+VERSIONS = ("v1", "v2beta1", "v2beta1", "v2beta1")
+DEADLINES = (("trainshed.dev/force-delete-after", "1m"), ("trainshed.dev/startup-deadline", "90s"))
 
 
 def draw(seed: int) -> Schedule:
@@ -101,6 +108,33 @@ def draw(seed: int) -> Schedule:
         what = random.choices(list(words), weights)[0]
         steps.append(_told(Step(_pause(random), what, random.randint(0, 7), words[what](random)), names))
     return Schedule(seed, tuple(steps), operators, finish=random.random() < 0.5)
+
+
+def draw_variant(seed: int) -> Schedule:
+    """The schedule of a seed in another cluster: with a gang scheduler, MPIJob v2beta1, and deadlines for pods.
+
+    In half of them nothing delays a request: the auditor then allows the operator a second from what it has read to
+    what it does.
+    """
+    schedule, random = draw(seed), Random(f"variant {seed}")
+    gang, mpi, prompt = random.choice(GANGS), random.choice(VERSIONS), random.random() < 0.5
+    steps = []
+    for step in schedule.steps:
+        if step.what == "create":
+            steps.append(replace(step, how=_variant(step.how, mpi, random)))
+        elif not prompt or step.what in PROMPT:
+            steps.append(step)
+    operators = 1 if prompt else schedule.operators
+    return replace(schedule, steps=tuple(steps), operators=operators, gang=gang, mpi=mpi)
+
+
+def _variant(order: Order, mpi: str, random: Random) -> Order:
+    annotations = (*order.annotations, *(one for one in DEADLINES if random.random() < 0.3))
+    led = any(role in ("Chief", "Master", "Launcher") for role, _ in order.roles)
+    none = led and random.random() < 0.2
+    roles = tuple((role, 0 if none and role not in LEADERS else count) for role, count in order.roles)
+    version = mpi if order.kind == "MPIJob" else "v1"
+    return replace(order, roles=roles, annotations=annotations, version=version)
 
 
 def _vocabulary(random: Random, operators: int) -> tuple[dict[str, Rest], list[float]]:

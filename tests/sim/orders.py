@@ -51,11 +51,17 @@ class Order:
     policy: tuple[Setting, ...] = ()
     spec: tuple[Setting, ...] = ()
     annotations: tuple[Setting, ...] = ()
+    version: str = "v1"
 
     @property
     def plural(self) -> str:
         """As in the path of a request."""
         return f"{self.kind.lower()}s"
+
+    @property
+    def path(self) -> str:
+        """Where the jobs of its kind and version are."""
+        return f"/apis/kubeflow.org/{self.version}/namespaces/ml/{self.plural}"
 
     def document(self) -> dict[str, Any]:
         """The job as it is sent to the server."""
@@ -67,7 +73,7 @@ class Order:
         spec: dict[str, Any] = {"runPolicy": dict(self.policy), FIELDS[self.kind]: groups}
         for path, wanted in self.spec:
             _put(spec, path, wanted)
-        return {"apiVersion": "kubeflow.org/v1", "kind": self.kind, "metadata": meta, "spec": spec}
+        return {"apiVersion": f"kubeflow.org/{self.version}", "kind": self.kind, "metadata": meta, "spec": spec}
 
 
 def order(random: Random, name: str) -> Order:

@@ -6,7 +6,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from random import Random
 from typing import Any
@@ -18,11 +17,14 @@ from audit.ending import Ending
 from trainshed.frameworks import served
 
 from . import lives
+from .drawing import PROMPT
+from .gang_scheduler import GangScheduler
 from .kubelets import Kubelets
 from .loop import Endless
 from .machine import Machine
 from .mishaps import Mishaps
 from .orders import KEEP
+from .report import Report
 from .schedule import Schedule
 from .stage import NAMESPACE, Stage
 from .users import Users
@@ -37,6 +39,8 @@ LONGEST, FRESH = 4000.0, 5.0
 FARTHEST = 375.0
 #: Seconds of virtual time by which it is told how soon all was quiet, once nothing was due and nobody deaf any more.
 BOUNDS = (1, 5, 10, 30, math.inf)
+#: Seconds from what the operator has read to what it does, where nothing delays a request.
+AT_ONCE = 1.0
 #: What the server says no with.
 NO = (403, 409, 422)
 #: Seconds that those who tidy up wait before they look again.
@@ -45,24 +49,6 @@ SETTLING = 4.0
 MOST = 2_000_000
 
 Object = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What came of a schedule; `counts` are named `faults/...` and `steps/...`, the rest are sums of the run."""
-
-    violations: tuple[Violation, ...]
-    counts: Counter[str]
-    heard: tuple[Change, ...]
-    asked: tuple[Request, ...]
-
-    @property
-    def trace(self) -> list[str]:
-        """All that happened, a line each, in order."""
-        changes = ((one.at, 0, _changed(one)) for one in self.heard)
-        requests = ((one.at, 1, f"  asked {one.verb} {one.path}: {one.status}") for one in self.asked)
-        told = sorted((*changes, *requests), key=lambda one: one[:2])
-        return [f"{at - self.heard[0].at:9.3f} {line}" for at, _, line in told]
 
 
 def play(schedule: Schedule) -> Report:
@@ -84,15 +70,20 @@ class Play:
         self._keeps = any((KEEP, "true") in order.annotations for order in orders)
         leaps = [abs(step.how) for step in schedule.steps if step.what == "leap"]
         self._skies = Skies(Random(schedule.seed), self._kill)
-        self._stage = Stage(schedule.seed, schedule.operators, self._skies, served("v1", kinds or ("TFJob",)))
+        kinds_served = served(schedule.mpi, kinds or ("TFJob",))
+        self._stage = Stage(schedule.seed, schedule.operators, self._skies, kinds_served, schedule.mpi)
         self._stage.loop.most = MOST
         self._skies.time = self._stage.loop.time
         self._skies.version = lambda: self._stage.server.storage.version
         self._kubelets = Kubelets(self._stage, Random(schedule.seed + 1))
+        if schedule.gang:
+            GangScheduler(self._stage, Random(schedule.seed + 2))
         self._users = Users(self._stage)
         self._mishaps = Mishaps(self._stage, self._skies, self._kubelets)
         self._lag = max(leaps, default=0.0)
-        self._auditor = Auditor(skew=self._lag)
+        calm = schedule.operators == 1 and all(step.what in PROMPT for step in schedule.steps)
+        late = {"under_way": AT_ONCE} if calm else {}
+        self._auditor = Auditor(skew=self._lag, gang=bool(schedule.gang), **late)
         self._heard: list[Change] = []
         self._asked: list[Request] = []
         self._last = self._refused = self._took = 0.0
@@ -124,6 +115,7 @@ class Play:
         for machine in self._stage.machines:
             machine.settings["leader_elect"] = self._schedule.operators > 1
             machine.settings["keep_results"] = self._keeps
+            machine.settings["gang_scheduler"] = self._schedule.gang
             machine.start()
         for step in self._schedule.steps:
             self._stage.loop.run_for(step.after)
@@ -225,22 +217,6 @@ class Play:
 def _sought(request: Request) -> bool:
     """Whether a pod was asked for by its name, and is there: it is waited for as long as it is out of reach."""
     return request.verb == "GET" and "/pods/" in request.path and request.status == HTTPStatus.OK
-
-
-def _changed(change: Change) -> str:
-    meta = words.meta(change.object)
-    told = f"{change.actor or '?'} {change.verb} {words.title(change.plural, change.object)}"
-    if change.plural in words.JOBS:
-        status = words.status(change.object)
-        true = [one["type"] for one in status.get("conditions") or () if one.get("status") == "True"]
-        rest = {key: status[key] for key in ("restarts", "attempts", "replacing") if status.get(key)}
-        return f"{told} {' '.join(true)} {rest or ''}{' leaving' if 'deletionTimestamp' in meta else ''}"
-    if change.plural == "pods":
-        leaving = " leaving" if "deletionTimestamp" in meta else ""
-        return f"{told} {words.phase(change.object)}{leaving} attempt {words.attempt(change.object)}"
-    if change.plural == "events":
-        return f"{told} {change.object.get('reason')}: {change.object.get('message')}"
-    return told
 
 
 __all__ = ["NAMESPACE", "Report", "play"]

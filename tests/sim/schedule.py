@@ -25,13 +25,16 @@ class Step:
 class Schedule:
     """What happens to a cluster with so many operators; `seed` draws what is not said, as how long answers take.
 
-    With `finish` those who decide succeed in the end; otherwise the jobs that are left go on running.
+    With `finish` those who decide succeed in the end; otherwise the jobs that are left go on running. `gang` names a
+    gang scheduler, and `mpi` is the version of MPIJob that the server serves.
     """
 
     seed: int
     steps: tuple[Step, ...]
     operators: int = 1
     finish: bool = False
+    gang: str = ""
+    mpi: str = "v1"
 
 
 def literal(schedule: Schedule) -> str:

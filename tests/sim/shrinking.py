@@ -38,6 +38,8 @@ def _smaller(schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, operators=1)
     if schedule.finish:
         yield replace(schedule, finish=False)
+    if schedule.gang:
+        yield replace(schedule, gang="")
     for place, step in enumerate(steps):
         for simpler in _simpler(step):
             yield replace(schedule, steps=(*steps[:place], simpler, *steps[place + 1 :]))

@@ -16,6 +16,7 @@ from .collector import Collector
 from .faults import Fair, Weather
 from .loop import VirtualLoop
 from .machine import EPOCH, Machine
+from .resources import BUILT_IN, custom
 from .server import Server
 
 Document = dict[str, Any]
@@ -28,16 +29,21 @@ class Stage:
     """Everything in one place; the same seed makes the same play. Leave it with `close`."""
 
     def __init__(
-        self, seed: int = 0, replicas: int = 2, weather: Weather | None = None, kinds: tuple[Framework, ...] = ()
+        self,
+        seed: int = 0,
+        replicas: int = 2,
+        weather: Weather | None = None,
+        kinds: tuple[Framework, ...] = (),
+        mpi: str = "v1",
     ) -> None:
         random.seed(seed)  # the operator's own chance: only to spread tries
         self.loop = VirtualLoop()
-        self.server = Server(self.now, seed)
+        self.server = Server(self.now, seed, BUILT_IN + custom(mpi))
         for name in ("trainshed-system", NAMESPACE):
             self.server.make_namespace(name)
         self.collector = Collector(self.server)
         self.machines = [
-            Machine(self.loop, self.server, name, weather or Fair(), kinds or served("v1", ()))
+            Machine(self.loop, self.server, name, weather or Fair(), kinds or served(mpi, ()))
             for name in "abcdefgh"[:replicas]
         ]
         self._sweeps = False

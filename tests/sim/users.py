@@ -9,14 +9,14 @@ from audit.change import USER
 from audit.words import INDEX, ROLE, owner
 from trainshed.api import read
 from trainshed.api.site import Site
-from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks import served
 
 from . import orders
 from .answers import Refusal
 from .merge import merged
 from .orders import Order
 from .schedule import Step
-from .stage import NAMESPACE, Stage, jobs
+from .stage import NAMESPACE, Stage
 
 Object = dict[str, Any]
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
@@ -24,9 +24,11 @@ JOB = "training.kubeflow.org/job-name"
 QUOTA = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}
 #: What jobs own, and where it is.
 OWNED = (
-    *(("/api/v1", plural) for plural in ("pods", "services", "configmaps", "serviceaccounts")),
+    *(("/api/v1", plural) for plural in ("pods", "services", "configmaps", "secrets", "serviceaccounts")),
     *(("/apis/rbac.authorization.k8s.io/v1", plural) for plural in ("roles", "rolebindings")),
     ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+    ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
+    ("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups"),
 )
 #: What somebody forges into a status.
 FORGERIES: dict[str, Object] = {
@@ -63,7 +65,7 @@ class Users:
 
     def jobs(self) -> list[tuple[Order, Object]]:
         """The jobs that are there, each as it was ordered and as it is."""
-        found = ((order, self._stage.job(order.kind, order.name)) for order in self._orders.values())
+        found = ((order, self._stage.server.object(f"{order.path}/{order.name}")) for order in self._orders.values())
         return [(order, job) for order, job in found if job is not None]
 
     def leave(self) -> None:
@@ -87,7 +89,7 @@ class Users:
     def _create(self, step: Step) -> None:
         order: Order = step.how
         self._orders[order.name] = order
-        self._ask("POST", jobs(order.kind), order.document())
+        self._ask("POST", order.path, order.document())
 
     def _set(self, step: Step) -> None:
         self._patch_job(step, orders.patch(*step.how))
@@ -97,7 +99,7 @@ class Users:
 
     def _delete(self, step: Step) -> None:
         if found := _one(self.jobs(), step):
-            self._ask("DELETE", f"{jobs(found[0].kind)}/{found[0].name}", {"propagationPolicy": step.how})
+            self._ask("DELETE", f"{found[0].path}/{found[0].name}", {"propagationPolicy": step.how})
 
     def _begin_anew(self, step: Step) -> None:
         """Delete a job and make it again under its name, as soon as that is free."""
@@ -105,9 +107,9 @@ class Users:
         if not known:
             return
         order = known[step.which % len(known)]
-        self._ask("DELETE", f"{jobs(order.kind)}/{order.name}", {"propagationPolicy": step.how})
-        if not self._ask("POST", jobs(order.kind), order.document()):
-            self._stage.later(3.0, self._ask, "POST", jobs(order.kind), order.document())
+        self._ask("DELETE", f"{order.path}/{order.name}", {"propagationPolicy": step.how})
+        if not self._ask("POST", order.path, order.document()):
+            self._stage.later(3.0, self._ask, "POST", order.path, order.document())
 
     def _remove(self, plural: str, step: Step) -> None:
         if found := _one(self._stage.server.objects(plural, NAMESPACE), step):
@@ -130,7 +132,7 @@ class Users:
             return
         order, job = found
         status = FORGERIES.get(step.how) or dict.fromkeys(job.get("status", {}))
-        self._ask("PATCH", f"{jobs(order.kind)}/{order.name}/status", {"status": status})
+        self._ask("PATCH", f"{order.path}/{order.name}/status", {"status": status})
 
     def _strip(self, step: Step) -> None:
         what = {"labels": {"labels": None}, "owner": {"ownerReferences": None}, "index": {"labels": {INDEX: "77"}}}
@@ -176,9 +178,9 @@ class Users:
         if found is None:
             return
         order, job = found
-        framework = next(known for known in FRAMEWORKS if known.kind == order.kind)
+        framework = next(iter(served(order.version, (order.kind,))))
         if not read.job(merged(job, patch), framework, Site()).problems:
-            self._ask("PATCH", f"{jobs(order.kind)}/{order.name}", patch)
+            self._ask("PATCH", f"{order.path}/{order.name}", patch)
 
     def _ask(self, verb: str, path: str, body: Object | None = None) -> bool:
         try:
