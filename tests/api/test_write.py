@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from make import a_job, at
+from sim.merge import merged
 from trainshed.api import brevity, read, write
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
 from trainshed.api.status import Condition, Failure, Kind, Restart, Retries, Status, Tally
-from writes import merged
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)

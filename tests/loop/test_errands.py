@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from office import KEY, Office, a_spec
+from harness import KEY, Office, a_spec
 from trainshed.api.actions import (
     Action,
     CreateDependent,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from office import Office, a_spec
-from world import KINDS
+from fake_cluster import KINDS
+from harness import Office, a_spec
 
 LARGEST = 2**31 - 1
 NUMBERS = st.sampled_from([0, 1, 5, 999_999_999, 1_000_000_000, LARGEST])

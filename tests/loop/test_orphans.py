@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from harness import Office, a_spec
 from hasty import hastily
-from office import Office, a_spec
 from trainshed.api.site import Site
 from trainshed.cluster import Conflict
 from trainshed.frameworks.tensorflow import TENSORFLOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from office import KEY, Office, Weak, a_spec, group_with_one_hidden
+from harness import KEY, Office, Weak, a_spec, group_with_one_hidden
 from trainshed.cluster import Conflict, Unavailable
 from trainshed.loop.reconcile import Outcome, Reconciler
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from office import KEY, Office, Weak, a_spec, group_with_one_hidden
+from harness import KEY, Office, Weak, a_spec, group_with_one_hidden
 from trainshed.cluster import Denied, NameTaken
 
 SMALL = a_spec(Chief=1, Worker=2)

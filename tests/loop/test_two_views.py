@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from office import Office, a_spec
+from harness import Office, a_spec
 from trainshed.cluster import Unavailable
 
 SMALL = a_spec(Chief=1, Worker=2)

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from harness import Office, a_spec
 from make import FRAMEWORKS, a_job, a_pod, pods_of, replace, running, seen
-from office import Office, a_spec
 from trainshed.api.framework import Framework
 from trainshed.loop.reconcile import SOUGHT
 from trainshed.plan import Planner

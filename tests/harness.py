@@ -1,9 +1,10 @@
-"""One operator without its loop: a cluster in the hand, a view of it, and a reconciler that looks when told to."""
+"""The reconciler with its cache and a fake cluster, for the unit tests of the controller: no loop, no queue."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from fake_cluster import KINDS, World
 from trainshed.api.site import Site
 from trainshed.api.snapshot import Snapshot
 from trainshed.frameworks import FRAMEWORKS
@@ -11,14 +12,13 @@ from trainshed.loop.metrics import Metrics
 from trainshed.loop.reconcile import Outcome, Reconciler
 from trainshed.loop.recorder import Recorder
 from trainshed.loop.view import Key, View
-from world import KINDS, World
 
 KEY = Key("ml", "TFJob", "mnist")
 CONTAINER = {"name": "tensorflow", "image": "x"}
 
 
 def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) -> dict:
-    """The spec of a TFJob with so many replicas of each role."""
+    """Return the spec of a TFJob with these numbers of replicas, by role."""
     template = {"spec": {"containers": [CONTAINER]}}
     group = {"restartPolicy": restart, "template": template}
     replicas = {role: {**group, "replicas": count} for role, count in roles.items()}
@@ -26,7 +26,7 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
 
 
 class Office:
-    """What a cluster would tell is heard when the test says so; until then only the answers to writes are known."""
+    """A reconciler with its cache and a fake cluster; watch events arrive at `hear`, answers to writes at once."""
 
     def __init__(self, spec: dict | None = None, site: Site | None = None, world: World | None = None) -> None:
         self.world = world or World()
@@ -40,16 +40,16 @@ class Office:
             self.hear()
 
     def now(self) -> datetime:
-        """What the cluster's clock shows."""
+        """Return the time of the cluster."""
         return self.world.now
 
     def hear(self) -> None:
-        """The watches tell what has happened."""
+        """Deliver all watch events."""
         for told in self.world.news():
             self.take_in(*told)
 
     def take_in(self, what: str, kind: str, item: object) -> None:
-        """A watch tells of one thing that has happened."""
+        """Deliver one watch event."""
         if kind in KINDS:
             getattr(self.view.jobs[kind], what)(self.view.record(item, KINDS[kind]))
         else:
@@ -57,7 +57,7 @@ class Office:
             getattr(store.store, what)(item)
 
     async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Outcome:
-        """Look so often, with so many seconds before each, and hear what came of it; the last outcome."""
+        """Reconcile `times` times, each after `seconds`, and deliver the events unless `deaf`; the last outcome."""
         outcome = Outcome()
         for _ in range(times):
             self.world.now += timedelta(seconds=seconds)
@@ -67,7 +67,7 @@ class Office:
         return outcome
 
     async def run_all(self) -> None:
-        """Every pod runs, and all that is to say about it is stored."""
+        """Let all pods run, and store the status that follows."""
         await self.look(2)
         for pod in list(self.world.pods.values()):
             self.world.set_pod(pod.name, "Running", ready=True)
@@ -75,27 +75,27 @@ class Office:
         await self.look(4, seconds=1)
 
     def snapshot(self) -> Snapshot:
-        """What a look would see."""
+        """Return the snapshot of the job as the next reconcile gets it."""
         found = self.view.snapshot(KEY, self.world.now)
         assert found is not None
         return found
 
     def job(self) -> dict:
-        """The job as the cluster has it."""
+        """Return the job as the cluster has it."""
         return self.world.jobs["TFJob", "mnist"]
 
     def states(self) -> list[str]:
-        """The conditions that are stored and true."""
+        """Return the types of the stored conditions that are true."""
         conditions = self.job().get("status", {}).get("conditions", [])
         return [condition["type"] for condition in conditions if condition["status"] == "True"]
 
     def since(self, mark: int) -> list[str]:
-        """The writes after the first so many."""
+        """Return the writes after the first `mark`."""
         return self.world.writes[mark:]
 
 
 class Weak:
-    """Fails the next so many calls of one verb of a world."""
+    """Lets the next `times` calls of a method of the fake cluster fail."""
 
     def __init__(self, world, verb: str, error: Exception, times: int = 1) -> None:
         self._call, self._error, self.times = getattr(world, verb), error, times
@@ -109,7 +109,7 @@ class Weak:
 
 
 async def group_with_one_hidden() -> Office:
-    """A job that runs and restarts as a whole, one of whose pods has just lost its label."""
+    """Return a job that runs and restarts as a whole, and one pod of which has just lost its label."""
     office = Office()
     office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=2), {"trainshed.dev/restart-scope": "Job"})
     office.hear()
