@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from hasty import clock, hastily
 from trainshed.cluster import NotLeading, Throttled
 from trainshed.cluster.lanes import CREATES, Lane, Lanes, Pace
+from virtual_time import clock, hastily
 
 
 async def test_the_width_limits_concurrent_requests():

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from moody import GONE, Moody, a_list, after, event, refused
+from scripted_server import GONE, Moody, a_list, after, event, refused
 from trainshed.cluster.transport import SILENCE
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hasty import hastily, now
 from trainshed.cluster import (
     ClusterError,
     Conflict,
@@ -32,6 +31,7 @@ from trainshed.loop.queue import Queue
 from trainshed.loop.reconcile import Outcome
 from trainshed.loop.view import Key
 from trainshed.loop.worker import Worker
+from virtual_time import hastily, now
 
 ALERTS = yaml.safe_load((Path(__file__).parents[2] / "charts" / "trainshed" / "files" / "alerts.yaml").read_text())
 (RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedBug")

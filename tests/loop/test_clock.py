@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from hasty import clock as virtual
-from hasty import hastily
 from trainshed.loop import clock as module
 from trainshed.loop.clock import COMPARED, LASTING, Clock, uptime
+from virtual_time import clock as virtual
+from virtual_time import hastily
 
 
 class Machine:

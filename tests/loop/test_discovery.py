@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from hasty import clock, hastily
 from trainshed.api.dependent import COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.cluster import Denied, Missing, Throttled, Unavailable
 from trainshed.loop.discovery import find_groups
+from virtual_time import clock, hastily
 
 
 class Guide:

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from bed.ports import free_port
-from hasty import hastily
 from trainshed.loop.doors import Doors, Pulse
+from virtual_time import hastily
 
 
 def free_address() -> str:

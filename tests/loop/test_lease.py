@@ -9,10 +9,10 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasty import clock, hastily, now
-from leases import Leases, Line, Replica
+from scripted_server import Leases, Line, Replica
 from trainshed.cluster import Denied
 from trainshed.loop.lease import DURATION, RENEW_WITHIN, RETRY, Claim, Elector
+from virtual_time import clock, hastily, now
 
 
 def told(caplog, words: str) -> int:

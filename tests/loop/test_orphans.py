@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from harness import Office, a_spec
-from hasty import hastily
 from trainshed.api.site import Site
 from trainshed.cluster import Conflict
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.orphans import EVERY, Orphans
+from virtual_time import hastily
 
 KEEPS = {"trainshed.dev/keep-results": "true"}
 

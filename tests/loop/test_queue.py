@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasty import hastily
 from trainshed.loop.queue import MIN_WAIT, PAUSE, Queue
 from trainshed.loop.view import Key
+from virtual_time import hastily
 
 A, B, C = (Key("ml", "TFJob", name) for name in "abc")
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from desk import JOB, Scene
-from hasty import clock, hastily, now
+from scripted_server import JOB, Scene
 from trainshed.api.actions import Note, Tone
 from trainshed.loop.recorder import BURST, EVERY, GATHER, LONGEST, SAME, Recorder
+from virtual_time import clock, hastily, now
 
 
 def created(name: str) -> Note:

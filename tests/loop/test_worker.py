@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from hasty import clock, hastily, now
 from trainshed.cluster import Denied, StatusRejected, Unavailable
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.queue import Queue
 from trainshed.loop.reconcile import Outcome
 from trainshed.loop.view import Key
 from trainshed.loop.worker import AFTER_ERROR, AFTER_NO, Worker
+from virtual_time import clock, hastily, now
 
 A, B = (Key("ml", "TFJob", name) for name in "ab")
 

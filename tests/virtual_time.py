@@ -1,4 +1,7 @@
-"""An event loop whose time flies: where any other would wait, it puts its clock forward."""
+"""An event loop with virtual time and real sockets, for unit tests: instead of waiting it advances its clock.
+
+The loop of the simulation (`sim/loop.py`) has no sockets and runs several processes; this one is asyncio's own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 
 class Hasty(asyncio.SelectorEventLoop):
-    """Its clock begins at 1,000 seconds and moves only when nothing else is left to do."""
+    """An event loop with a clock that starts at 1,000 seconds and advances only when no callback is ready."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,22 +26,22 @@ class Hasty(asyncio.SelectorEventLoop):
     def _leap(self, timeout: float | None = None) -> list:
         found = self._look(0)
         if not found:
-            assert timeout is not None, "everybody waits for ever"
+            assert timeout is not None, "no timer is left, and nothing is ready"
             self._now += timeout
         return found
 
 
 def hastily(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What comes of it, without waiting for it."""
+    """Return the result of a coroutine that runs in virtual time."""
     with asyncio.Runner(loop_factory=Hasty) as runner:
         return runner.run(coroutine)
 
 
 def clock() -> float:
-    """The time of the loop that runs."""
+    """Return the time of the running loop, in seconds."""
     return asyncio.get_running_loop().time()
 
 
 def now() -> datetime:
-    """The same as a time of day, in the year 1970."""
+    """Return the same time as a date, in the year 1970."""
     return datetime.fromtimestamp(clock(), UTC)
