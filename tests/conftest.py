@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 
-#: Folders whose tests need more than Python. All others are fast: pure, or on world.py.
+#: Folders whose tests need more than Python. All others are fast: pure, or on sim/.
 ON_A_SERVER = ("apiserver", "cluster", "conformance", "faults", "security")
 RINGS = dict.fromkeys(ON_A_SERVER, "apiserver") | {"e2e": "e2e", "bench": "bench"}
 #: Folders of which only those tests need it that ask for the fixture `server`, or are marked by hand.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -14,7 +14,7 @@ from .ending import Counts, Ending, Portrait
 from .justice import Justice
 from .ledger import UNDER_WAY, Ledger
 from .leftovers import Leftovers
-from .prerequisites import Prerequisites
+from .prerequisites import NEEDED, Prerequisites
 from .seats import Seats
 from .strangers import Strangers
 from .thrift import Thrift
@@ -26,16 +26,23 @@ class Auditor:
 
     `skew` are the seconds by which the clock of the operator may differ from that of the changes. With `gang` the pods
     of all jobs are placed by a gang scheduler. `under_way` are the seconds for which the operator may act on what is no
-    longer so.
+    longer so. `watched` are the kinds of objects that pods need of which all changes are reported.
     """
 
-    def __init__(self, skew: float = 0.0, *, gang: bool = False, under_way: float = UNDER_WAY) -> None:
+    def __init__(
+        self,
+        skew: float = 0.0,
+        *,
+        gang: bool = False,
+        under_way: float = UNDER_WAY,
+        watched: Collection[str] = NEEDED,
+    ) -> None:
         self.violations: list[Violation] = []
         self.ledger = Ledger()
         self._counters, self._leftovers, self._thrift, self._counts = Counters(), Leftovers(), Thrift(), Counts()
         self._oracles = (
             Seats(under_way),
-            Prerequisites(gang=gang, under_way=under_way),
+            Prerequisites(watched, gang=gang, under_way=under_way),
             Strangers(skew),
             self._counters,
             Verdicts(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from . import words
@@ -11,7 +12,7 @@ from .ledger import JobFile, Ledger, PodFile
 #: An annotation: that a pod that is taken away fails its job.
 ON_DISRUPTION = "trainshed.dev/on-disruption"
 #: An annotation: the seconds within which a pod must run, or its job fails.
-STARTUP = "trainshed.dev/startup-deadline"
+STARTUP, UNITS = "trainshed.dev/startup-deadline", {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: Exit codes from here on are worth another try under the restart policy ExitCode.
 RETRYABLE = 128
 #: What a role's restart policy is if nothing is said: v1's.
@@ -86,11 +87,12 @@ def _expired(limit: object, status: Object) -> bool:
 
 
 def _unstarted(job: JobFile, limit: str | None) -> bool:
-    """Whether a pod was made so long ago, by an annotation such as `90s`, that it may have missed its deadline."""
+    """Whether a pod was made so long ago, by an annotation such as `1m30s`, that it may have missed its deadline."""
     if limit is None or "completionTime" not in words.status(job.document):
         return False
+    seconds = sum(float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[hms])", limit))
     end = words.seconds(words.status(job.document)["completionTime"])
-    return any(end - pod.born >= float(limit.removesuffix("s")) - 1 for pod in job.pods.values())
+    return any(end - pod.born >= seconds - 1 for pod in job.pods.values())
 
 
 def _exhausted(job: JobFile, limit: object) -> bool:

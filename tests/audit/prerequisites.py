@@ -6,13 +6,14 @@ ConfigMaps of its job that it mounts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from . import words
 from .change import CREATED, DELETED, OPERATOR, Change, Object, Violation
 from .ledger import NEVER, UNDER_WAY, JobFile, Ledger
 
 GROUPS = "podgroups"
+NEEDED = (GROUPS, "secrets", "configmaps")
 #: How a pod names its PodGroup: to Volcano by an annotation, to the coscheduling plugin by a label.
 VOLCANO_NAME, COSCHEDULING_NAME = "scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"
 #: The API group of Volcano's PodGroups, and their phases before Volcano has admitted them.
@@ -24,11 +25,13 @@ VOLUMES = {"secret": ("secrets", "secretName"), "configMap": ("configmaps", "nam
 class Prerequisites:
     """Remembers until when each object was there, and which PodGroups were admitted.
 
-    With `gang` every pod of a job must name a PodGroup. `under_way` are the seconds for which the operator may act on
-    what is no longer so.
+    `watched` are the plurals of the objects, besides jobs and pods, of which all changes are reported: others are not
+    missed. With `gang` every pod of a job must name a PodGroup. `under_way` are the seconds for which the operator may
+    act on what is no longer so.
     """
 
-    def __init__(self, *, gang: bool = False, under_way: float = UNDER_WAY) -> None:
+    def __init__(self, watched: Collection[str] = NEEDED, *, gang: bool = False, under_way: float = UNDER_WAY) -> None:
+        self._watched = frozenset(watched)
         self._gang = gang
         self._under_way = under_way
         self._admitted: set[str] = set()
@@ -39,7 +42,7 @@ class Prerequisites:
         found, meta = change.object, words.meta(change.object)
         if change.plural == GROUPS and words.status(found).get("phase", "") not in OUTSIDE:
             self._admitted.add(words.uid(found))
-        if change.verb == DELETED and change.plural in (GROUPS, "secrets", "configmaps"):
+        if change.verb == DELETED and change.plural in NEEDED:
             key = (change.plural, str(meta.get("namespace", "")), str(meta.get("name", "")))
             self._gone[key] = (change.at, found)
         job = ledger.job(change)
@@ -52,7 +55,7 @@ class Prerequisites:
         name = _group(pod)
         if self._gang and not name:
             yield f"{job.title} is placed as a gang, and the pod names no PodGroup"
-        if name:
+        if name and GROUPS in self._watched:
             group = self._there(GROUPS, pod, name, at, ledger)
             if group is None or words.owner(group) != job.uid:
                 yield f"{job.title} has no PodGroup {name}"
@@ -60,7 +63,7 @@ class Prerequisites:
                 yield f"PodGroup {name} was not admitted"
         for plural, mounted in _mounted(pod):
             own = mounted.startswith(f"{words.meta(job.document).get('name')}-")
-            if own and self._there(plural, pod, mounted, at, ledger) is None:
+            if own and plural in self._watched and self._there(plural, pod, mounted, at, ledger) is None:
                 yield f"there is no {mounted} among the {plural}"
 
     def _there(self, plural: str, pod: Object, name: str, at: float, ledger: Ledger) -> Object | None:

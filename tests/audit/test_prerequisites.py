@@ -88,6 +88,12 @@ def test_the_secret_of_a_job_is_there_before_the_pods_that_mount_it(made, broken
     assert story.broken == broken
 
 
+def test_what_nobody_watches_is_not_missed():
+    story = Story(Auditor(watched=()))
+    make_pod(story, story.job(Worker=1), volcano="job", volumes=VOLUMES)
+    assert story.broken == set()
+
+
 @pytest.mark.parametrize(("later", "broken"), [(5, set()), (20, {"V1"})])
 def test_a_job_that_is_suspended_or_over_gets_no_pods_but_those_that_were_under_way(later, broken):
     story, job = a_story()
@@ -103,6 +109,17 @@ def test_a_job_that_is_suspended_or_over_gets_no_pods_but_those_that_were_under_
     story.delete("pods", "job-worker-0", USER)
     make_pod(story, job)
     assert story.broken & {"V1"} == broken
+
+
+@pytest.mark.parametrize(("deadline", "broken"), [("1m30s", set()), ("1h", {"V5"})])
+def test_a_job_fails_by_its_startup_deadline_only_if_a_pod_is_that_old(deadline, broken):
+    story, job = a_story()
+    annotation = {"trainshed.dev/startup-deadline": deadline}
+    story.change("jaxjobs", "job", USER, lambda found: found["metadata"].update(annotations=annotation))
+    make_pod(story, job)
+    late = "2027-01-15T08:02:00Z"
+    story.status("jaxjobs", states="Created Failed", startTime=FAR, completionTime=late)
+    assert story.broken == broken
 
 
 @pytest.mark.parametrize(("limit", "broken"), [(0, {"V3"}), (1, set()), (None, set())])

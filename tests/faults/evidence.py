@@ -45,7 +45,7 @@ class Evidence:
 
     def audit(self) -> Auditor:
         """An auditor who has heard it all."""
-        auditor = Auditor(skew=1.0)
+        auditor = Auditor(skew=1.0, watched=("configmaps",))
         for change in self.changes():
             auditor.hear(change)
         return auditor
