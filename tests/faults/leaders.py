@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from bed.control_plane import ControlPlane
-from reliability.results import keep, place
+from reliability.results import keep, place, quantile
 from rig import Operator
 from rig.audit_log import entries
 from rig.hand import Hand, eventually
@@ -158,8 +158,8 @@ def main(runs: int) -> None:
         ends = sorted(released(plane, f"end-{run}", home / f"end-{run}") for run in range(runs))
         freezes = [frozen(plane, f"freeze-{run}", home / f"freeze-{run}") for run in range(max(1, runs // 2))]
     figures = {"runs": runs, "minutes": round((time.time() - began) / 60, 1)}
-    figures |= {"killed_p50_s": round(kills[runs // 2], 2), "killed_max_s": round(kills[-1], 2)}
-    figures |= {"released_p50_s": round(ends[runs // 2], 2), "released_max_s": round(ends[-1], 2)}
+    figures |= {"killed_p50_s": quantile(kills, 0.5), "killed_max_s": quantile(kills, 1)}
+    figures |= {"released_p50_s": quantile(ends, 0.5), "released_max_s": quantile(ends, 1)}
     figures |= {"freezes": len(freezes), "writes_before_frozen": sum(before for before, _, _ in freezes)}
     figures |= {"writes_after_waking": sum(len(after) for _, after, _ in freezes)}
     keep(FILE, f"make chaos-leader RUNS={runs}", figures)

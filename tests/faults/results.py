@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from reliability.results import keep, place
+from reliability.results import keep, place, quantile
 
 from .points import ANSWER, CRASH, FAMILIES, WATCH
 from .trial import Outcome
@@ -53,11 +53,6 @@ def points(outcomes: Collection[Outcome]) -> dict[str, object]:
 def violations(outcomes: Collection[Outcome]) -> dict[str, object]:
     """In how many trials a promise was broken."""
     return {"violations": sum(1 for one in outcomes if one.violations)}
-
-
-def quantile(values: Sequence[float], part: float) -> float:
-    """The value below which this part of them lies, 0 if there are none."""
-    return round(values[min(len(values) - 1, int(part * len(values)))], 2) if values else 0.0
 
 
 def lines(outcomes: Collection[Outcome]) -> Iterator[str]:

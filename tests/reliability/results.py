@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,3 +32,8 @@ def keep(file: Path, command: str, found: Mapping[str, Any]) -> None:
     day = datetime.now(UTC).date().isoformat()
     file.parent.mkdir(parents=True, exist_ok=True)
     written(file, tomli_w.dumps({"command": command, "date": day} | dict(found)), mode=0o644)
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """Return the value below which this part of sorted values lies, rounded to hundredths; 0 without values."""
+    return round(values[min(len(values) - 1, int(part * len(values)))], 2) if values else 0.0

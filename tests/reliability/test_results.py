@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .results import FOLDER, keep, kept, place
+from .results import FOLDER, keep, kept, place, quantile
 
 
 def test_results_are_stored_with_the_command_and_the_date(tmp_path: Path) -> None:
@@ -21,3 +21,8 @@ def test_results_are_stored_with_the_command_and_the_date(tmp_path: Path) -> Non
 
 def test_each_run_has_its_own_file() -> None:
     assert place("soak") == FOLDER / "soak.toml"
+
+
+def test_a_quantile_is_one_of_the_values() -> None:
+    assert [quantile([0.123, 2.0, 3.0], part) for part in (0, 0.5, 0.99, 1)] == [0.12, 2.0, 3.0, 3.0]
+    assert quantile([], 0.5) == 0.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reliability.results import keep, place
+from reliability.results import keep, place, quantile
 
 from .health import Sample, every, longest, slope
 from .lives import Round
@@ -63,7 +63,7 @@ class Record:
             "leaks": len(self.leaks),
             "stuck_jobs": len(self.stuck),
             "tracebacks": len(self.complaints),
-            "running_p50_s": round(waits[len(waits) // 2], 2),
+            "running_p50_s": quantile(waits, 0.5),
             "running_max_s": round(waits[-1], 1),
             "rss_hours_observed": round(hours[-1][0] if hours else 0.0, 2),
             "rss_first_mib": round(life[0].rss if life else 0.0, 1),
