@@ -106,7 +106,9 @@ def _metadata(group: Replicas, part: str) -> dict[str, str]:
 
 def main_container(framework: Framework, containers: Sequence[Document]) -> Document | None:
     """Return the framework's own container: the one with its name, or the first."""
-    named = (item for item in containers if framework.container.by_name and item.get("name") == framework.container.name)
+    named = (
+        item for item in containers if framework.container.by_name and item.get("name") == framework.container.name
+    )
     return next(named, containers[0] if containers else None)
 
 
@@ -131,7 +133,9 @@ def _spec(
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
     env = container.get("env") or []
     set_by_user = {entry.get("name") for entry in env}
-    ours = [_entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)]
+    ours = [
+        _entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)
+    ]
     # With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     return {**policy, **container} | ({"env": [*env, *ours]} if ours else {})
