@@ -180,4 +180,4 @@ async def test_jobs_are_delivered_unchanged(wire, hand):
 def test_an_undecodable_line_is_skipped(line):
     informer = Informer(None, Path("/api/v1", "pods"), PODS, Listener())
     with pytest.raises(msgspec.DecodeError):
-        informer._take(line)
+        informer._handle(line)

@@ -49,7 +49,7 @@ def tell_of(district: District, name: str) -> Key:
 
 def list_all(district: District) -> None:
     for informer in district.informers:
-        informer._hear()
+        informer._received()
         informer.synced.set()
 
 

@@ -31,7 +31,7 @@ def an_operator(settings: Settings) -> Operator:
 
 def list_all(operator: Operator) -> None:
     for informer in operator._informers:
-        informer._hear()
+        informer._received()
         informer.synced.set()
 
 
