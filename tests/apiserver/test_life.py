@@ -46,8 +46,8 @@ def test_a_failed_worker_under_never_fails_the_job(hand: Hand, stage: Stage):
     assert words.endswith(": ValueError: no such thing; restartPolicy is Never")
     failure = hand.job("PyTorchJob", "never")["status"]["failure"]
     assert (failure["pod"], failure["member"], failure["exitCode"]) == ("never-worker-0", "worker-0", 1)
-    assert failure["summary"] in words
-    assert "no such thing" in failure["message"]
+    assert failure["message"] in words
+    assert "no such thing" in failure["terminationMessage"]
     eventually(lambda: ("Warning", "PyTorchJobFailed", condition["message"]) in hand.events("never"))
 
 

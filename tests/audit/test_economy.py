@@ -67,7 +67,7 @@ def test_a_status_that_is_written_for_nothing_is_found():
 def test_a_status_that_grows_is_found():
     story = Story()
     story.job(Worker=0)
-    story.status("jaxjobs", failure={"message": "x" * 16_384})
+    story.status("jaxjobs", failure={"terminationMessage": "x" * 16_384})
     assert story.broken == {"V7"}
 
 

@@ -53,7 +53,7 @@ def verdict(hand: Hand, name: str) -> tuple[dict, str]:
     eventually(lambda: told in hand.events(name), 30)
     warnings = [event for event in hand.events(name) if event[:2] == told[:2]]
     assert warnings == [told]
-    assert status["failure"]["summary"] in condition["message"]
+    assert status["failure"]["message"] in condition["message"]
     return status["failure"], condition["message"]
 
 
@@ -115,7 +115,7 @@ def test_what_ends_a_job_is_told(name: str, hand: Hand) -> None:
     is_the_workers(failure, **expected)
     assert re.search(words, message), message
     if name == "traceback":
-        assert failure["message"].startswith("Traceback (most recent call last):")
+        assert failure["terminationMessage"].startswith("Traceback (most recent call last):")
         assert 1 <= failure["ranSeconds"] <= 60
 
 

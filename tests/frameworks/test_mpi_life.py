@@ -76,7 +76,7 @@ def test_a_success_without_all_workers_is_none():
     assert states(decision.status) == ["Created", "Failed"]
     told = message(decision.status, "Failed")
     assert told.startswith("MPIJob m is failed because 1 Worker replica(s) failed. worker-0 exited too early with code")
-    assert "before m-launcher succeeded" in decision.status.failure.message
+    assert "before m-launcher succeeded" in decision.status.failure.termination_message
 
 
 def test_a_worker_that_was_taken_away_brings_a_new_try_in_spite_of_the_launchers_success():

@@ -103,7 +103,7 @@ def test_containers_that_the_kubelet_restarted_too_often_are_counted():
     status = look(job, a_pod("worker-0", containers=containers, node="n"), status=running(job), now=at(9)).status
     expected = "; last failure: worker-0 on n exited with code 1 after 6 s: ValueError: no"
     assert message(status, "Failed").endswith(f"in place (backoffLimit 1){expected}")
-    assert status.failure.summary in expected
+    assert status.failure.message in expected
     assert (status.failure.pod, status.failure.time, status.failure.ran) == ("mnist-worker-0", at(8), 6)
 
 

@@ -170,11 +170,11 @@ def test_a_container_that_ends_well_because_its_pod_must_go_has_not_succeeded(fi
 
 def test_the_last_words_are_kept_from_their_end():
     found = failure(a_pod("worker-0", "Failed", code=1, words="x" * 5000 + "the end\n"), "tensorflow", at(99))
-    assert len(found.message) == LAST_WORDS
-    assert found.message.endswith("the end")
+    assert len(found.termination_message) == LAST_WORDS
+    assert found.termination_message.endswith("the end")
     assert found.time == at(0)
     silent = failure(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory"), "tensorflow", at(99))
-    assert (silent.message, silent.time) == ("low on memory", at(99))
+    assert (silent.termination_message, silent.time) == ("low on memory", at(99))
 
 
 def test_a_pod_of_which_nothing_is_known_for_a_while_is_waited_for():

@@ -41,7 +41,7 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
 )
 def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
     pod = a_pod("worker-1", "Failed", code=code, ended=14.0)
-    assert told(reason, code, template=template, pod=pod).summary == f"worker-1 on node-a {expected}"
+    assert told(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
 )
 def test_what_was_done_to_it_is_said_in_words(kind, reason, expected):
     pod = a_pod("worker-1", "Failed", containers=())
-    assert told(reason, None, kind=kind, pod=pod).summary == f"worker-1 on node-a {expected}"
+    assert told(reason, None, kind=kind, pod=pod).message == f"worker-1 on node-a {expected}"
     ran = a_pod("worker-1", deleting=True)
-    assert told(reason, None, kind=kind, pod=ran).summary == f"worker-1 on node-a {expected} 14 s after start"
+    assert told(reason, None, kind=kind, pod=ran).message == f"worker-1 on node-a {expected} 14 s after start"
 
 
 def test_what_never_ran_could_not_be_started():
     pod = a_pod("worker-1", "Failed", code=128, ended=14.0, started=-2e9)
-    assert told("StartError", None, pod=pod, words="no such file").summary == (
+    assert told("StartError", None, pod=pod, words="no such file").message == (
         "worker-1 on node-a could not be started (StartError)"
     )
 
@@ -72,16 +72,16 @@ def test_another_container_is_named_with_its_own_limit():
     ended = Container("fetch", init=True, exit_code=137, reason="OOMKilled", started=at(10), finished=at(14))
     waiting = Container("tensorflow", waiting=True, reason="PodInitializing")
     failure = told("OOMKilled", 137, template=template, pod=a_pod("worker-1", "Failed", containers=(ended, waiting)))
-    assert failure.summary == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4 s after start"
+    assert failure.message == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4 s after start"
     assert (failure.container, failure.ran, failure.member) == ("fetch", 4, "worker-1")
 
 
 def test_a_member_without_pod_and_without_node_is_told_of_as_well():
     job = a_job(chief=1, worker=2, template={"spec": {}})
     lost = Failure("mnist-worker-1", "Disruption", "Lost", None, "", "", at(14))
-    assert obituary.of(Facts(seen(job)), WORKER, lost).summary == "worker-1 disappeared"
+    assert obituary.of(Facts(seen(job)), WORKER, lost).message == "worker-1 disappeared"
     starved = Failure("mnist-worker-1", "Application", "OOMKilled", 137, "", "", at(14))
-    assert "no memory limit" in obituary.of(Facts(seen(job)), WORKER, starved).summary
+    assert "no memory limit" in obituary.of(Facts(seen(job)), WORKER, starved).message
 
 
 @pytest.mark.parametrize("started", [-2e9, -6.3e10])
@@ -96,10 +96,10 @@ def test_of_containers_that_are_started_again_the_most_restless_is_told_of():
     own = Container("tensorflow", restarts=1, exit_code=137, reason="OOMKilled", started=at(3), finished=at(5))
     other = Container("log", restarts=2, before=Run(4, at(1), at(2)))
     pods = [a_pod("worker-0"), a_pod("worker-1", containers=(mesh, own))]
-    assert obituary.of_restarted(Facts(seen(job, *pods))).summary.startswith("worker-1 was OOMKilled")
+    assert obituary.of_restarted(Facts(seen(job, *pods))).message.startswith("worker-1 was OOMKilled")
     both = a_pod("worker-1", containers=(mesh, own, other))
     assert (
-        obituary.of_restarted(Facts(seen(job, both))).summary
+        obituary.of_restarted(Facts(seen(job, both))).message
         == "container log of worker-1 exited with code 4 after 1 s"
     )
     for silent in ((), (Container("tensorflow", restarts=1),), (mesh,)):
@@ -110,12 +110,12 @@ def test_of_containers_that_are_started_again_the_most_restless_is_told_of():
 def test_the_last_words_are_cleared_of_a_terminals_colours():
     words = "\x1b[31mTraceback (most recent call last):\x1b[0m\r\n  File\n\x1b]0;title\x07ValueError: no\n"
     failure = told(words=words)
-    assert failure.message == "Traceback (most recent call last):\n\n  File\nValueError: no"
+    assert failure.termination_message == "Traceback (most recent call last):\n\n  File\nValueError: no"
     assert obituary.sentence(failure) == "worker-1 on node-a exited with code 1 after 14 s: ValueError: no"
 
 
 def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
-    assert obituary.sentence(told()) == told().summary
+    assert obituary.sentence(told()) == told().message
     assert len(obituary.sentence(told(words="x" * 5000)).encode()) < obituary.LINE + 100
 
 
@@ -141,5 +141,5 @@ def test_the_status_of_a_verdict_tells_who_it_was():
         at(10),
         member="worker-1",
         ran=10,
-        summary="worker-1 exited with code 3 after 10 s",
+        message="worker-1 exited with code 3 after 10 s",
     )

@@ -71,7 +71,7 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
 def test_who_took_a_pod_away_is_told():
     notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
     expected = "Pod mnist-worker-0 on node n1 was disrupted (Evicted): low on memory"
-    assert ("PodDisruption", expected) in [(note.reason, note.message) for note in notes]
+    assert ("PodDisrupted", expected) in [(note.reason, note.message) for note in notes]
 
 
 def test_pods_that_exited_together_are_each_told_of_once():

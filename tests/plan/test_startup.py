@@ -77,7 +77,7 @@ def test_who_ran_and_is_about_to_be_started_again_is_not_late():
 def test_an_image_that_cannot_be_had_is_named_with_the_kubelets_words(reason):
     words, failure = why(pending("worker-1", waiting(reason, "pull access denied")))
     assert words == f"image x:1 could not be pulled ({reason}): pull access denied"
-    assert (failure.reason, failure.message, failure.node) == (reason, "pull access denied", "node-a")
+    assert (failure.reason, failure.termination_message, failure.node) == (reason, "pull access denied", "node-a")
     assert why(pending("worker-1", waiting(reason, image="")))[0].startswith("image of its container could not")
 
 

@@ -169,7 +169,7 @@ JOB_STATUS: dict[str, Any] = {
     "indexes huge": {"replicaStatuses": {"Worker": {"succeededIndexes": "5-" + "9" * 2000}}},
     "indexes odd": {"replicaStatuses": {"Worker": {"succeededIndexes": "bits:" + ODD}}},
     "labels nested": {"replicaStatuses": {"Worker": {"labelSelector": {"a": [{"b": [[[]]]}]}}}},
-    "failure absurd": {"failure": {**FAILURE, "time": LAST, "message": ODD, "summary": BIG}},
+    "failure absurd": {"failure": {**FAILURE, "time": LAST, "terminationMessage": ODD, "message": BIG}},
     "failure at the first of times": {"failure": {**FAILURE, "time": FIRST}},
     "failure of nobody": {"failure": {"time": LAST, "class": BIG, "reason": ODD}},
     "restarts remembered absurd": {"recentRestarts": [{**RESTART, "time": FIRST}, {**RESTART, "time": LAST}]},

@@ -19,7 +19,7 @@ COLUMNS = (
     ("Ready", "string", ".status.ready", 1),
     ("Restarts", "integer", ".status.restarts", 1),
     ("Reason", "string", ".status.conditions[-1:].reason", 1),
-    ("Failure", "string", ".status.failure.summary", 1),
+    ("Failure", "string", ".status.failure.message", 1),
 )
 #: The types of errors in messages, and the API server's names for them.
 REASONS = {

@@ -84,12 +84,12 @@ def _failure(found: Mapping[str, Any]) -> Failure | None:
         reason=_text(found, "reason"),
         exit_code=_number(found, "exitCode"),
         node=_text(found, "node"),
-        message=_text(found, "message"),
+        termination_message=_text(found, "terminationMessage"),
         time=ended,
         member=_text(found, "member"),
         container=_text(found, "container"),
         ran=_number(found, "ranSeconds"),
-        summary=_text(found, "summary"),
+        message=_text(found, "message"),
     )
 
 

@@ -53,7 +53,7 @@ class Failure:
     """The root cause of the last failure: the pod, the class of the failure, and the termination message.
 
     `container` is "" for the framework's own. `ran` is the time from the container's start to the failure in seconds,
-    None if it never started. `summary` is one sentence that has everything but the termination message.
+    None if it never started. `message` is one sentence that has everything but the termination message.
     """
 
     pod: str
@@ -61,12 +61,12 @@ class Failure:
     reason: str
     exit_code: int | None
     node: str
-    message: str
+    termination_message: str
     time: datetime
     member: str = ""
     container: str = ""
     ran: int | None = None
-    summary: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ STATUS: dict[str, Any] = {
         "replacing": {"type": "array", "items": TEXT},
         "failure": {
             "type": "object",
-            "properties": dict.fromkeys((*CAUSE, "pod", "container", "summary", "message"), TEXT)
+            "properties": dict.fromkeys((*CAUSE, "pod", "container", "message", "terminationMessage"), TEXT)
             | dict.fromkeys(("exitCode", "ranSeconds"), WHOLE)
             | {"time": TIME},
         },

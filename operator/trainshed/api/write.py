@@ -137,8 +137,8 @@ def _failure(failure: Failure | None) -> dict[str, Any]:
         "class": head(failure.kind, SHORT_NAME),
         "reason": head(failure.reason, NAME),
         "node": head(failure.node, NAME),
-        "summary": head(failure.summary, SUMMARY),
-        "message": tail(failure.message, LAST_WORDS),
+        "message": head(failure.message, SUMMARY),
+        "terminationMessage": tail(failure.termination_message, LAST_WORDS),
         "time": _time(failure.time),
     }
     return _lean(found) | _known({"exitCode": failure.exit_code, "ranSeconds": failure.ran})

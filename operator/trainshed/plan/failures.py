@@ -158,7 +158,7 @@ def desertion(pod: Pod, served: Pod, now: datetime) -> Failure | None:
         if exited or restarted:
             end = "it exited" if exited else "it was restarted"
             message = f"{end} before {served.name} succeeded, so the success of {served.name} is not accepted"
-            return replace(_failure(pod, APPLICATION, "EndedEarly", container, now), message=message)
+            return replace(_failure(pod, APPLICATION, "EndedEarly", container, now), termination_message=message)
     return None
 
 
@@ -221,7 +221,7 @@ def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: d
         reason=reason,
         exit_code=ended.exit_code if ended and ran else None,
         node=pod.node,
-        message=((ended.message if ended else "") or pod.message).strip()[-LAST_WORDS:],
+        termination_message=((ended.message if ended else "") or pod.message).strip()[-LAST_WORDS:],
         time=ended.finished if ended and ended.finished else since,
         container=ended.name if ended and ended.init else "",
     )

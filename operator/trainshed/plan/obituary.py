@@ -55,9 +55,9 @@ def of(facts: Facts, member: Member, failure: Failure) -> Failure:
         member=str(member),
         container=container,
         ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
-        message=_without_escapes(failure.message),
+        termination_message=_without_escapes(failure.termination_message),
     )
-    return replace(full, summary=_summary(facts, member, full))
+    return replace(full, message=_summary(facts, member, full))
 
 
 def of_restarted(facts: Facts) -> Failure | None:
@@ -77,7 +77,7 @@ def of_restarted(facts: Facts) -> Failure | None:
     named = replace(
         full, member=str(member), container="" if worst == own else worst.name, ran=_span(run.started, time)
     )
-    return replace(named, summary=_summary(facts, member, named))
+    return replace(named, message=_summary(facts, member, named))
 
 
 def _last(container: Container) -> Run | None:
@@ -90,8 +90,8 @@ def _last(container: Container) -> Run | None:
 
 def sentence(failure: Failure) -> str:
     """Return the summary and the last line of the termination message, where a traceback has the exception."""
-    lines = [line.strip() for line in failure.message.splitlines() if line.strip()]
-    return f"{failure.summary}: {brevity.head(lines[-1], LINE)}" if lines else failure.summary
+    lines = [line.strip() for line in failure.termination_message.splitlines() if line.strip()]
+    return f"{failure.message}: {brevity.head(lines[-1], LINE)}" if lines else failure.message
 
 
 def span(seconds: int) -> str:

@@ -169,8 +169,8 @@ def _failure(facts: Facts, member: Member, failure: Failure) -> Note:
     disrupted = failure.kind == DISRUPTION
     end = f"was disrupted ({failure.reason})" if disrupted else f"failed ({failure.kind}: {failure.reason})"
     message = f"Pod {failure.pod}{where} {end}"
-    full = f"{message}: {failure.message}" if failure.message else message
-    return Note(Tone.WARNING, f"Pod{failure.kind}", full, key=key)
+    full = f"{message}: {failure.termination_message}" if failure.termination_message else message
+    return Note(Tone.WARNING, "PodDisrupted" if disrupted else "PodFailed", full, key=key)
 
 
 def _pod(pod: Pod) -> Iterator[Note]:

@@ -86,12 +86,12 @@ def _failure(facts: Facts, member: Member, pod: Pod) -> Failure:
         reason=reason,
         exit_code=container.before.exit_code if container and container.before else None,
         node=pod.node,
-        message=(container.message if container and pod.node else pod.unschedulable)[-failures.LAST_WORDS :],
+        termination_message=(container.message if container and pod.node else pod.unschedulable)[-failures.LAST_WORDS :],
         time=facts.now,
     )
     where = f" on {pod.node}" if pod.node else ""
-    summary = f"{member}{where} did not start running within {obituary.span(seconds)} of pod creation: {problem}"
-    return replace(obituary.of(facts, member, found), summary=summary)
+    message = f"{member}{where} did not start running within {obituary.span(seconds)} of pod creation: {problem}"
+    return replace(obituary.of(facts, member, found), message=message)
 
 
 def _culprit(pod: Pod, own: Container | None) -> Container | None:
