@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from make import T0, a_pod
-from trainshed.api import read
-from trainshed.api.actions import Plan
-from trainshed.api.dependent import CONFIG_MAPS
-from trainshed.api.job import Job, Member
-from trainshed.api.pod import Service
-from trainshed.api.site import Site
-from trainshed.api.snapshot import Snapshot
+from trainshed.api import parse
+from trainshed.api.actions import Plan, Snapshot
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Job, Replica
+from trainshed.api.objects import CONFIG_MAPS, Service
 from trainshed.api.status import Status
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.plan import build, plan
@@ -32,7 +30,7 @@ def document(worker=2, launcher=None, worker_group=None, policy=None, **spec) ->
 
 def a_run(*args, **fields) -> Job:
     """The same, read."""
-    return read.job(document(*args, **fields), MPI_V2BETA1, Site())
+    return parse.job(document(*args, **fields), MPI_V2BETA1, JobDefaults())
 
 
 def spec_of(containers: dict | None = None, **spec) -> dict:
@@ -43,12 +41,12 @@ def spec_of(containers: dict | None = None, **spec) -> dict:
 def look(job: Job, *pods, status=None, now=T0, services=True, site=None) -> Plan:
     """What is decided about it."""
     domain = (Service("m", "svc", "1", "job-uid", "ml", "m", "", -1),) if services else ()
-    return plan(Snapshot(job, MPI_V2BETA1, site or Site(), status or Status(), pods, domain, now))
+    return plan(Snapshot(job, MPI_V2BETA1, site or JobDefaults(), status or Status(), pods, domain, now))
 
 
 def pod(job: Job, role: str, index=0, site=None) -> dict:
     """A member's pod as it is sent."""
-    return build.pods(MPI_V2BETA1, job, site or Site())(Member(role, index), 0).body
+    return build.pods(MPI_V2BETA1, job, site or JobDefaults())(Replica(role, index), 0).body
 
 
 def env(job: Job, role: str) -> dict[str, str]:
@@ -57,7 +55,7 @@ def env(job: Job, role: str) -> dict[str, str]:
 
 def data(job: Job, *running: str, site=None) -> dict[str, str]:
     """The data of its ConfigMap."""
-    (wish,) = MPI_V2BETA1.hooks.dependents(job, site or Site(), running)
+    (wish,) = MPI_V2BETA1.hooks.dependents(job, site or JobDefaults(), running)
     assert (wish.resource, wish.name, wish.labels) == (CONFIG_MAPS, "m-config", (("app", "m"),))
     return wish.content["data"]
 

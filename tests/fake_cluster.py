@@ -12,9 +12,8 @@ from datetime import timedelta
 
 from make import T0
 from sim.merge import merged
-from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
-from trainshed.api.pod import Container, Phase, Pod, Service
+from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
 from trainshed.cluster import Conflict, Denied, Hidden, Missing, NameTaken
 from trainshed.frameworks import FRAMEWORKS
 

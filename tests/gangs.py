@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from make import a_job, replace, run_policy, seen
 from trainshed.api.actions import CreateDependent, DeleteDependent, UpdateDependent
-from trainshed.api.dependent import Dependent
+from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Scheduling
-from trainshed.api.site import Site
+from trainshed.api.objects import Dependent
 from trainshed.plan import plan
 
-VOLCANO, PLUGINS = Site(gang_scheduler="volcano"), Site(gang_scheduler="scheduler-plugins")
+VOLCANO, PLUGINS = JobDefaults(gang_scheduler="volcano"), JobDefaults(gang_scheduler="scheduler-plugins")
 DEPENDENTS = (CreateDependent, UpdateDependent, DeleteDependent)
 
 

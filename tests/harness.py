@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from fake_cluster import KINDS, World
-from trainshed.api.site import Site
-from trainshed.api.snapshot import Snapshot
+from trainshed.api.actions import Snapshot
+from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.reconcile import Outcome, Reconciler
@@ -28,10 +28,10 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
 class Office:
     """A reconciler with its cache and a fake cluster; watch events arrive at `hear`, answers to writes at once."""
 
-    def __init__(self, spec: dict | None = None, site: Site | None = None, world: World | None = None) -> None:
+    def __init__(self, spec: dict | None = None, site: JobDefaults | None = None, world: World | None = None) -> None:
         self.world = world or World()
         self.woken: list[Key] = []
-        self.view = View(FRAMEWORKS, site or Site(), self.woken.append)
+        self.view = View(FRAMEWORKS, site or JobDefaults(), self.woken.append)
         self.metrics = Metrics()
         self.recorder = Recorder(self.world, lambda: None, self.now)
         self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)

@@ -5,21 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from trainshed.api.actions import CreatePod, CreateService, DeletePod, DeleteService, Plan
-from trainshed.api.framework import Framework
-from trainshed.api.job import (
-    CleanPodPolicy,
-    Job,
-    Port,
-    Replicas,
-    RestartPolicy,
-    RunPolicy,
-    Scope,
-)
-from trainshed.api.pod import Container, Phase, Pod, Service
-from trainshed.api.site import Site
-from trainshed.api.snapshot import Snapshot, Trouble
-from trainshed.api.status import Kind, Status
+from trainshed.api.actions import ApiRefusal, CreatePod, CreateService, DeletePod, DeleteService, Plan, Snapshot
+from trainshed.api.framework import Framework, JobDefaults
+from trainshed.api.job import CleanPodPolicy, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scope
+from trainshed.api.objects import Container, Phase, Pod, Service
+from trainshed.api.status import ConditionType, Status
 from trainshed.frameworks import FRAMEWORKS as ALL
 from trainshed.frameworks.pytorch import Elastic, PyTorchJobOptions
 from trainshed.plan import plan
@@ -48,7 +38,7 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
     template = rest.pop("template", {"spec": {"containers": [{"name": framework.container.name, "image": "x"}]}})
     port = Port(framework.container.port_name, framework.container.port)
     replicas = tuple(
-        Replicas(role, count, RestartPolicy(restart), template, (port,), framework.container.port)
+        ReplicaGroup(role, count, RestartPolicy(restart), template, (port,), framework.container.port)
         for role, count in sorted(groups, key=lambda group: framework.roles.index(group[0]))
     )
     fields = {"kind": kind, "namespace": "ml", "name": name, "uid": "job-uid", "version": "1", "generation": 1}
@@ -118,8 +108,8 @@ def seen(
     """What a look sees; unless told otherwise all Services are there."""
     there = tuple(a_service(str(member), job.name) for member in job.members) if services is None else services
     framework: Framework = FRAMEWORKS[job.kind]
-    trouble = Trouble(*trouble) if trouble else None
-    return Snapshot(job, framework, site or Site(), status or Status(), pods, there, now, trouble)
+    trouble = ApiRefusal(*trouble) if trouble else None
+    return Snapshot(job, framework, site or JobDefaults(), status or Status(), pods, there, now, trouble)
 
 
 def look(job: Job, *pods: Pod, **fields) -> Plan:
@@ -150,7 +140,7 @@ def states(status: Status) -> list[str]:
 
 def message(status: Status, kind: str) -> str:
     """The message of a condition."""
-    condition = status.condition(Kind(kind))
+    condition = status.condition(ConditionType(kind))
     assert condition is not None, states(status)
     return condition.message
 

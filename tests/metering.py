@@ -7,7 +7,7 @@ from dataclasses import replace
 from prometheus_client import Metric
 
 from make import T0, a_job, seen
-from trainshed.api.status import Condition, Kind, Status
+from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.cluster import ClusterError
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.series import Series
@@ -18,7 +18,7 @@ def all_meters() -> Metrics:
     """As they are once a job has failed, with the series of jobs."""
     metrics, job = Metrics(), replace(a_job(worker=1), created=T0)
     metrics.show(Series(lambda: [Record(job, Status())], lambda: T0))
-    failed = Status(conditions=(Condition(Kind.FAILED, True, "r", "m", T0, T0),))
+    failed = Status(conditions=(Condition(ConditionType.FAILED, True, "r", "m", T0, T0),))
     metrics.stored(seen(job), failed)
     metrics.stored(seen(job), Status(attempts={"Worker": 1}))
     metrics.started(seen(job), 1)

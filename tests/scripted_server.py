@@ -12,7 +12,7 @@ import json
 from aiohttp import web
 
 from make import a_job
-from trainshed.api.actions import Note
+from trainshed.api.actions import Event
 from trainshed.cluster import Conflict, Denied, Missing, Unavailable
 from trainshed.cluster.credentials import Credentials
 from trainshed.cluster.informer import Informer
@@ -173,7 +173,7 @@ class Scene:
         self.recorder = Recorder(self.desk, self._lose, now)
         self.task = asyncio.create_task(self.recorder.run())
 
-    def tell(self, *notes: Note, job=JOB) -> None:
+    def tell(self, *notes: Event, job=JOB) -> None:
         """Record these Events."""
         for note in notes:
             self.recorder.tell(job, note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trainshed.api import crd
+from trainshed.api import status_schema
 from trainshed.plan import failures
 
 PAGE = (Path(__file__).parent.parent / "docs" / "failures.md").read_text()
@@ -33,7 +33,7 @@ def test_every_class_is_there():
 
 
 def test_every_field_is_there():
-    fields = crd.STATUS["properties"]
+    fields = status_schema.STATUS["properties"]
     told = re.findall(r"^\| field \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
     names = [set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))) for table in told]
     assert names == [set(fields["failure"]["properties"]), set(fields["recentRestarts"]["items"]["properties"])]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from trainshed import settings as module
+from trainshed.api.framework import JobDefaults
 from trainshed.api.job import CleanPodPolicy
-from trainshed.api.site import Site
 from trainshed.settings import Settings, bind_address
 
 
 def test_the_site_has_the_settings_of_jobs():
-    assert Settings().site == Site()
+    assert Settings().site == JobDefaults()
     settings = Settings(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
-    assert settings.site == Site("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
+    assert settings.site == JobDefaults("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
 
 
 def test_the_site_has_the_scheduler_and_the_kubectl_image():
@@ -25,7 +25,7 @@ def test_the_site_has_the_scheduler_and_the_kubectl_image():
 
 
 def test_a_template_of_init_containers_enables_them():
-    assert Settings(init_template="- name: a").site == Site(init_image="alpine:3.10", init_template="- name: a")
+    assert Settings(init_template="- name: a").site == JobDefaults(init_image="alpine:3.10", init_template="- name: a")
     assert Settings(init_template="- name: a", init_image="busybox").site.init_image == "busybox"
 
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from make import a_job, a_pod, at, look, replace, run_policy
-from trainshed.api import brevity, read, write
+from trainshed.api import coerce, status_codec
 from trainshed.api.indexes import Indexes
-from trainshed.api.pod import Container
-from trainshed.api.status import Restart, Status, Tally
+from trainshed.api.objects import Container
+from trainshed.api.status import ReplicaStatus, Restart, Status
 from trainshed.plan.restarts import AT_ONCE
 
 LIMIT = 16_384
@@ -32,19 +32,21 @@ def troubled(index: int, words: str, code: int | None, reason: str):
 def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_same_again(words, code, reason, blocked):
     pods = [troubled(2 * index, words[index % len(words)], code, reason) for index in range(70)]
     seen = {"now": at(10), "services": (), "trouble": (reason[:40], words[0] * 9) if blocked else None}
-    tallies = {"Worker": Tally(succeeded=len(ALTERNATING), done=ALTERNATING)}
+    tallies = {"Worker": ReplicaStatus(succeeded=len(ALTERNATING), done=ALTERNATING)}
     restart = Restart(at(0), 99, "worker-99999", "n" * 253, "Infrastructure", reason, 137, MANY, 10**6)
     status = Status(tallies=tallies, start=at(-9), recent=(restart,) * 10)
     decision = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=status, **seen)
-    document = write.patch(JOB, Status(), decision.status)["status"]
-    assert brevity.weight(document) < LIMIT
-    stored = read.status({"status": document})
+    document = status_codec.status_patch(JOB, Status(), decision.status)["status"]
+    assert coerce.json_size(document) < LIMIT
+    stored = status_codec.parse_status({"status": document})
     assert stored.tallies["Worker"].done == ALTERNATING
     assert stored.failure.member == "worker-0"
     assert stored.over or len(stored.replacing) == AT_ONCE
     for _ in range(1 + blocked):  # that pods cannot be made is said once the restart is
         before = stored
         again = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=before, **seen).status
-        stored = read.status({"status": write.status(again)})
+        stored = status_codec.parse_status({"status": status_codec.status_document(again)})
     counted = replace(before, tallies=again.tallies)
-    assert write.status(again) == write.status(counted), "there is nothing to store a second time but counts"
+    assert status_codec.status_document(again) == status_codec.status_document(counted), (
+        "there is nothing to store a second time but counts"
+    )

@@ -4,3 +4,5 @@
 `cluster` the hands that speak to the API server, `loop` the clockwork that brings them together, `cli` the command
 line. Read `api/actions.py`, `plan/ladder.py`, `frameworks/jax.py`, `loop/reconcile.py`, in this order.
 """
+
+from __future__ import annotations

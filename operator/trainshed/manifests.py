@@ -11,9 +11,9 @@ from typing import Any, TextIO
 import click
 import yaml
 
-from trainshed.api import template
-from trainshed.api.crd import definition
+from trainshed import crd
 from trainshed.api.framework import Framework
+from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
 ROOT = Path(__file__).parents[2]
@@ -123,13 +123,13 @@ def _rules(rules: Rules) -> list[dict[str, list[str]]]:
 @click.option(
     "--pod-template",
     type=click.File("r"),
-    help=f"File with an API server's {template.WHERE}, the source of the pod template's schema.",
+    help=f"File with an API server's {crd.WHERE}, the source of the pod template's schema.",
 )
 def main(*, check: bool, pod_template: TextIO | None) -> None:
     """Write the generated files."""
     if pod_template is not None:
-        schema = json.dumps(template.lean(json.load(pod_template)), separators=(",", ":"), sort_keys=True)
-        Path(template.__file__).with_name(template.FILE).write_text(schema + "\n", encoding="utf-8")
+        schema = json.dumps(crd.strip_template(json.load(pod_template)), separators=(",", ":"), sort_keys=True)
+        Path(crd.__file__).with_name(crd.TEMPLATE_FILE).write_text(schema + "\n", encoding="utf-8")
     stale = [(path, wanted) for path, wanted in files() if not path.exists() or path.read_text() != wanted]
     for path, wanted in stale:
         click.echo(f"{path.relative_to(ROOT)} {'is stale: make manifests' if check else 'written'}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 
+from trainshed.api.framework import JobDefaults
 from trainshed.api.job import CleanPodPolicy
-from trainshed.api.site import Site
 
 #: The file in which Kubernetes stores the namespace of a pod.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -78,7 +78,7 @@ class Settings:
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
     mpi_version: str = "v1"
     #: The image with kubectl for the launcher of an MPIJob of v1.
-    mpi_kubectl_image: str = Site().mpi_kubectl_image
+    mpi_kubectl_image: str = JobDefaults().mpi_kubectl_image
     #: Log level and format: "text" for people, "json" for machines.
     log_level: str = "info"
     log_format: str = "text"
@@ -86,9 +86,9 @@ class Settings:
     passed_over: tuple[str, ...] = ()
 
     @property
-    def site(self) -> Site:
+    def site(self) -> JobDefaults:
         """The settings that affect single jobs."""
-        return Site(
+        return JobDefaults(
             cluster_domain=self.cluster_domain,
             clean_pods=CleanPodPolicy(self.clean_pods),
             init_image=self.init_image or (INIT_IMAGE if self.init_template else ""),

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.api.annotations import FORCE_DELETE_AFTER, KEEP_RESULTS, STARTUP_DEADLINE, Knobs, knobs
 from trainshed.api.job import Scope
+from trainshed.api.parse import FORCE_DELETE_AFTER, STARTUP_DEADLINE, TRACK_RESULTS, JobAnnotations, job_annotations
 
 
 def test_whoever_says_nothing_gets_what_is_usual():
-    assert knobs({"somebody.else/knob": "1"}) == (Knobs(), ())
+    assert job_annotations({"somebody.else/knob": "1"}) == (JobAnnotations(), ())
 
 
 def test_scope_and_disruption_are_chosen_from_what_there_is():
     chosen = {"trainshed.dev/restart-scope": "Role", "trainshed.dev/on-disruption": "Fail"}
-    assert knobs(chosen) == (Knobs(scope=Scope.ROLE, fail_on_disruption=True), ())
-    found, problems = knobs({"trainshed.dev/restart-scope": "all", "trainshed.dev/on-disruption": ["Fail"]})
-    assert found == Knobs()
+    assert job_annotations(chosen) == (JobAnnotations(scope=Scope.ROLE, fail_on_disruption=True), ())
+    found, problems = job_annotations({"trainshed.dev/restart-scope": "all", "trainshed.dev/on-disruption": ["Fail"]})
+    assert found == JobAnnotations()
     assert [problem.partition(": supported")[0] for problem in problems] == [
         'metadata.annotations[trainshed.dev/restart-scope]: Unsupported value: "all"',
         "metadata.annotations[trainshed.dev/on-disruption]: Unsupported value: \"['Fail']\"",
@@ -27,7 +27,7 @@ def test_scope_and_disruption_are_chosen_from_what_there_is():
     ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2h5s", 7205), ("8760h", 31536000)]
 )
 def test_a_length_of_time_is_written_as_in_go(text, seconds):
-    found, problems = knobs({FORCE_DELETE_AFTER: text, STARTUP_DEADLINE: "1s"})
+    found, problems = job_annotations({FORCE_DELETE_AFTER: text, STARTUP_DEADLINE: "1s"})
     assert (found.force_delete_after, found.startup_deadline, problems) == (seconds, 1, ())
 
 
@@ -35,15 +35,15 @@ def test_a_length_of_time_is_written_as_in_go(text, seconds):
     "text", ["", "10", "m", "0s", "-5m", "1.5h", "5m1h", "8761h", "999999999h", " 5m", "٣m", 600, None]
 )
 def test_what_is_no_length_of_time_is_a_problem(text):
-    found, (problem,) = knobs({STARTUP_DEADLINE: text})
-    assert found == Knobs()
+    found, (problem,) = job_annotations({STARTUP_DEADLINE: text})
+    assert found == JobAnnotations()
     assert problem.startswith(
         f'metadata.annotations[trainshed.dev/startup-deadline]: Invalid value: "{text}": must be a'
     )
 
 
 def test_results_are_kept_if_that_is_said_in_so_many_words():
-    assert knobs({KEEP_RESULTS: "true"}) == (Knobs(keep_results=True), ())
-    assert knobs({KEEP_RESULTS: "false"}) == (Knobs(), ())
-    _, (problem,) = knobs({KEEP_RESULTS: "yes"})
+    assert job_annotations({TRACK_RESULTS: "true"}) == (JobAnnotations(keep_results=True), ())
+    assert job_annotations({TRACK_RESULTS: "false"}) == (JobAnnotations(), ())
+    _, (problem,) = job_annotations({TRACK_RESULTS: "yes"})
     assert problem.endswith('Unsupported value: "yes": supported values: "false", "true"')

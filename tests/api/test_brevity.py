@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.api import brevity
+from trainshed.api import coerce
 
 #: No half characters: nobody can send or store those.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -20,20 +20,20 @@ MOST = st.integers(3, 200)
     [("abc", 5), ("ü", 4), ("€", 5), ("😀", 6), ("<&>", 20), ('"\\', 6), ("\x1b", 8), ("\n", 4), ("\u2028", 8)],
 )
 def test_a_character_weighs_what_go_makes_of_it(value, bytes_):
-    assert brevity.weight(value) == bytes_
+    assert coerce.json_size(value) == bytes_
 
 
 def test_a_document_weighs_what_it_has_without_blanks():
-    assert brevity.weight({"a": [1, "x"], "b": None}) == len('{"a":[1,"x"],"b":null}')
+    assert coerce.json_size({"a": [1, "x"], "b": None}) == len('{"a":[1,"x"],"b":null}')
 
 
 @given(TEXT, MOST)
 def test_a_text_is_kept_or_cut_at_the_end_that_was_named(text, most):
-    first, last = brevity.head(text, most), brevity.tail(text, most)
+    first, last = coerce.truncate_end(text, most), coerce.truncate_start(text, most)
     for cut in (first, last):
-        assert brevity.weight(cut) - 2 <= most
+        assert coerce.json_size(cut) - 2 <= most
         assert json.loads(json.dumps(cut)) == cut
-    if brevity.weight(text) - 2 <= most:
+    if coerce.json_size(text) - 2 <= most:
         assert first == last == text
     else:
         assert text.startswith(first.removesuffix("…"))
@@ -42,10 +42,10 @@ def test_a_text_is_kept_or_cut_at_the_end_that_was_named(text, most):
 
 @given(TEXT, MOST)
 def test_what_is_cut_is_not_cut_again(text, most):
-    assert brevity.head(brevity.head(text, most), most) == brevity.head(text, most)
-    assert brevity.tail(brevity.tail(text, most), most) == brevity.tail(text, most)
+    assert coerce.truncate_end(coerce.truncate_end(text, most), most) == coerce.truncate_end(text, most)
+    assert coerce.truncate_start(coerce.truncate_start(text, most), most) == coerce.truncate_start(text, most)
 
 
 def test_as_much_is_kept_as_there_is_room_for():
-    assert brevity.head("a" * 20, 10) == "a" * 7 + "…"
-    assert brevity.tail("ab" * 10, 10) == "…" + "bababab"
+    assert coerce.truncate_end("a" * 20, 10) == "a" * 7 + "…"
+    assert coerce.truncate_start("ab" * 10, 10) == "…" + "bababab"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trainshed.api.crd import definition
+from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS, served
 from trainshed.frameworks.tensorflow import TENSORFLOW
 

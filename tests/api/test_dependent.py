@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.api import dependent
-from trainshed.api.dependent import Resource
+from trainshed.api import objects
+from trainshed.api.objects import Resource
 
-ALL = [value for value in vars(dependent).values() if isinstance(value, Resource)]
+ALL = [value for value in vars(objects).values() if isinstance(value, Resource)]
 
 
 @pytest.mark.parametrize(
     ("resource", "version"),
     [
-        (dependent.CONFIG_MAPS, "v1"),
-        (dependent.ROLES, "rbac.authorization.k8s.io/v1"),
-        (dependent.AUTOSCALERS, "autoscaling/v2"),
-        (dependent.VOLCANO_GROUPS, "scheduling.volcano.sh/v1beta1"),
+        (objects.CONFIG_MAPS, "v1"),
+        (objects.ROLES, "rbac.authorization.k8s.io/v1"),
+        (objects.AUTOSCALERS, "autoscaling/v2"),
+        (objects.VOLCANO_GROUPS, "scheduling.volcano.sh/v1beta1"),
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
@@ -34,5 +34,5 @@ def test_what_pods_read_stays_and_what_acts_on_them_is_passing():
 
 
 def test_kinds_of_one_name_are_told_apart():
-    assert dependent.VOLCANO_GROUPS != dependent.COSCHEDULING_GROUPS
+    assert objects.VOLCANO_GROUPS != objects.COSCHEDULING_GROUPS
     assert len(set(ALL)) == len(ALL)

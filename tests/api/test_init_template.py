@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.api.init_template import BadTemplate, containers
+from trainshed.frameworks.pytorch import BadTemplate, init_containers_from_template
 
 V1 = """
 - name: init-pytorch
@@ -16,7 +16,7 @@ VALUES = ("ddp-master-0", "alpine:3.10", "7")
 
 
 def test_the_words_of_v1_are_filled_in():
-    (container,) = containers(V1, VALUES)
+    (container,) = init_containers_from_template(V1, VALUES)
     assert container["name"] == "init-pytorch"
     assert container["image"] == "alpine:3.10"
     assert "seq 7" in container["command"][2]
@@ -24,12 +24,14 @@ def test_the_words_of_v1_are_filled_in():
 
 
 def test_nothing_is_escaped_for_html():
-    (container,) = containers("- name: a\n  args:\n  - 1 < 2 && echo '{{.MasterAddr}}'", ("<h&>", "i", "1"))
+    (container,) = init_containers_from_template(
+        "- name: a\n  args:\n  - 1 < 2 && echo '{{.MasterAddr}}'", ("<h&>", "i", "1")
+    )
     assert container["args"] == ["1 < 2 && echo '<h&>'"]
 
 
 def test_blanks_are_trimmed_and_comments_passed_over_as_in_go():
-    (container,) = containers('- name: "a {{- .MasterAddr -}} c{{/* a word */}}"', ("b", "i", "1"))
+    (container,) = init_containers_from_template('- name: "a {{- .MasterAddr -}} c{{/* a word */}}"', ("b", "i", "1"))
     assert container == {"name": "abc"}
 
 
@@ -50,5 +52,5 @@ def test_blanks_are_trimmed_and_comments_passed_over_as_in_go():
 )
 def test_what_cannot_be_is_said(text, words):
     with pytest.raises(BadTemplate) as caught:
-        containers(text, VALUES)
+        init_containers_from_template(text, VALUES)
     assert words in str(caught.value)

@@ -7,19 +7,19 @@ import tracemalloc
 import pytest
 
 from make import a_job
-from trainshed.api.job import Member, RestartPolicy
+from trainshed.api.job import Replica, RestartPolicy
 from trainshed.frameworks.tensorflow import TFJobOptions
 
 
 def test_a_jobs_members_stand_in_the_order_of_its_roles():
     job = a_job(worker=2, ps=1)
-    assert tuple(job.members) == (Member("PS", 0), Member("Worker", 0), Member("Worker", 1))
+    assert tuple(job.members) == (Replica("PS", 0), Replica("Worker", 0), Replica("Worker", 1))
     assert job.size == 3
     assert [str(member) for member in job.members] == ["ps-0", "worker-0", "worker-1"]
 
 
 def test_a_role_of_no_replicas_has_no_members():
-    assert tuple(a_job(chief=1, worker=0).members) == (Member("Chief", 0),)
+    assert tuple(a_job(chief=1, worker=0).members) == (Replica("Chief", 0),)
     assert a_job(worker=0).size == 0
 
 

@@ -7,19 +7,19 @@ import subprocess
 import pytest
 
 from make import a_job
-from trainshed.api.kernel import LONGEST_VARIABLE, list_length, too_long
+from trainshed.api.validation import MAX_VARIABLE_BYTES, list_length, variable_too_long
 
 
 def test_the_limit_is_that_of_this_kernel():
-    fits = "x" * (LONGEST_VARIABLE - len("NAME=") - 1)
+    fits = "x" * (MAX_VARIABLE_BYTES - len("NAME=") - 1)
     assert subprocess.run(["true"], env={"NAME": fits}, check=False).returncode == 0
-    assert too_long(a_job(worker=2), "tfReplicaSpecs", "NAME", len(fits)) == ()
+    assert variable_too_long(a_job(worker=2), "tfReplicaSpecs", "NAME", len(fits)) == ()
     with pytest.raises(OSError, match="too long"):
         subprocess.run(["true"], env={"NAME": fits + "x"}, check=False)
 
 
 def test_a_longer_variable_is_named_with_the_figures():
-    (problem,) = too_long(a_job(worker=2), "tfReplicaSpecs", "NAME", LONGEST_VARIABLE - len("NAME="))
+    (problem,) = variable_too_long(a_job(worker=2), "tfReplicaSpecs", "NAME", MAX_VARIABLE_BYTES - len("NAME="))
     assert problem.startswith("spec.tfReplicaSpecs: Invalid value: NAME for 2 replicas takes 131073 bytes")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_pod, at
-from trainshed.api.pod import Container
+from trainshed.api.objects import Container
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainshed.api import crd
-from trainshed.api.rules import rules
+from trainshed import crd
+from trainshed.api.validation import rules
 from trainshed.frameworks import FRAMEWORKS
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rig.jobs import pytorchjob, tfjob
-from trainshed.api import read
+from trainshed.api import parse, status_codec
+from trainshed.api.framework import JobDefaults
 from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scheduling, Scope
-from trainshed.api.site import Site
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -48,17 +48,17 @@ JSON = st.recursive(
 
 
 def tensorflow(document, site=None):
-    return read.job(document, TENSORFLOW, site or Site())
+    return parse.job(document, TENSORFLOW, site or JobDefaults())
 
 
 def pytorch(document):
-    return read.job(document, PYTORCH, Site())
+    return parse.job(document, PYTORCH, JobDefaults())
 
 
 @given(st.dictionaries(WORDS, JSON), st.sampled_from(FRAMEWORKS))
 def test_nothing_that_can_be_stored_makes_reading_fail(document, framework):
-    read.job(document, framework, Site())
-    read.status(document)
+    parse.job(document, framework, JobDefaults())
+    status_codec.parse_status(document)
 
 
 def test_defaults_are_v1s():
@@ -77,7 +77,7 @@ def test_defaults_are_v1s():
 
 
 def test_what_the_administrator_chose_stands_in_for_what_a_user_left_out():
-    site = Site(clean_pods=CleanPodPolicy.ALL)
+    site = JobDefaults(clean_pods=CleanPodPolicy.ALL)
     assert tensorflow(tfjob("a", Worker=1), site).policy.clean_pods is CleanPodPolicy.ALL
     chosen = tfjob("a", policy={"cleanPodPolicy": "Running"}, Worker=1)
     assert tensorflow(chosen, site).policy.clean_pods is CleanPodPolicy.RUNNING

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rig.bad_jobs import BAD, GOOD
-from trainshed.api import read
-from trainshed.api.rules import roles, rules
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.validation import roles, rules
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -17,13 +17,13 @@ KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_what_cannot_be_is_named(job, words):
-    problems = read.job(job, KINDS[job["kind"]], Site()).problems
+    problems = parse.job(job, KINDS[job["kind"]], JobDefaults()).problems
     assert any(words.split("|")[0] in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize("job", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
 def test_what_can_be_is_let_through(job):
-    assert read.job(job, KINDS[job["kind"]], Site()).problems == ()
+    assert parse.job(job, KINDS[job["kind"]], JobDefaults()).problems == ()
 
 
 def test_every_rule_has_words_of_its_own():

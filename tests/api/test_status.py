@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 
 from make import at
-from trainshed.api.status import Condition, Failure, Kind, Retries, Status, Tally
+from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Retries, Status
 
 
 def condition(kind, *, true=True):
-    return Condition(Kind(kind), true, "R", "m", at(0), at(0))
+    return Condition(ConditionType(kind), true, "R", "m", at(0), at(0))
 
 
 FULL = Status(conditions=(condition("Created"), condition("Running")), start=at(0), replacing=("a", "b"))
 
 
 def test_conditions_are_found_by_their_type():
-    assert FULL.condition(Kind.RUNNING).reason == "R"
-    assert FULL.condition(Kind.FAILED) is None
-    assert FULL.true(Kind.CREATED)
-    assert not replace(FULL, conditions=(condition("Running", true=False),)).true(Kind.RUNNING)
+    assert FULL.condition(ConditionType.RUNNING).reason == "R"
+    assert FULL.condition(ConditionType.FAILED) is None
+    assert FULL.true(ConditionType.CREATED)
+    assert not replace(FULL, conditions=(condition("Running", true=False),)).true(ConditionType.RUNNING)
 
 
 @pytest.mark.parametrize(("kind", "over"), [("Succeeded", True), ("Failed", True), ("Running", False)])
@@ -50,7 +50,7 @@ def test_what_pods_cannot_tell_again_is_stored_before_it_is_acted_on(after):
     "after",
     [
         FULL,
-        replace(FULL, tallies={"Worker": Tally(active=1)}),
+        replace(FULL, tallies={"Worker": ReplicaStatus(active=1)}),
         replace(FULL, conditions=FULL.conditions[:1]),
         replace(FULL, replacing=("a",)),
         replace(FULL, retries=Retries(in_place=3)),

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from make import a_job, at
 from sim.schema import Structure
-from trainshed.api import crd, read, write
-from trainshed.api.status import Condition, Failure, Kind, Restart, Retries, Status, Tally
+from trainshed import crd
+from trainshed.api import status_codec
+from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 from trainshed.api.status_schema import LARGEST, SMALLEST, STATUS, encodable, fitted
 from trainshed.frameworks import FRAMEWORKS
 
@@ -37,26 +38,34 @@ def like(schema: dict) -> st.SearchStrategy:
         return st.dictionaries(WORDS | st.just("Worker"), like(schema["additionalProperties"]), max_size=3) | LEAVES
     if schema["type"] == "array":
         return st.lists(like(schema["items"]), max_size=3) | LEAVES
-    right = {"integer": NUMBERS, "string": TIMES if "format" in schema else WORDS | st.sampled_from(list(Kind))}
+    right = {
+        "integer": NUMBERS,
+        "string": TIMES if "format" in schema else WORDS | st.sampled_from(list(ConditionType)),
+    }
     return right.get(schema["type"], ANYTHING) | LEAVES
 
 
 def accepted(status: Status) -> dict:
     """The status as it is written, which the schema must accept and the wire be able to send."""
-    for document in (write.status(status), write.patch(a_job(worker=2), Status(), status)["status"]):
+    for document in (
+        status_codec.status_document(status),
+        status_codec.status_patch(a_job(worker=2), Status(), status)["status"],
+    ):
         sent = orjson.loads(orjson.dumps(document))
         assert sent == document
         assert CRD.problems({"status": sent}, only="status") == []
         assert CRD.shape({"status": sent}, only="status") == {"status": sent}, "nothing is dropped"
-    return write.status(status)
+    return status_codec.status_document(status)
 
 
 @settings(max_examples=400, deadline=None)
 @given(like(STATUS) | ANYTHING)
 def test_whatever_a_status_was_read_from_the_schema_accepts_what_is_written(document):
-    written = accepted(read.status({"status": document}))
-    again = read.status({"status": written})
-    assert write.same(again, read.status({"status": accepted(again)})), "what is stored is not stored another time"
+    written = accepted(status_codec.parse_status({"status": document}))
+    again = status_codec.parse_status({"status": written})
+    assert status_codec.same_status(again, status_codec.parse_status({"status": accepted(again)})), (
+        "what is stored is not stored another time"
+    )
 
 
 FAILURES = st.builds(
@@ -71,10 +80,10 @@ RESTARTS = st.builds(
 @given(
     st.builds(
         Status,
-        st.lists(st.builds(Condition, st.sampled_from(Kind), st.booleans(), WORDS, WORDS, *([st.just(at(0))] * 2))).map(
-            tuple
-        ),
-        st.dictionaries(WORDS, st.builds(Tally, NUMBERS, NUMBERS, NUMBERS, NUMBERS, WORDS), max_size=3),
+        st.lists(
+            st.builds(Condition, st.sampled_from(ConditionType), st.booleans(), WORDS, WORDS, *([st.just(at(0))] * 2))
+        ).map(tuple),
+        st.dictionaries(WORDS, st.builds(ReplicaStatus, NUMBERS, NUMBERS, NUMBERS, NUMBERS, WORDS), max_size=3),
         attempts=st.dictionaries(WORDS, NUMBERS, max_size=3),
         retries=st.builds(Retries, NUMBERS, NUMBERS, st.just(at(0)), NUMBERS, NUMBERS),
         replacing=st.lists(WORDS, max_size=3).map(tuple),
@@ -119,10 +128,10 @@ def test_an_item_without_a_field_that_it_must_have_is_left_out():
 
 def test_half_a_character_is_replaced():
     assert encodable("a\ud800b") == "a?b"
-    assert write.status(Status(replacing=("\udfff",))) == {"replacing": ["?"]}
+    assert status_codec.status_document(Status(replacing=("\udfff",))) == {"replacing": ["?"]}
 
 
 def test_two_statuses_are_the_same_if_they_are_stored_as_the_same_document():
     most = Status(retries=Retries(in_place=LARGEST))
-    assert write.same(most, replace(most, retries=Retries(in_place=LARGEST + 5)))
-    assert not write.same(most, Status())
+    assert status_codec.same_status(most, replace(most, retries=Retries(in_place=LARGEST + 5)))
+    assert not status_codec.same_status(most, Status())

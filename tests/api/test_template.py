@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainshed.api import template
+from trainshed import crd
 
 SCHEMAS = {
-    template.WHAT: {
+    crd.WHAT: {
         "description": "a template",
         "type": "object",
         "properties": {
@@ -41,18 +41,18 @@ SCHEMAS = {
             "name": {"type": "string", "description": "its name"},
             "image": {"type": "string", "format": "unheard-of"},
             "port": {"type": "string", "format": "int-or-string"},
-            "cpu": {"$ref": f"#/components/schemas/{template.QUANTITY}"},
+            "cpu": {"$ref": f"#/components/schemas/{crd.QUANTITY}"},
             "count": {"type": "integer", "format": "int32"},
         },
     },
-    template.QUANTITY: {"type": "string"},
+    crd.QUANTITY: {"type": "string"},
 }
 
 
 def test_references_are_inlined_and_words_and_defaults_left_out():
-    found = template.lean({"components": {"schemas": SCHEMAS}})
+    found = crd.strip_template({"components": {"schemas": SCHEMAS}})
     spec = found["properties"]["spec"]["properties"]
-    assert found["properties"]["metadata"] == template.METADATA
+    assert found["properties"]["metadata"] == crd.METADATA_SCHEMA
     assert spec["nodeSelector"] == {"type": "object", "additionalProperties": {"type": "string"}}
     assert spec["args"]["x-kubernetes-list-type"] == "atomic"
     assert "description" not in str(found)
@@ -60,20 +60,20 @@ def test_references_are_inlined_and_words_and_defaults_left_out():
 
 
 def test_lists_merge_by_key_only_where_the_key_must_be_there():
-    spec = template.lean({"components": {"schemas": SCHEMAS}})["properties"]["spec"]["properties"]
+    spec = crd.strip_template({"components": {"schemas": SCHEMAS}})["properties"]["spec"]["properties"]
     assert spec["containers"]["x-kubernetes-list-map-keys"] == ["name"]
     assert "x-kubernetes-list-type" not in spec["pullSecrets"]
 
 
 def test_quantities_are_numbers_or_text_and_what_rules_look_into_is_bounded():
-    spec = template.lean({"components": {"schemas": SCHEMAS}})["properties"]["spec"]["properties"]
+    spec = crd.strip_template({"components": {"schemas": SCHEMAS}})["properties"]["spec"]["properties"]
     container = spec["containers"]["items"]["properties"]
     assert container["cpu"] == container["port"] == {"x-kubernetes-int-or-string": True}
     assert container["count"] == {"type": "integer", "format": "int32"}
-    assert container["image"] == {"type": "string", "maxLength": template.LONGEST_IMAGE}
-    assert spec["containers"]["maxItems"] == template.MOST_CONTAINERS
+    assert container["image"] == {"type": "string", "maxLength": crd.LONGEST_IMAGE}
+    assert spec["containers"]["maxItems"] == crd.MOST_CONTAINERS
 
 
 def test_the_stored_schema_is_the_whole_template():
-    spec = template.schema()["properties"]["spec"]["properties"]
+    spec = crd.template_schema()["properties"]["spec"]["properties"]
     assert {"containers", "initContainers", "volumes", "tolerations", "nodeSelector"} <= set(spec)

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from make import a_job, at
 from sim.merge import merged
-from trainshed.api import brevity, read, write
+from trainshed.api import coerce, status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
-from trainshed.api.status import Condition, Failure, Kind, Restart, Retries, Status, Tally
+from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)
 WORDS = st.text("abc 'ü\n", max_size=10)
-CONDITIONS = st.builds(Condition, st.sampled_from(Kind), st.booleans(), WORDS, WORDS, TIMES, TIMES)
-TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, WORDS, st.sets(st.integers(0, 60)).map(Indexes.of))
+CONDITIONS = st.builds(Condition, st.sampled_from(ConditionType), st.booleans(), WORDS, WORDS, TIMES, TIMES)
+TALLIES = st.builds(ReplicaStatus, COUNTS, COUNTS, COUNTS, COUNTS, WORDS, st.sets(st.integers(0, 60)).map(Indexes.of))
 CODES = st.none() | st.integers(0, 255)
 SPANS = st.none() | st.integers(0, 10**6)
 FAILURES = st.builds(Failure, WORDS, WORDS, WORDS, CODES, WORDS, WORDS, TIMES, WORDS, WORDS, SPANS, WORDS)
@@ -41,20 +41,20 @@ STATUSES = st.builds(
 
 @given(STATUSES)
 def test_what_is_written_is_read_again(status):
-    assert read.status({"status": write.status(status)}) == status
+    assert status_codec.parse_status({"status": status_codec.status_document(status)}) == status
 
 
 @given(STATUSES, STATUSES)
 def test_a_patch_makes_the_one_into_the_other(before, after):
-    patch = write.patch(a_job(worker=1), before, after)
+    patch = status_codec.status_patch(a_job(worker=1), before, after)
     assert patch["metadata"] == {"uid": "job-uid", "resourceVersion": "1"}
-    assert read.status({"status": merged(write.status(before), patch["status"])}) == after
+    assert status_codec.parse_status({"status": merged(status_codec.status_document(before), patch["status"])}) == after
 
 
 def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():
-    condition = Condition(Kind.CREATED, True, "TFJobCreated", "m", at(0), at(0))
-    found = write.status(
-        Status(conditions=(condition,), tallies={"Worker": Tally(active=2), "PS": Tally()}, start=at(0))
+    condition = Condition(ConditionType.CREATED, True, "TFJobCreated", "m", at(0), at(0))
+    found = status_codec.status_document(
+        Status(conditions=(condition,), tallies={"Worker": ReplicaStatus(active=2), "PS": ReplicaStatus()}, start=at(0))
     )
     assert found == {
         "conditions": [
@@ -74,12 +74,14 @@ def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():
 
 @pytest.mark.parametrize("time", ["1970-01-01T00:00:00Z", "2026-01-01T12:00:00Z", "2999-12-31T23:59:59Z"])
 def test_every_time_is_written_as_the_api_server_wants_it(time):
-    assert write.status(read.status({"status": {"startTime": time}})) == {"startTime": time}
+    assert status_codec.status_document(status_codec.parse_status({"status": {"startTime": time}})) == {
+        "startTime": time
+    }
 
 
 def test_the_patch_says_how_many_are_ready_of_how_many():
-    after = Status(tallies={"Worker": Tally(ready=2)})
-    assert write.patch(a_job(worker=3), Status(), after)["status"]["ready"] == "2/3"
+    after = Status(tallies={"Worker": ReplicaStatus(ready=2)})
+    assert status_codec.status_patch(a_job(worker=3), Status(), after)["status"]["ready"] == "2/3"
 
 
 #: What anybody may have written into a pod or a reason: of any length, any characters, and some that swell in JSON.
@@ -90,11 +92,11 @@ HUGE = {
     "conditions": st.tuples(
         *(
             st.builds(Condition, st.just(kind), st.booleans(), st.just("MPIJobRestarting"), ANYTHING, TIMES, TIMES)
-            for kind in (Kind.RESTARTING, Kind.BLOCKED)
+            for kind in (ConditionType.RESTARTING, ConditionType.BLOCKED)
         ),
         *(
             st.builds(Condition, st.just(kind), st.booleans(), st.just("R" * 40), st.just("m" * 160), TIMES, TIMES)
-            for kind in (Kind.CREATED, Kind.RUNNING, Kind.SUSPENDED)
+            for kind in (ConditionType.CREATED, ConditionType.RUNNING, ConditionType.SUSPENDED)
         ),
     ),
     "start": TIMES,
@@ -123,12 +125,18 @@ def done(step: int, seed: int) -> Indexes:
 @given(st.builds(Status, **HUGE), st.integers(0, 3), st.integers(0, 9))
 def test_a_status_stays_small_whatever_the_size_of_its_job(status, step, seed):
     workers = done(step, seed)
-    counts = Tally(10**5, 10**5, 10**5, 10**5, "x" * 200, workers)
-    tallies = {"Worker": counts, "PS": counts, "Chief": Tally(succeeded=1, selector="x" * 200, done=Indexes.of([0]))}
-    written = write.patch(a_job(worker=10**5), Status(), replace(status, tallies=tallies))["status"]
-    assert brevity.weight(written) < 16_384
-    again = read.status({"status": written})
-    assert write.status(again) == write.status(read.status({"status": write.status(again)}))
+    counts = ReplicaStatus(10**5, 10**5, 10**5, 10**5, "x" * 200, workers)
+    tallies = {
+        "Worker": counts,
+        "PS": counts,
+        "Chief": ReplicaStatus(succeeded=1, selector="x" * 200, done=Indexes.of([0])),
+    }
+    written = status_codec.status_patch(a_job(worker=10**5), Status(), replace(status, tallies=tallies))["status"]
+    assert coerce.json_size(written) < 16_384
+    again = status_codec.parse_status({"status": written})
+    assert status_codec.status_document(again) == status_codec.status_document(
+        status_codec.parse_status({"status": status_codec.status_document(again)})
+    )
     assert 0 in again.tallies["Chief"].done
     kept = set(again.tallies["Worker"].done)
     assert kept == set(workers) if step else kept <= set(workers)
@@ -139,21 +147,21 @@ def test_a_status_stays_small_whatever_the_size_of_its_job(status, step, seed):
 def test_a_big_job_at_random_is_remembered_whole_while_little_else_is_told():
     random = Random(7)
     found = Indexes.of(index for index in range(70_000) if random.random() < 0.5)
-    status = Status(tallies={"Worker": Tally(35_000, 35_000, 0, 35_000, "x" * 200, found)}, start=at(0))
-    assert read.status({"status": write.status(status)}) == status
-    assert brevity.weight(write.status(status)) < 16_384
+    status = Status(tallies={"Worker": ReplicaStatus(35_000, 35_000, 0, 35_000, "x" * 200, found)}, start=at(0))
+    assert status_codec.parse_status({"status": status_codec.status_document(status)}) == status
+    assert coerce.json_size(status_codec.status_document(status)) < 16_384
 
 
 def test_since_when_a_job_waits_for_its_group_is_written_where_v1_has_it():
     def written(true: bool, reason: str) -> object:
-        condition = Condition(Kind.BLOCKED, true, reason, "m", at(9), at(0))
-        return write.status(Status(conditions=(condition,))).get("lastReconcileTime")
+        condition = Condition(ConditionType.BLOCKED, true, reason, "m", at(9), at(0))
+        return status_codec.status_document(Status(conditions=(condition,))).get("lastReconcileTime")
 
     assert written(True, "WaitingForPodGroup") == "2026-01-01T12:00:00Z"
     assert (written(False, "WaitingForPodGroup"), written(True, "QuotaExceeded")) == (None, None)
 
 
 def test_a_release_takes_our_finalizer_and_leaves_those_of_others():
-    alone = write.release(ReleasePod("a", "u", "7", ()))
+    alone = status_codec.finalizer_patch(ReleasePod("a", "u", "7", ()))
     assert alone == {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": None}}
-    assert write.release(ReleasePod("a", "u", "7", ("x/y",)))["metadata"]["finalizers"] == ["x/y"]
+    assert status_codec.finalizer_patch(ReleasePod("a", "u", "7", ("x/y",)))["metadata"]["finalizers"] == ["x/y"]

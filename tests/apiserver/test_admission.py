@@ -13,7 +13,7 @@ from rig.bad_jobs import BAD, GOOD
 from rig.hand import Hand, Refused
 from rig.jobs import KINDS, job, replicas, smallest, tfjob
 from rig.kubectl import kubectl
-from trainshed.api import template
+from trainshed import crd
 
 
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
@@ -105,8 +105,8 @@ def test_other_kinds_are_not_scaled(server: ControlPlane, hand: Hand, kind: str)
 
 
 def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane, hand: Hand):
-    live = kubectl(server, hand, "get", "--raw", template.WHERE).stdout
-    assert template.lean(json.loads(live)) == template.schema()
+    live = kubectl(server, hand, "get", "--raw", crd.WHERE).stdout
+    assert crd.strip_template(json.loads(live)) == crd.template_schema()
 
 
 def test_what_no_status_of_ours_holds_is_left_out_of_it(server: ControlPlane, hand: Hand):

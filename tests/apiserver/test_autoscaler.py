@@ -12,7 +12,7 @@ from rig.hand import MERGE, Hand, Refused, eventually
 from rig.jobs import job, pytorchjob
 from rig.operator import Operator
 from rig.stage import Stage
-from trainshed.api import metric, template
+from trainshed import crd
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}}
 QUEUE = {
@@ -223,7 +223,7 @@ def test_a_metric_without_its_parts_is_refused(hand: Hand, kind: str):
 
 def test_the_schema_of_a_metric_is_this_servers(hand: Hand):
     schemas = hand.call("GET", "/openapi/v3/apis/autoscaling/v2")["components"]["schemas"]
-    assert template.lean_part(schemas, "io.k8s.api.autoscaling.v2.MetricSpec") == metric.SCHEMA
+    assert crd.strip_part(schemas, "io.k8s.api.autoscaling.v2.MetricSpec") == crd.METRIC_SCHEMA
 
 
 def test_bounds_the_wrong_way_round_are_refused(hand: Hand):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, at, pods_of, replace, run_policy, running, seen
-from trainshed.api.dependent import CONFIG_MAPS, Dependent
-from trainshed.api.status import Condition, Kind, Status
+from trainshed.api.objects import CONFIG_MAPS, Dependent
+from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.cli.foresight import Grade, foresee
 
 JOB = a_job(worker=2)
 
 
-def over(kind: Kind, completion=0.0) -> Status:
+def over(kind: ConditionType, completion=0.0) -> Status:
     verdict = Condition(kind, true=True, reason="TFJobDone", message="", updated=at(0), changed=at(0))
     return Status((verdict,), start=at(0), completion=at(completion))
 
@@ -79,14 +79,14 @@ def test_a_job_that_would_fail_needs_attention():
     assert "active longer than specified deadline" in words
 
 
-@pytest.mark.parametrize("kind", [Kind.SUCCEEDED, Kind.FAILED])
+@pytest.mark.parametrize("kind", [ConditionType.SUCCEEDED, ConditionType.FAILED])
 def test_a_finished_job_is_unchanged(kind):
     assert outlook(JOB, *pods_of(JOB), status=over(kind)) == (Grade.UNCHANGED, "")
 
 
 def test_a_job_past_its_ttl_is_deleted():
     job = a_job(worker=2, policy=run_policy(ttl=60))
-    grade, words = outlook(job, *pods_of(job), status=over(Kind.SUCCEEDED), now=at(61))
+    grade, words = outlook(job, *pods_of(job), status=over(ConditionType.SUCCEEDED), now=at(61))
     assert (grade, words) == (Grade.WILL_CHANGE, "job deleted: ttlSecondsAfterFinished has passed")
 
 
@@ -107,7 +107,7 @@ def test_a_job_of_another_controller_is_not_reconciled():
     [
         (Status(), "the job would fail immediately"),
         (running(JOB), "the job would be neither restarted nor cleaned up"),
-        (over(Kind.FAILED), "the job is finished and stays unchanged"),
+        (over(ConditionType.FAILED), "the job is finished and stays unchanged"),
     ],
 )
 def test_an_invalid_spec_needs_attention_unless_the_job_is_finished(status, outcome):

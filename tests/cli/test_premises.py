@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rig import v1
-from trainshed.api.crd import definition
 from trainshed.cli.premises import Premises, State, command_line, findings
+from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi import MPI
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1

@@ -9,10 +9,10 @@ import pytest
 
 from rig.hand import MERGE, eventually
 from rig.jobs import tfjob
-from trainshed.api import read
-from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.api.job import Member
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.cluster import Conflict, Denied, Hidden, Invalid, Missing, NameTaken, Unavailable
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import build, dependents
@@ -21,12 +21,12 @@ from trainshed.plan import build, dependents
 def a_job(hand, name="mnist", workers=1):
     """Create a job on the server; return it and the parsed job."""
     hand.create(tfjob(name, Worker=workers))
-    return read.job(hand.job("TFJob", name), TENSORFLOW, Site())
+    return parse.job(hand.job("TFJob", name), TENSORFLOW, JobDefaults())
 
 
 def a_pod(job):
     """Return the body of the job's first pod."""
-    return build.pods(TENSORFLOW, job, Site())(Member("Worker", 0), 3).body
+    return build.pods(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3).body
 
 
 async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
@@ -50,7 +50,7 @@ async def test_an_existing_secret_is_not_changed(gateway, hand):
 
 async def test_creating_and_deleting_a_service_is_idempotent(gateway, hand):
     job = a_job(hand)
-    service = build.service(TENSORFLOW, job, Member("Worker", 0)).body
+    service = build.service(TENSORFLOW, job, Replica("Worker", 0)).body
     first = await gateway.create_service(hand.namespace, service)
     assert (await gateway.create_service(hand.namespace, service)).uid == first.uid
     assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
@@ -59,7 +59,7 @@ async def test_creating_and_deleting_a_service_is_idempotent(gateway, hand):
 
 async def test_dependents_are_created_once_updated_and_deleted(gateway, hand):
     job = a_job(hand, workers=65)
-    (wish,) = TENSORFLOW.hooks.dependents(job, Site(), ())
+    (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
     wish = replace(wish, content={"data": wish.content["data"]})
     body = dependents.body(TENSORFLOW, job, wish)
     first = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
@@ -78,7 +78,7 @@ async def test_dependents_are_created_once_updated_and_deleted(gateway, hand):
 
 async def test_a_dependent_of_v1_gets_the_job_label(gateway, hand):
     job = a_job(hand, workers=65)
-    (wish,) = TENSORFLOW.hooks.dependents(job, Site(), ())
+    (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
     body = dependents.body(TENSORFLOW, job, wish)
     theirs = {"name": wish.name, "ownerReferences": body["metadata"]["ownerReferences"], "labels": {"app": "mnist"}}
     made = hand.make("configmaps", {"metadata": theirs, "data": {"hosts": "a"}})["metadata"]
@@ -225,8 +225,8 @@ async def test_the_version_is_a_precondition_of_writing_a_lease(gateway, hand):
 
 async def test_many_pods_are_created_concurrently(gateway, hand):
     job = a_job(hand, workers=40)
-    make = build.pods(TENSORFLOW, job, Site())
-    bodies = [make(Member("Worker", index), 0).body for index in range(40)]
+    make = build.pods(TENSORFLOW, job, JobDefaults())
+    bodies = [make(Replica("Worker", index), 0).body for index in range(40)]
     pods = await asyncio.gather(*(gateway.create_pod(hand.namespace, body) for body in bodies))
     assert len({pod.uid for pod in pods}) == 40
 

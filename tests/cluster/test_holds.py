@@ -10,17 +10,17 @@ from click.testing import CliRunner
 
 from rig.hand import MERGE, eventually
 from rig.jobs import tfjob
-from trainshed.api import read
-from trainshed.api.job import Member
-from trainshed.api.pod import RESULT
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica
+from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
 from trainshed.cluster import Conflict, NameTaken
 from trainshed.cluster.holds import bereaved, let_go
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import build
 
-SITE = Site(keep_results=True)
+SITE = JobDefaults(keep_results=True)
 
 
 async def a_held_pod(gateway, hand, name="mnist", *others):
@@ -28,8 +28,8 @@ async def a_held_pod(gateway, hand, name="mnist", *others):
     wanted = tfjob(name, Worker=1)
     wanted["metadata"]["annotations"] = {"trainshed.dev/keep-results": "true"}
     hand.create(wanted)
-    job = read.job(hand.job("TFJob", name), TENSORFLOW, SITE)
-    body = build.pods(TENSORFLOW, job, SITE)(Member("Worker", 0), 0).body
+    job = parse.job(hand.job("TFJob", name), TENSORFLOW, SITE)
+    body = build.pods(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body
     body["metadata"]["finalizers"] += others
     await gateway.create_pod(hand.namespace, body)
     hand.set_pod_status(f"{name}-worker-0", {"phase": "Succeeded"})
@@ -49,7 +49,7 @@ def finalizers(hand, name="mnist-worker-0"):
 
 async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, hand):
     pod = await a_held_pod(gateway, hand)
-    assert (pod.held, pod.deleting, pod.finalizers, finalizers(hand)) == (True, True, (), [RESULT])
+    assert (pod.held, pod.deleting, pod.finalizers, finalizers(hand)) == (True, True, (), [JOB_TRACKING_FINALIZER])
     assert await let_go(gateway, pod) is None
     assert hand.pod(pod.name) is None
     assert await let_go(gateway, pod) is None, "it is already gone"
@@ -58,8 +58,8 @@ async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, han
 async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
-    job = read.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
-    body = build.pods(TENSORFLOW, job, SITE)(Member("Worker", 0), 1).body
+    job = parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
+    body = build.pods(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
     with pytest.raises(NameTaken):
         await gateway.create_pod(hand.namespace, body)
     made = await gateway.create_pod(hand.namespace, body)
@@ -77,7 +77,7 @@ async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, h
     for other in (replace(pod, version="1"), replace(pod, version="1", uid="another")):
         with pytest.raises(Conflict):
             await let_go(gateway, other)
-    assert finalizers(hand) == [RESULT]
+    assert finalizers(hand) == [JOB_TRACKING_FINALIZER]
 
 
 async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, hand):
@@ -99,7 +99,7 @@ async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway
     first = await run(*arguments)
     assert (first.exit_code, first.stdout.splitlines()[-1]) == (0, "Removed the finalizer from 1 pod.")
     assert f"pod {hand.namespace}/gone-worker-0: finalizer removed" in first.stdout
-    assert (hand.pod("gone-worker-0"), finalizers(hand, "there-worker-0")) == (None, [RESULT])
+    assert (hand.pod("gone-worker-0"), finalizers(hand, "there-worker-0")) == (None, [JOB_TRACKING_FINALIZER])
     assert "Removed the finalizer from 0 pods." in (await run(*arguments)).stdout
     assert "Removed the finalizer from 1 pod." in (await run(*arguments, "--include-active-jobs")).stdout
     assert hand.pod("there-worker-0") is None

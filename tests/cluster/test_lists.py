@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainshed.api.dependent import CONFIG_MAPS
+from trainshed.api.objects import CONFIG_MAPS
 from trainshed.cluster import Unavailable, lists
 from trainshed.cluster.lists import DOCUMENTS, METAS, PAGES, PODS, SERVICES, Kind, dependents, pages
 from trainshed.cluster.wire import Path

@@ -6,10 +6,10 @@ import pytest
 
 from rig.hand import MERGE
 from rig.jobs import tfjob
-from trainshed.api import read
-from trainshed.api.dependent import CONFIG_MAPS
-from trainshed.api.job import Member
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica
+from trainshed.api.objects import CONFIG_MAPS
 from trainshed.cluster import NotLeading, Unavailable, lanes
 from trainshed.cluster.gateway import Gateway
 from trainshed.cluster.lanes import Pace
@@ -20,7 +20,7 @@ from trainshed.plan import build
 def a_job(hand):
     """Create a job on the server; return the parsed job."""
     hand.create(tfjob("mnist", Worker=1))
-    return read.job(hand.job("TFJob", "mnist"), TENSORFLOW, Site())
+    return parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, JobDefaults())
 
 
 async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, hand, wire, monkeypatch):
@@ -95,7 +95,7 @@ async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire
     status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
     about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": hand.namespace}}
     for write in (
-        gateway.create_pod(hand.namespace, build.pods(TENSORFLOW, job, Site())(Member("Worker", 0), 0).body),
+        gateway.create_pod(hand.namespace, build.pods(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body),
         gateway.create_secret(hand.namespace, {"metadata": {"name": "s"}}),
         gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid, job.version),
         gateway.store_status(TENSORFLOW, hand.namespace, job.name, status),

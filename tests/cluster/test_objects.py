@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from trainshed.api.pod import Phase, Run
+from trainshed.api.objects import Phase, TerminatedState
 from trainshed.cluster import objects
 from trainshed.cluster.lists import PODS
 
@@ -84,7 +84,7 @@ def test_every_fact_arrives():
     assert (first.init, first.waiting, first.reason, first.message, first.exit_code) == (True, True, "X", "m", None)
     assert (own.exit_code, own.reason, own.restarts) == (137, "OOMKilled", 3)
     assert own.finished == datetime(2026, 1, 1, 12, tzinfo=UTC)
-    assert (own.image, own.before) == ("x:1", Run(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
+    assert (own.image, own.before) == ("x:1", TerminatedState(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
     assert pod.restarts == 4, "a sidecar's do not count"
     assert (pod.created, pod.leaves) == (datetime(2026, 1, 1, 11, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
     assert pod.dismissed == pod.disrupted, "an eviction is recorded before the grace period of 30 s begins"

@@ -11,10 +11,9 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from trainshed.api import read
-from trainshed.api.framework import Framework, Quorum, SuccessPolicy
+from trainshed.api import parse
+from trainshed.api.framework import Framework, JobDefaults, Quorum, SuccessPolicy
 from trainshed.api.job import Scope
-from trainshed.api.site import Site
 from trainshed.cli.render import render
 from trainshed.frameworks import FRAMEWORKS
 
@@ -118,7 +117,7 @@ def _row(framework: Framework, shape: Shape) -> str:
     template = {"template": {"spec": {"containers": [container]}}}
     roles = {role: {"replicas": count, **template} for role, count in groups.items()}
     document = {"metadata": {"name": "x", "namespace": "x"}, "spec": {framework.field: roles, **rest}}
-    job = read.job(document, framework, Site())
+    job = parse.job(document, framework, JobDefaults())
     assert not job.problems, job.problems
     goal = framework.hooks.success_policy(job)
     assert goal, f"{framework.kind} {said} has no goal"

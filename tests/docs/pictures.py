@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from audit.verdicts import MOVES
-from trainshed.api.status import Kind
+from trainshed.api.status import ConditionType
 from trainshed.plan.ladder import LADDER, Rule
 
 from .drawing import Box, arrow, picture, words
@@ -47,7 +47,7 @@ def ladder() -> str:
 
 def states() -> str:
     """Draw the states and their transitions; a transition that all states inside the dashed line have is drawn once."""
-    assert set(MOVES) == {"", *Kind} == set(PLACES), "a state has no position in the picture"
+    assert set(MOVES) == {"", *ConditionType} == set(PLACES), "a state has no position in the picture"
     shared = set.intersection(*(MOVES[state] for state in INSIDE)) - set(INSIDE)
     parts = [AROUND.drawn("group")]
     parts += [arrow(AROUND, PLACES[state]) for state in sorted(shared)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trainshed.api import annotations
+from trainshed.api import parse
 from trainshed.cli import cli
 
 from .commands import ROOT
@@ -69,15 +69,15 @@ def test_every_metric_and_alert_exists(page: Path):
 
 @NAMED
 def test_every_annotation_exists(page: Path):
-    known = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)} | NOT_ON_JOBS
+    known = {value for value in vars(parse).values() if str(value).startswith(parse.PREFIX)} | NOT_ON_JOBS
     named = re.findall(r"(?<![\w.])trainshed\.dev/[\w-]+", page.read_text())
     assert [name for name in named if name not in known] == []
 
 
 def test_every_annotation_is_documented():
     page = (ROOT / "docs" / "annotations.md").read_text()
-    knobs = {value for value in vars(annotations).values() if str(value).startswith(annotations.PREFIX)}
-    assert {name for name in knobs - {annotations.PREFIX} if f"| `{name}` |" not in page} == set()
+    knobs = {value for value in vars(parse).values() if str(value).startswith(parse.PREFIX)}
+    assert {name for name in knobs - {parse.PREFIX} if f"| `{name}` |" not in page} == set()
 
 
 @NAMED

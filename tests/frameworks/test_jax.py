@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, replace
-from trainshed.api.framework import Quorum, SuccessPolicy
-from trainshed.api.job import Member, Scope
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults, Quorum, SuccessPolicy
+from trainshed.api.job import Replica, Scope
 from trainshed.frameworks.jax import JAX
 
 
 def env(job, index):
     """The variables of a worker as NAME=value."""
     return [
-        f"{variable.name}={variable.value}" for variable in JAX.hooks.environment(job, Site())(Member("Worker", index))
+        f"{variable.name}={variable.value}"
+        for variable in JAX.hooks.environment(job, JobDefaults())(Replica("Worker", index))
     ]
 
 
@@ -58,7 +58,7 @@ def test_each_process_learns_where_the_first_one_is_and_which_it_is_itself(name,
 
 
 def test_v1s_variables_win_and_ours_yield():
-    variables = JAX.hooks.environment(a_job("JAXJob", worker=2), Site())(Member("Worker", 0))
+    variables = JAX.hooks.environment(a_job("JAXJob", worker=2), JobDefaults())(Replica("Worker", 0))
     assert [variable.user_overridable for variable in variables] == [False] * 5 + [True] * 3
 
 

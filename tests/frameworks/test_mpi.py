@@ -7,9 +7,9 @@ import subprocess
 import pytest
 
 from make import a_job
-from trainshed.api.dependent import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-from trainshed.api.job import Member, Scope
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica, Scope
+from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
 from trainshed.plan import build
 
@@ -28,7 +28,7 @@ def a_run(worker=2, slots=4, **fields):
 
 def wishes(job, *running, site=None) -> dict:
     """What the job owns, by kind."""
-    return {wish.resource: wish for wish in MPI.hooks.dependents(job, site or Site(), running)}
+    return {wish.resource: wish for wish in MPI.hooks.dependents(job, site or JobDefaults(), running)}
 
 
 def data(job, *running, site=None) -> dict:
@@ -38,7 +38,7 @@ def data(job, *running, site=None) -> dict:
 
 def spec(job, role, site=None, index=0) -> dict:
     """The spec of a member's pod."""
-    return build.pods(MPI, job, site or Site())(Member(role, index), 0).body["spec"]
+    return build.pods(MPI, job, site or JobDefaults())(Replica(role, index), 0).body["spec"]
 
 
 def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
@@ -95,7 +95,7 @@ def test_kubexec_enters_a_pod_and_waits_for_it_only_where_all_start_together():
     assert last[-1] == '/opt/kube/kubectl exec "$pod" -- /bin/sh -c "$*"'
     assert not any("kubectl wait" in line for line in last)
     assert "--container main" in data(a_run(main="main"))["kubexec.sh"]
-    assert "kubectl wait" in data(a_run(), site=Site(gang_scheduler="volcano"))["kubexec.sh"]
+    assert "kubectl wait" in data(a_run(), site=JobDefaults(gang_scheduler="volcano"))["kubexec.sh"]
 
 
 @pytest.mark.parametrize("main", ["main", "a b", "x; touch owned", "$(touch owned)", "`touch owned`", "'\"", "a\nb"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from make import a_job, a_pod, at, look, made, message, states
 from trainshed.api.actions import CreateDependent, CreatePod
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
 
 
 def a_run(**fields):
@@ -38,7 +38,7 @@ def test_the_launcher_waits_until_its_workers_are_ready():
     labels = launched.body["metadata"]["labels"]
     assert labels["training.kubeflow.org/job-role"] == "master"
     assert "training.kubeflow.org/replica-index" not in labels
-    assert made(look(job, services=(), site=Site(gang_scheduler="some-scheduler"))) == [
+    assert made(look(job, services=(), site=JobDefaults(gang_scheduler="some-scheduler"))) == [
         "m-launcher",
         "m-worker-0",
         "m-worker-1",

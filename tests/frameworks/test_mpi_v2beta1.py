@@ -8,9 +8,9 @@ import pytest
 
 from by_ssh import a_run, data, env, launcher, look, pod, spec_of, worker
 from make import made
-from trainshed.api.actions import CreateDependent, CreateKeys, CreatePod, CreateService
-from trainshed.api.job import Member, RestartPolicy, Scope
-from trainshed.api.site import Site
+from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 
 LABEL = "training.kubeflow.org/"
@@ -58,7 +58,7 @@ def test_a_launcher_may_be_alone():
     assert MPI_V2BETA1.hooks.scope(a_run(None)) is Scope.JOB
     alone = replace(a_run(), replicas=a_run().replicas[1:])
     assert MPI_V2BETA1.hooks.scope(alone) is Scope.JOB
-    assert MPI_V2BETA1.hooks.init_containers(alone, Member("Launcher", 0), Site(gang_scheduler="x")) == ()
+    assert MPI_V2BETA1.hooks.init_containers(alone, Replica("Launcher", 0), JobDefaults(gang_scheduler="x")) == ()
 
 
 def test_the_hosts_are_named_as_each_mpi_reads_them():
@@ -67,7 +67,7 @@ def test_the_hosts_are_named_as_each_mpi_reads_them():
     for other in ("Intel", "MPICH"):
         found = data(a_run(slotsPerWorker=4, mpiImplementation=other))["hostfile"]
         assert found == "".join(f"{host}:4\n" for host in hosts)
-    named = data(a_run(1), site=Site(cluster_domain="example.org"))["hostfile"]
+    named = data(a_run(1), site=JobDefaults(cluster_domain="example.org"))["hostfile"]
     assert named == "m-worker-0.m.ml.svc.example.org slots=1\n"
 
 
@@ -120,7 +120,7 @@ def test_workers_wait_for_ssh_and_find_the_launcher_by_its_bare_name():
 
 
 def test_keys_are_where_ssh_looks_for_them():
-    (action,) = [action for action in look(a_run()).actions if isinstance(action, CreateKeys)]
+    (action,) = [action for action in look(a_run()).actions if isinstance(action, CreateSshSecret)]
     assert (action.body["kind"], action.body["type"]) == ("Secret", "kubernetes.io/ssh-auth")
     assert "data" not in action.body
     for role in ("Launcher", "Worker"):
@@ -148,8 +148,8 @@ def test_a_secret_is_one_jobs_and_no_namesakes():
 
 def test_keys_are_asked_for_whenever_pods_are_made_and_only_then():
     ready = [worker(index, ready=True) for index in range(2)]
-    assert [type(action) for action in look(a_run(), *ready).actions] == [CreateDependent, CreateKeys, CreatePod]
-    assert not any(isinstance(action, CreateKeys) for action in look(a_run(), launcher(), *ready).actions)
+    assert [type(action) for action in look(a_run(), *ready).actions] == [CreateDependent, CreateSshSecret, CreatePod]
+    assert not any(isinstance(action, CreateSshSecret) for action in look(a_run(), launcher(), *ready).actions)
 
 
 def test_the_launcher_finds_its_configuration():
@@ -222,6 +222,6 @@ def test_a_launcher_that_is_wanted_at_once_waits_by_itself():
 
 
 def test_a_launcher_that_is_placed_with_its_workers_waits_by_itself_too():
-    site = Site(gang_scheduler="some-scheduler")
+    site = JobDefaults(gang_scheduler="some-scheduler")
     assert made(look(a_run(), site=site)) == ["m-launcher", "m-worker-0", "m-worker-1"]
     assert pod(a_run(), "Launcher", site=site)["spec"]["initContainers"][0]["name"] == "wait-for-workers"

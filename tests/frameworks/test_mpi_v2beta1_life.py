@@ -6,7 +6,7 @@ import pytest
 
 from by_ssh import a_run, launcher, look, spec_of, worker
 from make import at, deleted, made, message, services, states
-from trainshed.api.actions import CreateDependent, CreateKeys, CreatePod, CreateService, DeleteService
+from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret, DeleteService
 from trainshed.api.job import Scope
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 
@@ -39,7 +39,7 @@ def test_an_evicted_worker_brings_a_new_try_of_all_with_new_pods_and_the_same_ke
     assert deleted(decision) == ["m-launcher", "m-worker-1"]
     again = look(job, status=decision.status, now=at(31))
     assert made(again) == ["m-worker-0", "m-worker-1"]
-    assert [action.name for action in again.actions if isinstance(action, CreateKeys)] == [
+    assert [action.name for action in again.actions if isinstance(action, CreateSshSecret)] == [
         MPI_V2BETA1.hooks.ssh_secret_name(job)
     ]
 
@@ -91,7 +91,7 @@ def test_a_suspended_job_has_nothing_and_a_resumed_one_the_keys_it_had():
     again = look(a_run(), status=resumed.status, services=False, now=at(60))
     assert [type(action) for action in again.actions] == [
         CreateDependent,
-        CreateKeys,
+        CreateSshSecret,
         CreateService,
         CreatePod,
         CreatePod,

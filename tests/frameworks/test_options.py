@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rig.jobs import job, pytorchjob
-from trainshed.api import read
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
 from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
 from trainshed.frameworks.paddle import PADDLE
@@ -14,7 +14,7 @@ from trainshed.frameworks.pytorch import PYTORCH
 
 
 def pytorch(document):
-    return read.job(document, PYTORCH, Site())
+    return parse.job(document, PYTORCH, JobDefaults())
 
 
 @pytest.mark.parametrize(
@@ -49,23 +49,23 @@ def test_processes_per_node_are_automatic_unless_either_field_says_otherwise():
 def test_paddles_elasticity_is_accepted_and_changes_nothing(policy, roles):
     document = job("PaddleJob", "a", **roles)
     document["spec"]["elasticPolicy"] = policy
-    found = read.job(document, PADDLE, Site())
+    found = parse.job(document, PADDLE, JobDefaults())
     assert (found.problems, found.options) == ((), None)
 
 
 def test_a_kind_without_options_has_none():
-    assert read.job(job("JAXJob", "a", Worker=2), JAX, Site()).options is None
+    assert parse.job(job("JAXJob", "a", Worker=2), JAX, JobDefaults()).options is None
 
 
 def test_an_mpijob_has_one_slot_for_each_worker_unless_the_spec_sets_more():
     document = job("MPIJob", "a", Launcher=1, Worker=2)
-    assert read.job(document, MPI, Site()).options == MPIJobOptions(slots=1, main_container="")
+    assert parse.job(document, MPI, JobDefaults()).options == MPIJobOptions(slots=1, main_container="")
     document["spec"] |= {"slotsPerWorker": 4, "mainContainer": "main"}
-    assert read.job(document, MPI, Site()).options == MPIJobOptions(slots=4, main_container="main")
+    assert parse.job(document, MPI, JobDefaults()).options == MPIJobOptions(slots=4, main_container="main")
 
 
 @pytest.mark.parametrize(("run_policy", "expected"), [({}, "All"), ({"cleanPodPolicy": "Running"}, "Running")])
 def test_the_older_clean_pod_policy_of_an_mpijob_holds_if_the_run_policy_has_none(run_policy, expected):
     document = job("MPIJob", "a", Launcher=1, Worker=2)
     document["spec"] |= {"cleanPodPolicy": "All", "runPolicy": run_policy}
-    assert read.job(document, MPI, Site()).policy.clean_pods == expected
+    assert parse.job(document, MPI, JobDefaults()).policy.clean_pods == expected

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, replace
-from trainshed.api.framework import Quorum, SuccessPolicy
-from trainshed.api.job import Member, Scope
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults, Quorum, SuccessPolicy
+from trainshed.api.job import Replica, Scope
 from trainshed.frameworks.paddle import PADDLE
 
 COLLECTIVE = a_job("PaddleJob", name="pd", worker=2)
@@ -17,7 +16,7 @@ POD_IP = "POD_IP_DUMMY={'fieldRef': {'fieldPath': 'status.podIP'}}"
 
 def env(job, role, index):
     """The variables of a member as NAME=value, or NAME=source."""
-    variables = PADDLE.hooks.environment(job, Site())(Member(role, index))
+    variables = PADDLE.hooks.environment(job, JobDefaults())(Replica(role, index))
     return [f"{variable.name}={variable.source or variable.value}" for variable in variables]
 
 
@@ -64,7 +63,7 @@ def test_the_usual_port_is_v1s():
 
 
 def test_only_the_rank_yields_for_v1_does_not_give_it():
-    variables = PADDLE.hooks.environment(COLLECTIVE, Site())(Member("Worker", 0))
+    variables = PADDLE.hooks.environment(COLLECTIVE, JobDefaults())(Replica("Worker", 0))
     assert [variable.name for variable in variables if variable.user_overridable] == ["PADDLE_RANK"]
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from make import a_job, elastic, replace
 from rig.jobs import pytorchjob
-from trainshed.api import read
-from trainshed.api.dependent import AUTOSCALERS
-from trainshed.api.job import Member, Scope
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica, Scope
+from trainshed.api.objects import AUTOSCALERS
 from trainshed.frameworks.pytorch import PYTORCH, PyTorchJobOptions
 
 STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
@@ -18,7 +18,8 @@ STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 def env(job, role, index):
     """Return the variables of a replica as NAME=value."""
     return [
-        f"{variable.name}={variable.value}" for variable in PYTORCH.hooks.environment(job, Site())(Member(role, index))
+        f"{variable.name}={variable.value}"
+        for variable in PYTORCH.hooks.environment(job, JobDefaults())(Replica(role, index))
     ]
 
 
@@ -95,10 +96,10 @@ def test_a_job_of_nobody_has_no_goal_and_no_ranks():
 def test_v1s_file_of_init_containers_takes_the_place_of_the_init_container():
     job = a_job("PyTorchJob", name="ddp", master=1, worker=1)
     text = "- {name: wait, image: '{{.InitContainerImage}}', args: ['{{.MasterAddr}}', '{{.MaxTries}}']}"
-    site = Site(init_image="busybox", init_tries=7, init_template=text)
+    site = JobDefaults(init_image="busybox", init_tries=7, init_template=text)
     expected = {"name": "wait", "image": "busybox", "args": ["ddp-master-0", "7"]}
-    assert PYTORCH.hooks.init_containers(job, Member("Worker", 0), site) == (expected,)
-    assert PYTORCH.hooks.init_containers(job, Member("Master", 0), site) == ()
+    assert PYTORCH.hooks.init_containers(job, Replica("Worker", 0), site) == (expected,)
+    assert PYTORCH.hooks.init_containers(job, Replica("Master", 0), site) == ()
 
 
 METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -201,7 +202,7 @@ def meeting(nodes, endpoint="j-worker-0:23456", backend="c10d"):
 def test_a_job_as_it_is_written_becomes_v1s_environment(roles, spec, seat, expected):
     document = pytorchjob("j", **roles)
     document["spec"].update(spec)
-    job = read.job(document, PYTORCH, Site())
+    job = parse.job(document, PYTORCH, JobDefaults())
     assert job.problems == ()
     assert env(job, *seat) == expected
 
@@ -211,14 +212,14 @@ def test_an_elastic_jobs_port_is_its_workers():
     document["spec"]["elasticPolicy"] = {}
     (container,) = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     container["ports"] = [{"name": "pytorchjob-port", "containerPort": 8080}]
-    assert "PET_RDZV_ENDPOINT=j-worker-0:8080" in env(read.job(document, PYTORCH, Site()), "Worker", 0)
+    assert "PET_RDZV_ENDPOINT=j-worker-0:8080" in env(parse.job(document, PYTORCH, JobDefaults()), "Worker", 0)
 
 
 @pytest.mark.parametrize("metrics", [[METRIC], [METRIC, {"type": "Pods", "unknown": [None]}]])
 def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = {"maxReplicas": 3, "metrics": metrics}
-    (wish,) = PYTORCH.hooks.dependents(read.job(document, PYTORCH, Site()), Site(), ())
+    (wish,) = PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), ())
     assert (wish.resource, wish.name, wish.shared) == (AUTOSCALERS, "j", False)
     spec = {key: value for key, value in wish.content["spec"].items() if value is not None}
     assert spec == {
@@ -233,4 +234,4 @@ def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
 def test_without_metrics_there_is_no_autoscaler(policy):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = policy
-    assert PYTORCH.hooks.dependents(read.job(document, PYTORCH, Site()), Site(), ()) == ()
+    assert PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), ()) == ()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from make import a_job, replace
-from trainshed.api.job import Member, Scope
-from trainshed.api.kernel import LONGEST_VARIABLE
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica, Scope
+from trainshed.api.validation import MAX_VARIABLE_BYTES
 from trainshed.frameworks import tensorflow
 from trainshed.frameworks.tensorflow import CLUSTER, LITERAL_UP_TO, TENSORFLOW, TFJobOptions
 
@@ -23,7 +23,7 @@ DYNAMIC = TFJobOptions(dynamic_workers=True)
 
 def config(job, role, index, site=None):
     """The value of TF_CONFIG, or None."""
-    variables = TENSORFLOW.hooks.environment(job, site or Site())(Member(role, index))
+    variables = TENSORFLOW.hooks.environment(job, site or JobDefaults())(Replica(role, index))
     return next((variable.value for variable in variables if variable.name == "TF_CONFIG"), None)
 
 
@@ -38,7 +38,7 @@ def test_tf_config_names_every_member_and_oneself():
 
 def test_a_domain_of_the_cluster_ends_each_host():
     job = a_job(name="test-tfjob", worker=1, ps=1)
-    assert json.loads(config(job, "Worker", 0, Site(cluster_domain="tf.training.org")))["cluster"] == {
+    assert json.loads(config(job, "Worker", 0, JobDefaults(cluster_domain="tf.training.org")))["cluster"] == {
         "ps": ["test-tfjob-ps-0.ml.svc.tf.training.org:2222"],
         "worker": ["test-tfjob-worker-0.ml.svc.tf.training.org:2222"],
     }
@@ -83,48 +83,50 @@ def test_a_dynamic_worker_without_servers_is_told_of_none():
 
 def test_a_big_job_shares_one_text_which_expands_to_the_same():
     job = a_job(worker=LITERAL_UP_TO + 1)
-    (shared,) = TENSORFLOW.hooks.dependents(job, Site(), ())
-    reference, whole = TENSORFLOW.hooks.environment(job, Site())(Member("Worker", 3))
+    (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
+    reference, whole = TENSORFLOW.hooks.environment(job, JobDefaults())(Replica("Worker", 3))
     assert reference.source == {"configMapKeyRef": {"name": shared.name, "key": CLUSTER}}
     expanded = json.loads(whole.value.replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
     assert expanded["task"] == {"type": "worker", "index": 3}
     assert len(expanded["cluster"]["worker"]) == LITERAL_UP_TO + 1
-    assert TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO), Site(), ()) == ()
-    (bigger,) = TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO + 2), Site(), ())
+    assert TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO), JobDefaults(), ()) == ()
+    (bigger,) = TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO + 2), JobDefaults(), ())
     assert bigger.name != shared.name
     assert shared.name.startswith("mnist-cluster-")
 
 
 def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
-    (problem,) = TENSORFLOW.hooks.validate(a_job(worker=5000), Site())
+    (problem,) = TENSORFLOW.hooks.validate(a_job(worker=5000), JobDefaults())
     assert "5000 replicas" in problem
-    assert str(LONGEST_VARIABLE) in problem
-    assert TENSORFLOW.hooks.validate(a_job(worker=1000), Site()) == ()
-    assert TENSORFLOW.hooks.validate(a_job(worker=5000, options=DYNAMIC), Site()) == ()
+    assert str(MAX_VARIABLE_BYTES) in problem
+    assert TENSORFLOW.hooks.validate(a_job(worker=1000), JobDefaults()) == ()
+    assert TENSORFLOW.hooks.validate(a_job(worker=5000, options=DYNAMIC), JobDefaults()) == ()
 
 
 @given(st.dictionaries(st.sampled_from(["chief", "ps", "worker", "evaluator"]), st.integers(0, 1200), min_size=1))
 def test_the_length_of_the_addresses_is_known_without_writing_them_down(roles):
     job = a_job(**roles)
-    for site in (Site(), Site(cluster_domain="tf.test")):
+    for site in (JobDefaults(), JobDefaults(cluster_domain="tf.test")):
         assert tensorflow.cluster_length(job, site) == len(tensorflow.cluster(job, site))
 
 
 def test_the_limit_is_met_to_the_byte_by_the_longest_of_all_roles():
     replicas = next(
-        count for count in range(2000, 5000) if TENSORFLOW.hooks.validate(a_job(worker=count, evaluator=1), Site())
+        count
+        for count in range(2000, 5000)
+        if TENSORFLOW.hooks.validate(a_job(worker=count, evaluator=1), JobDefaults())
     )
     for count, fits in ((replicas - 1, True), (replicas, False)):
         job = a_job(worker=count, evaluator=1)
-        texts = (tensorflow.config(tensorflow.cluster(job, Site()), member) for member in job.members)
-        assert (max(map(len, texts)) + len("TF_CONFIG=") + 1 <= LONGEST_VARIABLE) == fits
+        texts = (tensorflow.config(tensorflow.cluster(job, JobDefaults()), member) for member in job.members)
+        assert (max(map(len, texts)) + len("TF_CONFIG=") + 1 <= MAX_VARIABLE_BYTES) == fits
 
 
 def test_jobs_that_are_refused_for_their_size_take_no_memory():
     tracemalloc.start()
     try:
         for number in range(8):
-            assert TENSORFLOW.hooks.validate(a_job(name=f"huge-{number}", worker=100_000), Site())
+            assert TENSORFLOW.hooks.validate(a_job(name=f"huge-{number}", worker=100_000), JobDefaults())
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -132,9 +134,9 @@ def test_jobs_that_are_refused_for_their_size_take_no_memory():
 
 def test_the_longest_config_is_measured_with_its_name_and_end():
     job = a_job(worker=2000)
-    (shared,) = TENSORFLOW.hooks.dependents(job, Site(), ())
+    (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
     longest = len(config(job, "Worker", 1999).replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
-    assert (longest + len("TF_CONFIG=") + 1 > LONGEST_VARIABLE) == bool(TENSORFLOW.hooks.validate(job, Site()))
+    assert (longest + len("TF_CONFIG=") + 1 > MAX_VARIABLE_BYTES) == bool(TENSORFLOW.hooks.validate(job, JobDefaults()))
 
 
 @pytest.mark.parametrize(
@@ -158,4 +160,4 @@ def test_dynamic_workers_may_be_lost():
 
 
 def test_an_address_of_a_role_that_the_job_lacks_has_the_usual_port():
-    assert tensorflow.address(a_job(worker=1), Site(), Member("PS", 0)) == "mnist-ps-0.ml.svc:2222"
+    assert tensorflow.address(a_job(worker=1), JobDefaults(), Replica("PS", 0)) == "mnist-ps-0.ml.svc:2222"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, replace
-from trainshed.api.framework import Quorum, SuccessPolicy
-from trainshed.api.job import Member, Scope
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults, Quorum, SuccessPolicy
+from trainshed.api.job import Replica, Scope
 from trainshed.frameworks.xgboost import XGBOOST
 
 XGB = a_job("XGBoostJob", name="xgb", master=1, worker=2)
@@ -16,7 +15,8 @@ XGB = a_job("XGBoostJob", name="xgb", master=1, worker=2)
 def env(job, role, index):
     """The variables of a member as NAME=value."""
     return [
-        f"{variable.name}={variable.value}" for variable in XGBOOST.hooks.environment(job, Site())(Member(role, index))
+        f"{variable.name}={variable.value}"
+        for variable in XGBOOST.hooks.environment(job, JobDefaults())(Replica(role, index))
     ]
 
 
@@ -52,7 +52,7 @@ def test_a_master_alone_hears_of_no_workers():
 
 
 def test_v1s_variables_win_and_ours_yield():
-    variables = XGBOOST.hooks.environment(XGB, Site())(Member("Worker", 0))
+    variables = XGBOOST.hooks.environment(XGB, JobDefaults())(Replica("Worker", 0))
     assert {variable.name for variable in variables if variable.user_overridable} == {
         "DMLC_TRACKER_URI",
         "DMLC_TRACKER_PORT",
@@ -71,9 +71,9 @@ def test_a_list_of_workers_that_the_kernel_would_refuse_is_refused_with_the_figu
     job = a_job("XGBoostJob", name="xgb", master=1, worker=9000)
     longest = env(job, "Worker", 0)[6]
     assert longest.startswith("WORKER_ADDRS=xgb-worker-0,")
-    (problem,) = XGBOOST.hooks.validate(job, Site())
+    (problem,) = XGBOOST.hooks.validate(job, JobDefaults())
     assert f"WORKER_ADDRS for 9001 replicas takes {len(longest) + 1} bytes" in problem
-    assert XGBOOST.hooks.validate(XGB, Site()) == ()
+    assert XGBOOST.hooks.validate(XGB, JobDefaults()) == ()
 
 
 def test_the_master_decides_and_leads_and_the_group_starts_whole():

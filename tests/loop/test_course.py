@@ -9,7 +9,7 @@ import pytest
 
 from make import T0, a_job, seen
 from trainshed.api.job import RunPolicy
-from trainshed.api.status import Condition, Failure, Kind, Restart, Status
+from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status
 from trainshed.loop import course
 from trainshed.loop.metrics import STATES
 from trainshed.plan import failures
@@ -26,11 +26,11 @@ def test_the_classes_are_the_failure_classes():
     ("conditions", "expected"),
     [
         ((), "New"),
-        (((Kind.CREATED, True),), "Created"),
-        (((Kind.CREATED, True), (Kind.SUSPENDED, False)), "Created"),
-        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUSPENDED, True)), "Suspended"),
-        (((Kind.CREATED, True), (Kind.RUNNING, True), (Kind.BLOCKED, True)), "Blocked"),
-        (((Kind.CREATED, True), (Kind.RUNNING, False), (Kind.SUCCEEDED, True)), "Succeeded"),
+        (((ConditionType.CREATED, True),), "Created"),
+        (((ConditionType.CREATED, True), (ConditionType.SUSPENDED, False)), "Created"),
+        (((ConditionType.CREATED, True), (ConditionType.RUNNING, False), (ConditionType.SUSPENDED, True)), "Suspended"),
+        (((ConditionType.CREATED, True), (ConditionType.RUNNING, True), (ConditionType.BLOCKED, True)), "Blocked"),
+        (((ConditionType.CREATED, True), (ConditionType.RUNNING, False), (ConditionType.SUCCEEDED, True)), "Succeeded"),
     ],
 )
 def test_the_state_is_the_last_true_condition(conditions, expected):

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from trainshed.api.dependent import COSCHEDULING_GROUPS, VOLCANO_GROUPS
+from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.cluster import Denied, Missing, Throttled, Unavailable
 from trainshed.loop.discovery import find_groups
 from virtual_time import clock, hastily

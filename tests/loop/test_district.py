@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
 from trainshed.cluster import Denied, Missing
 from trainshed.cluster.wire import Wire
 from trainshed.frameworks.jax import JAX
@@ -36,7 +36,7 @@ def districts(woken) -> Districts:
 def some(*names: str, woken: list[Key]) -> Districts:
     recorder = Recorder(None, lambda: None, lambda: NOW)
     means = Means(Wire(None), None, recorder, Metrics(), woken.append)
-    return Districts(District(name, (TENSORFLOW,), Site(), means) for name in names)
+    return Districts(District(name, (TENSORFLOW,), JobDefaults(), means) for name in names)
 
 
 def tell_of(district: District, name: str) -> Key:
@@ -124,7 +124,7 @@ async def test_a_namespace_without_any_crd_is_not_ready(districts, caplog):
 async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     recorder = Recorder(None, lambda: None, lambda: NOW)
     means = Means(Wire(None), None, recorder, Metrics(), lambda _key: None)
-    district = District("", (TENSORFLOW, JAX), Site(), means)
+    district = District("", (TENSORFLOW, JAX), JobDefaults(), means)
     districts = Districts([district])
     list_all(district)
     assert districts.remark() == ""

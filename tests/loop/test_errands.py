@@ -10,16 +10,16 @@ from harness import KEY, Office, a_spec
 from trainshed.api.actions import (
     Action,
     CreateDependent,
-    CreateKeys,
     CreatePod,
     CreateService,
+    CreateSshSecret,
     DeleteDependent,
     DeleteJob,
     DeletePod,
     DeleteService,
 )
-from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.cluster import Conflict, Denied
 from trainshed.loop.counters import COUNTERS
 from trainshed.loop.errands import FIRST, THEN, Errands
@@ -34,7 +34,7 @@ def a_config_map(name: str) -> dict:
 class Scene(Office):
     """A harness whose actions the test executes."""
 
-    def __init__(self, workers: int = 2, site: Site | None = None) -> None:
+    def __init__(self, workers: int = 2, site: JobDefaults | None = None) -> None:
         super().__init__(a_spec(Worker=workers), site)
         self.errands = Errands(self.world, self.view, self.recorder, self.metrics)
 
@@ -65,7 +65,7 @@ async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
     scene = Scene(workers=1)
     body = {"metadata": {"name": "mnist-ssh"}, "type": "kubernetes.io/ssh-auth"}
     for _ in range(2):
-        assert await scene.run(*scene.planned(), CreateKeys("mnist-ssh", body)) is None
+        assert await scene.run(*scene.planned(), CreateSshSecret("mnist-ssh", body)) is None
     writes = [write for write in scene.world.writes if write.startswith("create")]
     assert writes[0] == "create secret mnist-ssh"
     assert sorted(scene.world.secrets["mnist-ssh"]["data"]) == ["ssh-privatekey", "ssh-publickey"]
@@ -167,7 +167,7 @@ async def test_services_and_pods_are_created_concurrently():
 
 
 async def test_only_the_deletion_of_a_pod_group_has_v1s_event():
-    scene = Scene(site=Site(gang_scheduler="volcano"))
+    scene = Scene(site=JobDefaults(gang_scheduler="volcano"))
     await scene.run(*scene.planned())
     (group,) = scene.snapshot().dependents
     assert (group.resource, scene.world.made) == (VOLCANO_GROUPS, [])

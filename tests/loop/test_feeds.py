@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
 from trainshed.cluster.transport import Answer, Request
 from trainshed.cluster.wire import Wire
 from trainshed.frameworks import FRAMEWORKS
@@ -25,7 +25,7 @@ class Noted:
 
 async def test_every_kind_is_listed_in_the_namespace_only():
     carrier = Noted()
-    view = View(FRAMEWORKS, Site(), lambda _key: None)
+    view = View(FRAMEWORKS, JobDefaults(), lambda _key: None)
     found = tuple(informers(Wire(carrier), view, FRAMEWORKS, "ml"))
     for informer in found:
         await informer._list()
@@ -39,14 +39,14 @@ async def test_every_kind_is_listed_in_the_namespace_only():
 
 async def test_without_a_namespace_the_whole_cluster_is_listed():
     carrier = Noted()
-    for informer in informers(Wire(carrier), View(FRAMEWORKS, Site(), lambda _key: None), FRAMEWORKS, ""):
+    for informer in informers(Wire(carrier), View(FRAMEWORKS, JobDefaults(), lambda _key: None), FRAMEWORKS, ""):
         await informer._list()
     assert carrier.paths
     assert not any("namespaces" in path for path in carrier.paths)
 
 
 def test_job_documents_are_parsed_into_the_store():
-    view = View((TENSORFLOW,), Site(), lambda _key: None)
+    view = View((TENSORFLOW,), JobDefaults(), lambda _key: None)
     store: Store[Record] = view.jobs["TFJob"]
     documents = Documents(store, lambda document: view.record(document, TENSORFLOW))
 

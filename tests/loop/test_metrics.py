@@ -17,8 +17,8 @@ from trainshed.api.actions import (
     DeletePod,
     DeleteService,
 )
-from trainshed.api.dependent import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
-from trainshed.api.status import Condition, Kind, Retries, Status
+from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
+from trainshed.api.status import Condition, ConditionType, Retries, Status
 from trainshed.cluster import Conflict
 from trainshed.loop.counters import COUNTERS
 from trainshed.loop.course import CLASSES, VERDICTS
@@ -30,7 +30,7 @@ LABELS = {"job_namespace": "ml", "framework": "tensorflow"}
 JOBS = "training_operator_jobs_"
 
 
-def having(*kinds: Kind, **fields) -> Status:
+def having(*kinds: ConditionType, **fields) -> Status:
     return Status(conditions=tuple(Condition(kind, True, "r", "m", T0, T0) for kind in kinds), **fields)
 
 
@@ -41,9 +41,9 @@ def counted(metrics: Metrics) -> dict[str, float]:
 
 
 STORES = [
-    ("created", Status(), having(Kind.CREATED)),
-    ("successful", having(Kind.CREATED), having(Kind.SUCCEEDED)),
-    ("failed", having(Kind.CREATED), having(Kind.FAILED)),
+    ("created", Status(), having(ConditionType.CREATED)),
+    ("successful", having(ConditionType.CREATED), having(ConditionType.SUCCEEDED)),
+    ("failed", having(ConditionType.CREATED), having(ConditionType.FAILED)),
     ("restarted", Status(), Status(attempts={"Worker": 1}, retries=Retries(used=1))),
     ("restarted", Status(attempts={"PS": 1}), Status(attempts={"PS": 1, "Worker": 1})),
     ("restarted", Status(replacing=("a",)), Status(replacing=("b",))),
@@ -60,8 +60,10 @@ def test_a_transition_is_counted_once_when_it_is_stored(what, before, after):
 
 def test_a_suspension_is_not_counted_as_a_restart():
     metrics = Metrics()
-    before = having(Kind.CREATED, Kind.RUNNING, attempts={"Worker": 1})
-    metrics.stored(seen(JOB, status=before), having(Kind.CREATED, Kind.SUSPENDED, attempts={"Worker": 2}))
+    before = having(ConditionType.CREATED, ConditionType.RUNNING, attempts={"Worker": 1})
+    metrics.stored(
+        seen(JOB, status=before), having(ConditionType.CREATED, ConditionType.SUSPENDED, attempts={"Worker": 2})
+    )
     assert counted(metrics) == {}
 
 
@@ -159,7 +161,7 @@ def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, 
 
 def test_no_metric_has_a_job_name_label_or_a_created_series():
     metrics = Metrics()
-    metrics.stored(SNAPSHOT, having(Kind.CREATED))
+    metrics.stored(SNAPSHOT, having(ConditionType.CREATED))
     metrics.looked(1)
     text = metrics.text()
     assert b"training_operator_jobs_created_total{" in text
@@ -178,7 +180,7 @@ def test_failures_and_restarts_are_counted_by_class_from_zero():
         return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
 
     assert set(told("failed", VERDICTS).values()) == set(told("restarted", CLASSES).values()) == {0}
-    metrics.stored(seen(JOB), having(Kind.FAILED))
+    metrics.stored(seen(JOB), having(ConditionType.FAILED))
     metrics.stored(seen(JOB), Status(attempts={"Worker": 1}))
     assert told("failed", VERDICTS)["Other"] == told("restarted", CLASSES)["Other"] == 1
     assert sum(told("failed", VERDICTS).values()) == sum(told("restarted", CLASSES).values()) == 1

@@ -13,11 +13,11 @@ from trainshed.api.actions import (
     DeleteJob,
     DeletePod,
     DeleteService,
-    Note,
-    Tone,
+    Event,
+    EventType,
     UpdateDependent,
 )
-from trainshed.api.dependent import CONFIG_MAPS, VOLCANO_GROUPS
+from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.loop.news import words
 
 ERROR = ValueError("no room")
@@ -34,13 +34,13 @@ TOLD = [
 @pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
 def test_actions_have_v1s_events(action, what, done, error):
     found = words(seen(a_job(worker=1)), action)
-    assert found.success == Note(Tone.NORMAL, f"Successful{what}", done)
-    assert found.failure(ERROR) == Note(Tone.WARNING, f"Failed{what}", error)
+    assert found.success == Event(EventType.NORMAL, f"Successful{what}", done)
+    assert found.failure(ERROR) == Event(EventType.WARNING, f"Failed{what}", error)
 
 
 def test_the_end_of_a_pytorchjob_has_v1s_reason():
     found = words(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
-    assert found.success == Note(Tone.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
+    assert found.success == Event(EventType.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
     assert found.failure(ERROR).reason == "FailedDeletePod"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from harness import Office, a_spec
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
 from trainshed.cluster import Conflict
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.orphans import EVERY, Orphans
@@ -16,7 +16,7 @@ KEEPS = {"trainshed.dev/keep-results": "true"}
 
 async def an_orphaned_pod() -> Office:
     """A harness whose job is gone with its pods, one of which has the finalizer; the watches have delivered that."""
-    office = Office(site=Site(keep_results=True))
+    office = Office(site=JobDefaults(keep_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=1), KEEPS)
     office.hear()
     await office.run_all()
@@ -42,7 +42,7 @@ async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
 
 
 async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deletion():
-    office = Office(site=Site(keep_results=True))
+    office = Office(site=JobDefaults(keep_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1), KEEPS)
     office.hear()
     await office.run_all()

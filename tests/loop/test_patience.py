@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from make import at
-from trainshed.api.status import Condition, Kind, Status, Tally
+from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
 from trainshed.loop.patience import LONGEST, QUIET, Patience
 from trainshed.loop.view import Key
 
 KEY = Key("ml", "TFJob", "mnist")
-STORED = Status(tallies={"Worker": Tally(active=4)})
+STORED = Status(tallies={"Worker": ReplicaStatus(active=4)})
 
 
 def counted(ready: int) -> Status:
-    return Status(tallies={"Worker": Tally(active=4, ready=ready)})
+    return Status(tallies={"Worker": ReplicaStatus(active=4, ready=ready)})
 
 
 def test_counts_are_written_after_a_quiet_period():
@@ -35,11 +35,11 @@ def test_changing_counts_are_written_after_the_longest_delay():
 
 
 def test_the_first_status_waits_for_the_next_change():
-    assert Patience().until(KEY, Status(), Status(tallies={"Worker": Tally()}), at(0)) == at(0) + LONGEST
+    assert Patience().until(KEY, Status(), Status(tallies={"Worker": ReplicaStatus()}), at(0)) == at(0) + LONGEST
 
 
 def test_a_terminal_condition_is_written_at_once():
-    failed = Condition(Kind.FAILED, True, "r", "m", at(0), at(0))
+    failed = Condition(ConditionType.FAILED, True, "r", "m", at(0), at(0))
     assert Patience().until(KEY, STORED, replace(counted(1), conditions=(failed,)), at(0)) is None
 
 

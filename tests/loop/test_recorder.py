@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from scripted_server import JOB, Scene
-from trainshed.api.actions import Note, Tone
+from trainshed.api.actions import Event, EventType
 from trainshed.loop.recorder import BURST, EVERY, GATHER, LONGEST, SAME, Recorder
 from virtual_time import clock, hastily, now
 
 
-def created(name: str) -> Note:
-    return Note(Tone.NORMAL, "SuccessfulCreatePod", f"Created pod: {name}")
+def created(name: str) -> Event:
+    return Event(EventType.NORMAL, "SuccessfulCreatePod", f"Created pod: {name}")
 
 
 def test_one_note_becomes_one_event_on_its_job():
@@ -43,7 +43,7 @@ def test_notes_with_one_reason_are_aggregated_into_one_event():
     async def story():
         scene = Scene()
         scene.tell(*(created(f"mnist-worker-{index}") for index in (10, 9, 1)))
-        scene.tell(Note(Tone.WARNING, "FailedCreatePod", "Error creating: full"))
+        scene.tell(Event(EventType.WARNING, "FailedCreatePod", "Error creating: full"))
         await scene.settle()
         assert scene.desk.messages() == [
             "Created pod: mnist-worker-1, mnist-worker-9, mnist-worker-10",
@@ -57,7 +57,7 @@ def test_a_message_with_a_thousand_names_is_truncated_and_has_their_number():
     async def story():
         scene = Scene()
         scene.tell(*(created(f"mnist-worker-{index}") for index in range(1000)))
-        scene.tell(Note(Tone.WARNING, "Long", "ä" * 2000))
+        scene.tell(Event(EventType.WARNING, "Long", "ä" * 2000))
         await scene.settle()
         message, long = scene.desk.messages()
         assert message.startswith("Created pod: mnist-worker-0, mnist-worker-1,")
@@ -72,7 +72,7 @@ def test_a_message_with_a_thousand_names_is_truncated_and_has_their_number():
 def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
     async def story():
         scene = Scene()
-        note = Note(Tone.WARNING, "FailedCreatePod", "Error creating: full")
+        note = Event(EventType.WARNING, "FailedCreatePod", "Error creating: full")
         scene.tell(note, note)
         await scene.settle()
         scene.tell(note)
@@ -107,7 +107,7 @@ def test_a_repeated_message_whose_event_expired_is_written_again():
 def test_a_note_with_a_key_is_written_once_per_job():
     async def story():
         scene = Scene()
-        lasting = Note(Tone.WARNING, "SettedPodTemplateRestartPolicy", "it is overwritten", key="template")
+        lasting = Event(EventType.WARNING, "SettedPodTemplateRestartPolicy", "it is overwritten", key="template")
         for _ in range(3):
             scene.tell(lasting)
             scene.tell(lasting, job=replace(JOB, uid="other"))
@@ -127,13 +127,13 @@ def test_events_of_a_job_are_rate_limited():
     async def story():
         scene = Scene()
         for number in range(BURST + 10):
-            scene.tell(Note(Tone.NORMAL, "Different", f"number {number}"))
+            scene.tell(Event(EventType.NORMAL, "Different", f"number {number}"))
         await scene.settle()
         assert len(scene.desk.events) == BURST
         assert scene.losses == 10
         await asyncio.sleep(2 * EVERY + 1)
         for number in range(5):
-            scene.tell(Note(Tone.NORMAL, "Later", f"number {number}"))
+            scene.tell(Event(EventType.NORMAL, "Later", f"number {number}"))
         await scene.settle()
         assert len(scene.desk.events) == BURST + 2
 
@@ -143,12 +143,14 @@ def test_events_of_a_job_are_rate_limited():
 def test_count_updates_have_a_rate_limit_of_their_own():
     async def story():
         scene = Scene()
-        refused = [Note(Tone.WARNING, "FailedCreatePod", f"Error creating: {number} is there") for number in range(10)]
+        refused = [
+            Event(EventType.WARNING, "FailedCreatePod", f"Error creating: {number} is there") for number in range(10)
+        ]
         for _ in range(6):
             scene.tell(*refused)
             await scene.settle()
         assert len(scene.desk.updates) == BURST
-        scene.tell(Note(Tone.WARNING, "TFJobRestarting", "job mnist is restarting"))
+        scene.tell(Event(EventType.WARNING, "TFJobRestarting", "job mnist is restarting"))
         await scene.settle()
         assert len(scene.desk.events) == 11
         await asyncio.sleep(EVERY + 1)
@@ -166,7 +168,7 @@ def test_entries_without_effect_are_removed():
         scene = Scene()
         for number in range(200):
             scene.tell(created("a"), created("b"), job=replace(JOB, uid=f"job-{number}"))
-            scene.tell(Note(Tone.NORMAL, "Other", "words"), job=replace(JOB, uid=f"job-{number}"))
+            scene.tell(Event(EventType.NORMAL, "Other", "words"), job=replace(JOB, uid=f"job-{number}"))
             await asyncio.sleep(60)
         recorder = scene.recorder
         assert len(recorder._written) <= 2 * (SAME / 60 + 2)
@@ -179,7 +181,7 @@ def test_a_rejected_event_is_only_counted():
     async def story():
         scene = Scene()
         scene.desk.refuses = True
-        scene.tell(created("a"), Note(Tone.NORMAL, "B", "b"))
+        scene.tell(created("a"), Event(EventType.NORMAL, "B", "b"))
         await scene.settle()
         assert scene.losses == 2
         scene.desk.refuses = False

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from make import T0, a_job
-from trainshed.api.status import Condition, Kind, Retries, Status, Tally
+from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Retries, Status
 from trainshed.loop import series as module
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.series import Series
@@ -28,8 +28,8 @@ def shown(*records: Record) -> Metrics:
 
 
 def test_a_running_job_has_series():
-    conditions = (Condition(Kind.RUNNING, True, "r", "m", T0, T0),)
-    record = a_record(conditions=conditions, tallies={"Worker": Tally(active=2)}, retries=Retries(used=1))
+    conditions = (Condition(ConditionType.RUNNING, True, "r", "m", T0, T0),)
+    record = a_record(conditions=conditions, tallies={"Worker": ReplicaStatus(active=2)}, retries=Retries(used=1))
     value = shown(record).registry.get_sample_value
     assert value("trainshed_job_state", {**NAMES, "state": "Running"}) == 1
     assert value("trainshed_job_age_seconds", NAMES) == 90
@@ -38,7 +38,7 @@ def test_a_running_job_has_series():
     assert value("trainshed_job_series_omitted", {}) == 0
 
 
-@pytest.mark.parametrize("verdict", [Kind.SUCCEEDED, Kind.FAILED])
+@pytest.mark.parametrize("verdict", [ConditionType.SUCCEEDED, ConditionType.FAILED])
 def test_a_finished_or_deleted_job_has_no_series(verdict):
     over = a_record(conditions=(Condition(verdict, True, "r", "m", T0, T0),))
     for metrics in (shown(over), shown()):

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from make import T0, a_job, a_pod, seen
-from trainshed.api.status import Condition, Kind, Status
+from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.loop.startups import Startups
 from trainshed.loop.view import Key
 
@@ -17,7 +17,7 @@ KEY = Key("ml", "TFJob", "mnist")
 UP = (a_pod("worker-0", "Running"), a_pod("worker-1", "Succeeded"))
 
 
-def having(*kinds: Kind) -> Status:
+def having(*kinds: ConditionType) -> Status:
     return Status(conditions=tuple(Condition(kind, True, "r", "m", T0, T0) for kind in kinds))
 
 
@@ -29,7 +29,7 @@ def later(snapshot, seconds: float):
 def startups() -> Startups:
     """Startups that saw the job start 2 s after its creation."""
     found = Startups()
-    found.stored(KEY, later(seen(JOB), 2), having(Kind.CREATED))
+    found.stored(KEY, later(seen(JOB), 2), having(ConditionType.CREATED))
     return found
 
 
@@ -42,21 +42,23 @@ def test_the_startup_time_is_measured_once_when_all_pods_run(startups):
 
 def test_a_job_that_started_before_the_process_is_not_measured():
     startups = Startups()
-    startups.stored(KEY, seen(JOB, status=having(Kind.CREATED)), having(Kind.CREATED, Kind.RUNNING))
+    startups.stored(
+        KEY, seen(JOB, status=having(ConditionType.CREATED)), having(ConditionType.CREATED, ConditionType.RUNNING)
+    )
     assert startups.news(KEY, seen(JOB, *UP)) is None
 
 
 def test_a_resumed_job_is_measured_again(startups):
-    suspended = having(Kind.CREATED, Kind.SUSPENDED)
+    suspended = having(ConditionType.CREATED, ConditionType.SUSPENDED)
     startups.stored(KEY, seen(JOB), suspended)
     assert startups.news(KEY, later(seen(JOB, *UP), 7)) is None
-    startups.stored(KEY, later(seen(JOB, status=suspended), 60), having(Kind.CREATED))
+    startups.stored(KEY, later(seen(JOB, status=suspended), 60), having(ConditionType.CREATED))
     assert startups.news(KEY, later(seen(JOB, *UP), 63)) == 3
 
 
-@pytest.mark.parametrize("verdict", [Kind.SUCCEEDED, Kind.FAILED])
+@pytest.mark.parametrize("verdict", [ConditionType.SUCCEEDED, ConditionType.FAILED])
 def test_a_finished_job_is_not_measured(startups, verdict):
-    startups.stored(KEY, seen(JOB), having(Kind.CREATED, verdict))
+    startups.stored(KEY, seen(JOB), having(ConditionType.CREATED, verdict))
     assert startups.news(KEY, seen(JOB, *UP)) is None
 
 
@@ -71,5 +73,5 @@ def test_a_clock_behind_the_servers_gives_no_negative_time(startups):
 
 def test_without_a_creation_time_the_first_reconcile_counts():
     startups = Startups()
-    startups.stored(KEY, later(seen(replace(JOB, created=None)), 2), having(Kind.CREATED))
+    startups.stored(KEY, later(seen(replace(JOB, created=None)), 2), having(ConditionType.CREATED))
     assert startups.news(KEY, later(seen(JOB, *UP), 5)) == 3

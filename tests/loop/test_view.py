@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from make import T0, a_pod, a_service, at
-from trainshed.api.site import Site
-from trainshed.api.snapshot import Trouble
+from trainshed.api.actions import ApiRefusal
+from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.view import REWORDED, Key, View
@@ -23,7 +23,7 @@ class Known:
 
     def __init__(self) -> None:
         self.woken: list[Key] = []
-        self.view = View(FRAMEWORKS, Site(), self.woken.append)
+        self.view = View(FRAMEWORKS, JobDefaults(), self.woken.append)
 
     def hear_of_job(self, **fields) -> None:
         document = a_document(**fields)
@@ -96,7 +96,7 @@ def test_a_pod_without_owner_no_longer_belongs_to_the_job(known):
 def test_a_recreated_job_has_no_objects_of_its_predecessor(known):
     known.hear_of_job()
     known.view.pods.store.changed(a_pod("worker-0"))
-    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
+    known.view.trouble(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.hear_of_job(uid="new-uid", version="20")
     snapshot = known.view.snapshot(KEY, T0)
     assert (snapshot.job.uid, snapshot.pods, snapshot.trouble) == ("new-uid", (), None)
@@ -116,7 +116,7 @@ def test_a_late_event_of_a_deleted_job_does_not_hide_its_successor(known):
 
 def test_a_deleted_job_has_no_snapshot(known):
     known.hear_of_job()
-    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
+    known.view.trouble(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.view.forget(KEY, "job-uid")
     assert known.view.snapshot(KEY, T0) is None
     assert known.view.known() == []
@@ -160,7 +160,7 @@ def test_annotations_and_deletions_without_a_new_generation_are_parsed(known, me
 
 
 def test_a_refusal_is_reported_once(known):
-    trouble = Trouble("QuotaExceeded", "full")
+    trouble = ApiRefusal("QuotaExceeded", "full")
     assert not known.view.trouble(KEY, None, T0)
     known.hear_of_job()
     assert known.view.trouble(KEY, trouble, T0)
@@ -173,17 +173,17 @@ def test_a_refusal_is_reported_once(known):
 def test_a_refusal_with_a_new_message_is_reported_rarely(known):
     known.hear_of_job()
     pod = a_pod("worker-0")
-    assert known.view.trouble(KEY, Trouble("Forbidden", "request 1", (pod,)), T0)
+    assert known.view.trouble(KEY, ApiRefusal("Forbidden", "request 1", (pod,)), T0)
     later, much_later = at(REWORDED - 1), at(REWORDED + 1)
-    assert not known.view.trouble(KEY, Trouble("Forbidden", "request 2", (pod,)), later)
+    assert not known.view.trouble(KEY, ApiRefusal("Forbidden", "request 2", (pod,)), later)
     assert known.view.snapshot(KEY, T0).trouble.message == "request 1"
-    assert known.view.trouble(KEY, Trouble("Forbidden", "request 3", ()), later), "another pod has no label"
-    assert known.view.trouble(KEY, Trouble("Invalid", "request 4"), later), "the reason is another one"
-    assert not known.view.trouble(KEY, Trouble("Invalid", "request 5"), much_later)
-    assert known.view.trouble(KEY, Trouble("Invalid", "request 6"), at(2 * REWORDED))
+    assert known.view.trouble(KEY, ApiRefusal("Forbidden", "request 3", ()), later), "another pod has no label"
+    assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 4"), later), "the reason is another one"
+    assert not known.view.trouble(KEY, ApiRefusal("Invalid", "request 5"), much_later)
+    assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 6"), at(2 * REWORDED))
 
 
 def test_the_refusal_of_a_deleted_job_is_removed(known):
-    known.view.trouble(KEY, Trouble("QuotaExceeded", "full"), T0)
+    known.view.trouble(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.hear_of_job()
     assert known.view.snapshot(KEY, T0).trouble is None

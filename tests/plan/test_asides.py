@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from make import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
 from trainshed.api.job import Job, Scope
-from trainshed.api.pod import Container, Run
+from trainshed.api.objects import Container, TerminatedState
 
 DDP = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode", policy=run_policy(backoff_limit=2))
 PS = a_job(chief=1, ps=1, worker=3, restart="ExitCode")
@@ -98,7 +98,7 @@ def test_containers_that_the_kubelet_restarted_too_often_are_counted():
     decision = look(job, a_pod("worker-0", restarted=2), status=running(job), now=at(9))
     assert "restarted 2 times in place" in message(decision.status, "Failed")
     assert decision.status.failure is None, "no pod tells how its container ended"
-    before = Run(1, at(2), at(8), "Error", "ValueError: no")
+    before = TerminatedState(1, at(2), at(8), "Error", "ValueError: no")
     containers = (Container("tensorflow", restarts=1, started=at(9), before=before),)
     status = look(job, a_pod("worker-0", containers=containers, node="n"), status=running(job), now=at(9)).status
     expected = "; last failure: worker-0 on n exited with code 1 after 6 s: ValueError: no"

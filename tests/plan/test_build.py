@@ -6,9 +6,8 @@ import pytest
 
 from make import a_job, look, made, replace
 from trainshed.api.actions import CreateDependent, CreatePod
-from trainshed.api.framework import Variable
-from trainshed.api.job import Member, Port, Scope
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults, Variable
+from trainshed.api.job import Port, Replica, Scope
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import build
@@ -18,7 +17,7 @@ LABELS = "training.kubeflow.org/"
 
 def pod_of(job, seat, site=None):
     """Return the body of the pod of a replica."""
-    decision = look(job, services=(), site=site or Site())
+    decision = look(job, services=(), site=site or JobDefaults())
     return next(
         action.body for action in decision.actions if isinstance(action, CreatePod) and action.name.endswith(seat)
     )
@@ -123,7 +122,7 @@ def test_a_template_without_containers_makes_a_pod_without_containers():
 
 def test_v1s_init_container_comes_back_where_the_administrator_asks_for_it():
     job = a_job("PyTorchJob", master=1, worker=1)
-    site = Site(init_image="alpine:3.10", init_tries=7)
+    site = JobDefaults(init_image="alpine:3.10", init_tries=7)
     assert "initContainers" not in pod_of(job, "worker-0")["spec"]
     assert "initContainers" not in pod_of(job, "master-0", site)["spec"]
     (waiting,) = pod_of(job, "worker-0", site)["spec"]["initContainers"]
@@ -136,7 +135,7 @@ def test_v1s_init_container_comes_back_where_the_administrator_asks_for_it():
 def test_a_service_gives_a_member_its_name_before_it_is_ready():
     job = a_job(worker=1)
     group = replace(job.replicas[0], ports=(Port("web", 80), Port("tfjob-port", 3333)), port=3333)
-    body = build.service(TENSORFLOW, replace(job, replicas=(group,)), Member("Worker", 0)).body
+    body = build.service(TENSORFLOW, replace(job, replicas=(group,)), Replica("Worker", 0)).body
     assert body["spec"]["clusterIP"] == "None"
     assert body["spec"]["publishNotReadyAddresses"] is True
     assert body["spec"]["selector"] == body["metadata"]["labels"]
@@ -160,8 +159,8 @@ def test_a_user_overridable_variable_is_left_out_if_the_user_sets_it():
     hooks = replace(PYTORCH.hooks, environment=lambda _job, _site: lambda _member: variables)
     framework = replace(PYTORCH, hooks=hooks)
     template = {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "A", "value": "mine"}]}]}}
-    make = build.pods(framework, with_template(template, "PyTorchJob"), Site())
-    env = make(Member("Worker", 0), 3).body["spec"]["containers"][0]["env"]
+    make = build.pods(framework, with_template(template, "PyTorchJob"), JobDefaults())
+    env = make(Replica("Worker", 0), 3).body["spec"]["containers"][0]["env"]
     assert env == [{"name": "A", "value": "mine"}, {"name": "B", "value": "b"}]
 
 

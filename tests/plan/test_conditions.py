@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from make import at, states
-from trainshed.api.status import Kind, Status
+from trainshed.api.status import ConditionType, Status
 from trainshed.plan.conditions import Word, put, without
 
 
 def word(kind, reason="R", message="m"):
-    return Word(Kind(kind), reason, message)
+    return Word(ConditionType(kind), reason, message)
 
 
 def sequence(*kinds):
@@ -56,5 +56,5 @@ def test_the_truth_of_running_flips_without_moving_its_clocks_at_the_end():
 
 def test_taking_back_what_was_not_said_changes_nothing():
     status = put(Status(), word("Created"), at(0))
-    assert without(status, Kind.BLOCKED) is status
-    assert states(without(status, Kind.CREATED)) == []
+    assert without(status, ConditionType.BLOCKED) is status
+    assert states(without(status, ConditionType.CREATED)) == []

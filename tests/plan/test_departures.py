@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from make import a_job, a_pod, at, look, made, message, pods_of, replace, run_policy, running, states
 from trainshed.api.actions import DeletePod
-from trainshed.api.pod import Phase
-from trainshed.api.status import Kind
+from trainshed.api.objects import Phase
+from trainshed.api.status import ConditionType
 
 JOB = a_job("PyTorchJob", master=1, worker=2)
 PS = a_job(chief=1, ps=1, worker=2)
@@ -33,7 +33,7 @@ def test_a_pod_that_takes_no_longer_than_its_grace_and_half_a_minute_is_no_news(
 
 def test_a_pod_whose_node_does_not_answer_is_reported_and_its_place_not_taken():
     decision = after(60, leaving(), status=after(1, leaving()).status)
-    condition = decision.status.condition(Kind.BLOCKED)
+    condition = decision.status.condition(ConditionType.BLOCKED)
     assert (condition.true, condition.reason) == (True, STUCK)
     expected = (
         "Pod mnist-worker-1 on node node-a is still terminating; its grace period ended at 2026-01-01T12:00:30Z: "

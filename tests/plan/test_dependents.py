@@ -6,7 +6,7 @@ import pytest
 
 from make import a_job, a_pod, elastic, look, pods_of, replace, run_policy, running, seen
 from trainshed.api.actions import CreateDependent, CreatePod, DeleteDependent, UpdateDependent
-from trainshed.api.dependent import AUTOSCALERS, CONFIG_MAPS, SERVICE_ACCOUNTS, Dependent, Wish
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, SERVICE_ACCOUNTS, Dependent, DesiredDependent
 from trainshed.api.status import Status
 from trainshed.plan import dependents, plan
 from trainshed.plan.facts import Facts
@@ -14,11 +14,13 @@ from trainshed.plan.facts import Facts
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 QUEUE = {"type": "External", "external": {"target": {"type": "AverageValue", "averageValue": "1000m"}}}
 JOB = a_job("PyTorchJob", worker=2, options=elastic(1, 3, metrics=(CPU, QUEUE)))
-SETTINGS = Wish(CONFIG_MAPS, "mnist-settings", {"data": {"a": "1", "b": "2"}}, (("app", "x"),), (("note", "y"),))
-ACCOUNT = Wish(SERVICE_ACCOUNTS, "runner", {}, shared=True)
+SETTINGS = DesiredDependent(
+    CONFIG_MAPS, "mnist-settings", {"data": {"a": "1", "b": "2"}}, (("app", "x"),), (("note", "y"),)
+)
+ACCOUNT = DesiredDependent(SERVICE_ACCOUNTS, "runner", {}, shared=True)
 
 
-def facts(*wishes: Wish, there=(), pods=(), job=JOB, **fields) -> Facts:
+def facts(*wishes: DesiredDependent, there=(), pods=(), job=JOB, **fields) -> Facts:
     """Return the facts of a job that desires these objects while those exist."""
     snapshot = seen(job, *pods, **fields)
     hooks = replace(snapshot.framework.hooks, dependents=lambda _job, _site, _running: wishes)
@@ -26,7 +28,7 @@ def facts(*wishes: Wish, there=(), pods=(), job=JOB, **fields) -> Facts:
     return Facts(replace(snapshot, framework=framework, dependents=tuple(there)))
 
 
-def stored(wish: Wish, *, change=None, **fields) -> Dependent:
+def stored(wish: DesiredDependent, *, change=None, **fields) -> Dependent:
     """Return a dependent as the server stores it after its creation; `change` edits its document."""
     (made,) = dependents.align(facts(wish))
     document = {**made.body, "metadata": {**made.body["metadata"], "uid": "u1"}}

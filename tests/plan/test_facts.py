@@ -6,8 +6,8 @@ import pytest
 
 from make import a_job, a_pod, at, deleted, elastic, look, made, pods_of, replace, run_policy, running, seen, states
 from trainshed.api.indexes import Indexes
-from trainshed.api.pod import Container
-from trainshed.api.status import Status, Tally
+from trainshed.api.objects import Container
+from trainshed.api.status import ReplicaStatus, Status
 from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan.facts import Facts
 
@@ -56,7 +56,7 @@ def test_a_member_that_succeeded_stays_done_when_its_pod_is_gone():
 
 
 def test_a_member_out_of_range_is_not_done():
-    status = Status(tallies={"Worker": Tally(done=Indexes.of([0, 5]))})
+    status = Status(tallies={"Worker": ReplicaStatus(done=Indexes.of([0, 5]))})
     assert facts(a_job(chief=1, worker=2), status=status).done["Worker"] == Indexes.of([0])
 
 
@@ -65,7 +65,7 @@ def test_a_running_pod_is_active_until_it_is_gone():
     leaving = a_pod("worker-0", deleting=True, ready=True)
     tally = facts(job, leaving, a_pod("chief-0", ready=True), a_pod("worker-1")).tallies
     assert (tally["Worker"].active, tally["Worker"].ready) == (2, 0)
-    assert tally["Chief"] == Tally(active=1, ready=1)
+    assert tally["Chief"] == ReplicaStatus(active=1, ready=1)
 
 
 def test_selectors_stand_in_the_status_of_kinds_that_scale():
@@ -85,7 +85,7 @@ def test_a_member_whose_own_container_is_done_is_done_though_a_sidecar_runs_on()
     own, mesh = Container("tensorflow", exit_code=0), Container("mesh")
     seen = facts(job, a_pod("chief-0", containers=(own, mesh)), a_pod("worker-0"))
     assert seen.achieved
-    assert seen.tallies["Chief"] == Tally(succeeded=1, done=Indexes.of([0]))
+    assert seen.tallies["Chief"] == ReplicaStatus(succeeded=1, done=Indexes.of([0]))
 
 
 def test_a_leftover_of_a_smaller_job_disturbs_nobody_when_the_job_grows_again():

@@ -6,7 +6,7 @@ import pytest
 
 from make import a_job, a_pod, at, look, pods_of, replace, running
 from trainshed.api.job import RestartPolicy
-from trainshed.api.pod import Container, Phase
+from trainshed.api.objects import Container, Phase
 from trainshed.plan.failures import (
     APPLICATION,
     CLASSES,

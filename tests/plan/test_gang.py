@@ -7,7 +7,7 @@ import pytest
 from gangs import PLUGINS, VOLCANO, a_gang, a_group, about_group, decided, spec
 from make import a_pod, pods_of, replace, states
 from trainshed.api.actions import DeleteDependent, UpdateDependent
-from trainshed.api.dependent import VOLCANO_GROUPS
+from trainshed.api.objects import VOLCANO_GROUPS
 
 
 def test_volcanos_group_of_a_job_that_asks_for_nothing():

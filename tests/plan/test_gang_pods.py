@@ -6,14 +6,14 @@ import pytest
 
 from gangs import PLUGINS, VOLCANO, a_gang, a_group, about_group, decided
 from make import a_job, at, look, made, message, pods_of, replace, run_policy, running, services, states
-from trainshed.api import write
+from trainshed.api import status_codec
 from trainshed.api.actions import CreateDependent, CreatePod
-from trainshed.api.dependent import COSCHEDULING_GROUPS
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import COSCHEDULING_GROUPS
 
 
 def test_without_a_gang_scheduler_there_is_no_group_and_no_mark():
-    decision = decided(a_gang(), site=Site())
+    decision = decided(a_gang(), site=JobDefaults())
     assert about_group(decision) == []
     assert len(made(decision)) == 3
     (first, *_) = [action.body for action in decision.actions if isinstance(action, CreatePod)]
@@ -76,22 +76,22 @@ def test_a_condition_without_a_reason_is_named_by_its_type():
 def test_since_when_it_waits_is_written_once_and_taken_back():
     job = a_gang()
     first = decided(job).status
-    assert write.status(first)["lastReconcileTime"] == "2026-01-01T12:00:00Z"
+    assert status_codec.status_document(first)["lastReconcileTime"] == "2026-01-01T12:00:00Z"
     later = decided(job, group=a_group(job), status=first, now=at(100)).status
     assert later == first
     changed = decided(job, group=a_group(job, "Pending"), status=first, now=at(100)).status
-    assert write.status(changed)["lastReconcileTime"] == "2026-01-01T12:00:00Z"
+    assert status_codec.status_document(changed)["lastReconcileTime"] == "2026-01-01T12:00:00Z"
     group = a_group(job, "Running")
     begun = decided(job, *pods_of(job), group=group, status=changed, now=at(200)).status
     assert states(begun) == ["Created", "Running"]
-    assert "lastReconcileTime" not in write.status(begun)
+    assert "lastReconcileTime" not in status_codec.status_document(begun)
 
 
 def test_what_the_api_server_refused_comes_first():
     job = a_gang()
     status = decided(job, trouble=("NameTaken", "somebody has it")).status
     assert message(status, "Blocked").startswith("somebody has it; 0 of ")
-    assert "lastReconcileTime" not in write.status(status)
+    assert "lastReconcileTime" not in status_codec.status_document(status)
 
 
 def test_the_pods_that_run_are_none_the_worse_for_a_group_that_is_pending_again():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from make import a_job, a_pod, seen
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
 from trainshed.plan.facts import Facts
 from trainshed.plan.gates import gated
 
@@ -25,4 +25,4 @@ def test_nobody_waits_for_one_who_has_ended():
 
 
 def test_with_a_gang_scheduler_nobody_waits():
-    assert waiting(site=Site(gang_scheduler="volcano")) == []
+    assert waiting(site=JobDefaults(gang_scheduler="volcano")) == []

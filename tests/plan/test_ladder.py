@@ -24,8 +24,8 @@ from make import (
     told,
 )
 from trainshed.api.actions import DeleteJob, DeletePod
-from trainshed.api.pod import Container
-from trainshed.api.status import Kind
+from trainshed.api.objects import Container
+from trainshed.api.status import ConditionType
 
 PS = {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}
 
@@ -181,7 +181,7 @@ def test_suspending_empties_every_seat():
     halted = replace(job, policy=run_policy(suspend=True))
     decision = look(halted, *pods_of(job), status=running(job), now=at(9))
     assert states(decision.status) == ["Created", "-Running", "Suspended"]
-    assert decision.status.condition(Kind.RUNNING).reason == "TFJobSuspended"
+    assert decision.status.condition(ConditionType.RUNNING).reason == "TFJobSuspended"
     assert len(deleted(decision)) == len(services(decision, DeleteService)) == 6
     assert decision.status.start == at(0)
     again = look(halted, status=decision.status, services=(), now=at(20))

@@ -9,7 +9,7 @@ import pytest
 from make import a_job, a_pod, at, look, pods_of, running, seen
 from trainshed.api.actions import CreatePod, DeletePod
 from trainshed.api.job import RunPolicy
-from trainshed.api.status import Kind, Retries, Status
+from trainshed.api.status import ConditionType, Retries, Status
 from trainshed.api.status_schema import LARGEST
 from trainshed.plan.memory import AHEAD, restored
 
@@ -39,7 +39,7 @@ def test_a_status_that_was_set_back_knows_what_happened_since():
 def test_after_a_wipe_the_back_off_limit_holds():
     failed = worn(3, a_pod("worker-0", "Failed", code=137, container="jax"))
     plan = look(JOB, *failed, status=Status(), now=at(60))
-    assert plan.status.true(Kind.FAILED)
+    assert plan.status.true(ConditionType.FAILED)
 
 
 def test_after_a_wipe_a_restart_is_an_attempt_that_no_pod_wears_yet():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, at, look, pods_of, running, seen
-from trainshed.api.job import Member
-from trainshed.api.pod import Container, Run
+from trainshed.api.job import Replica
+from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
 from trainshed.plan import obituary
 from trainshed.plan.facts import Facts
 
-WORKER = Member("Worker", 1)
+WORKER = Replica("Worker", 1)
 LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "2Gi"}}}]}}
 
 
@@ -94,7 +94,7 @@ def test_of_containers_that_are_started_again_the_most_restless_is_told_of():
     job = a_job(worker=2, restart="OnFailure")
     mesh = Container("mesh", init=True, sidecar=True, restarts=9, exit_code=1)
     own = Container("tensorflow", restarts=1, exit_code=137, reason="OOMKilled", started=at(3), finished=at(5))
-    other = Container("log", restarts=2, before=Run(4, at(1), at(2)))
+    other = Container("log", restarts=2, before=TerminatedState(4, at(1), at(2)))
     pods = [a_pod("worker-0"), a_pod("worker-1", containers=(mesh, own))]
     assert obituary.of_restarted(Facts(seen(job, *pods))).message.startswith("worker-1 was OOMKilled")
     both = a_pod("worker-1", containers=(mesh, own, other))

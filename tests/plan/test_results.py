@@ -6,8 +6,8 @@ import pytest
 
 from make import a_job, a_pod, at, look, pods_of, replace, run_policy, running, told
 from trainshed.api.actions import CreatePod, ReleasePod
-from trainshed.api.pod import RESULT
-from trainshed.api.site import Site
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.frameworks.tensorflow import TFJobOptions
 
 JOB = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", keep_results=True)
@@ -25,7 +25,7 @@ def after(*pods, job=JOB, status=None, now=30):
     return look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
 
 
-@pytest.mark.parametrize(("keep", "finalizers"), [(True, [RESULT]), (False, None)])
+@pytest.mark.parametrize(("keep", "finalizers"), [(True, [JOB_TRACKING_FINALIZER]), (False, None)])
 def test_the_pods_of_those_who_decide_are_held_if_that_is_asked_for(keep, finalizers):
     actions = look(replace(JOB, keep_results=keep)).actions
     pods = {action.name: action.body["metadata"] for action in actions if isinstance(action, CreatePod)}
@@ -104,6 +104,6 @@ def test_a_pod_that_loses_its_seat_is_let_go():
 def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
     asked = replace(JOB, keep_results=False, annotations=(("trainshed.dev/keep-results", "true"),))
     assert "ResultsNotKept" in told(after(job=asked))
-    enabled = look(asked, *pods_of(asked), status=running(asked), site=Site(keep_results=True))
+    enabled = look(asked, *pods_of(asked), status=running(asked), site=JobDefaults(keep_results=True))
     assert "ResultsNotKept" not in told(enabled)
     assert "ResultsNotKept" not in told(after())

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
-from trainshed.api.actions import DeleteDependent, Tone
-from trainshed.api.dependent import CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.api.pod import Container
-from trainshed.api.site import Site
+from trainshed.api.actions import DeleteDependent, EventType
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS, Container
 from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan import says
 
@@ -35,7 +34,7 @@ def notes_of(*pods, job=None):
 def test_a_waiting_container_is_told_of_once_for_each_reason():
     container = Container("tensorflow", waiting=True, reason="ErrImagePull", message="no such image")
     (note,) = notes_of(a_pod("worker-0", "Pending", containers=(container,)))
-    assert (note.tone, note.reason) == (Tone.WARNING, "ErrImagePull")
+    assert (note.tone, note.reason) == (EventType.WARNING, "ErrImagePull")
     assert note.message == "Error pod mnist-worker-0 container tensorflow waiting message: no such image"
     assert note.key == "worker-0-uid/tensorflow/ErrImagePull/0"
     silent = Container("tensorflow", waiting=True, reason="ContainerCreating")
@@ -53,7 +52,7 @@ def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
 def test_a_pod_that_finds_no_node_is_told_of(reason):
     pod = a_pod("worker-0", "Pending", containers=(), unplaced=reason, unschedulable="0/3 nodes are available")
     (note,) = notes_of(pod)
-    assert (note.tone, note.reason) == (Tone.WARNING, reason)
+    assert (note.tone, note.reason) == (EventType.WARNING, reason)
     assert note.message == "Error pod mnist-worker-0 condition message: 0/3 nodes are available"
     assert note.key == f"worker-0-uid/{reason}"
 
@@ -85,7 +84,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
         "Pod: ml.mnist-worker-2 exited with code 1",
     ]
     assert [note.key for note in exits] == ["worker-0-uid/Failed", "worker-2-uid/Failed"]
-    assert {note.tone for note in exits} == {Tone.NORMAL}
+    assert {note.tone for note in exits} == {EventType.NORMAL}
 
 
 def test_a_failure_that_changes_nothing_is_told_of_as_well():
@@ -104,11 +103,11 @@ def asking(gang: str = "", **spec):
     """The Events when pods are created from templates with these fields."""
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
     job = a_job(chief=1, worker=2, template=template)
-    site = Site(gang_scheduler=gang)
+    site = JobDefaults(gang_scheduler=gang)
     first = [note for note in look(job, site=site).notes if note.key.startswith("Set")]
     later = [note for note in look(job, *pods_of(job), site=site).notes if note.key.startswith("Set")]
     assert later == [], "no pod is made any more"
-    assert {note.tone for note in first} <= {Tone.WARNING}
+    assert {note.tone for note in first} <= {EventType.WARNING}
     return [(note.reason, note.message) for note in first]
 
 
@@ -126,7 +125,7 @@ def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling(
 def test_the_end_of_a_gang_is_told_with_the_jobs():
     groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
     (note,) = says.gang_dismissed(groups)
-    assert (note.tone, note.reason) == (Tone.NORMAL, "JobTerminated")
+    assert (note.tone, note.reason) == (EventType.NORMAL, "JobTerminated")
     assert note.message == "Job has been terminated. Deleting PodGroup"
     assert note.key == "JobTerminated/g"
 

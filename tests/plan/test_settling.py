@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, at, look, pods_of, replace, run_policy, running, states
-from trainshed.api.pod import Phase
+from trainshed.api.objects import Phase
 
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="ExitCode")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from make import a_job, a_pod, at, look, message, pods_of, replace, running, states
-from trainshed.api.pod import Container, Phase, Run
+from trainshed.api.objects import Container, Phase, TerminatedState
 
 JOB = a_job("PyTorchJob", master=1, worker=2, startup_deadline=600)
 OWN = Container("pytorch", waiting=True, reason="ContainerCreating", image="x:1")
@@ -90,23 +90,25 @@ def test_a_pod_that_no_node_takes_says_why():
 
 
 def test_a_crash_loop_says_how_often_and_with_which_code():
-    loop = waiting("CrashLoopBackOff", "back-off 5m0s", restarts=6, before=Run(3, at(400), at(405)))
+    loop = waiting("CrashLoopBackOff", "back-off 5m0s", restarts=6, before=TerminatedState(3, at(400), at(405)))
     words, failure = why(replace(pending("worker-1", loop), phase=Phase.RUNNING), 601)
     assert words.startswith(
         "its container was restarted 6 times in place and last exited with code 3 (CrashLoopBackOff)"
     )
     assert (failure.kind, failure.exit_code) == ("Application", 3)
-    once = replace(loop, restarts=1, before=Run(128, at(-1.76e9), at(20)))
+    once = replace(loop, restarts=1, before=TerminatedState(128, at(-1.76e9), at(20)))
     assert "1 time in place and last exited with code 128" in why(pending("worker-1", once))[0], (
         "it never began: that was in 1970"
     )
     assert (
         "1 time in place and last exited with code 128"
-        in why(pending("worker-1", replace(once, before=Run(128, None, at(9)))))[0]
+        in why(pending("worker-1", replace(once, before=TerminatedState(128, None, at(9)))))[0]
     )
 
 
-@pytest.mark.parametrize("before", [Run(1, at(60), at(18_000)), Run(1, at(9_000), at(9_010)), Run(1)])
+@pytest.mark.parametrize(
+    "before", [TerminatedState(1, at(60), at(18_000)), TerminatedState(1, at(9_000), at(9_010)), TerminatedState(1)]
+)
 def test_whoever_has_run_for_long_enough_is_no_beginner(before):
     loop = waiting("CrashLoopBackOff", restarts=1, before=before)
     assert "Failed" not in states(decided(replace(pending("worker-1", loop), phase=Phase.RUNNING), 18_100).status)
@@ -120,7 +122,9 @@ def test_an_init_container_that_is_not_done_is_named():
     assert words == "init container prepare is still running (Running)"
     no_image = Container("prepare", init=True, waiting=True, reason="ErrImagePull", image="y:2", message="no")
     assert why(pending("worker-1", no_image, own))[0] == "image y:2 could not be pulled (ErrImagePull): no"
-    failing = Container("prepare", init=True, waiting=True, reason="CrashLoopBackOff", restarts=2, before=Run(4))
+    failing = Container(
+        "prepare", init=True, waiting=True, reason="CrashLoopBackOff", restarts=2, before=TerminatedState(4)
+    )
     assert why(pending("worker-1", failing, own))[0].startswith("init container prepare was restarted 2 times in place")
 
 

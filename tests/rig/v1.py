@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from trainshed.api.crd import definition
+from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 
 from .hand import MERGE, Hand

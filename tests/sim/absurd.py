@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from audit.change import OPERATOR, Request
-from trainshed.api import crd
+from trainshed import crd
 from trainshed.api.framework import Framework
 from trainshed.frameworks import FRAMEWORKS
 

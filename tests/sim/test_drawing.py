@@ -8,8 +8,8 @@ from sim import orders
 from sim.drawing import ANSWERING, FAMILIES, LEADERSHIP, LONGEST, VANDALS, draw
 from sim.orders import Order
 from sim.schedule import Schedule, Step, literal
-from trainshed.api import read
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import FRAMEWORKS
 
 KNOWN = {framework.kind: framework for framework in FRAMEWORKS}
@@ -50,7 +50,7 @@ def test_the_jobs_that_are_drawn_are_of_every_kind_and_sound():
     for wanted in drawn:
         document = wanted.document()
         document["metadata"] |= {"uid": "x", "resourceVersion": "1"}
-        job = read.job(document, KNOWN[wanted.kind], Site())
+        job = parse.job(document, KNOWN[wanted.kind], JobDefaults())
         assert job.problems == (), wanted
         assert 0 < job.size <= 10
 

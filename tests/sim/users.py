@@ -7,8 +7,8 @@ from typing import Any
 
 from audit.change import USER
 from audit.words import INDEX, ROLE, owner
-from trainshed.api import read
-from trainshed.api.site import Site
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import served
 
 from . import orders
@@ -179,7 +179,7 @@ class Users:
             return
         order, job = found
         framework = next(iter(served(order.version, (order.kind,))))
-        if not read.job(merged(job, patch), framework, Site()).problems:
+        if not parse.job(merged(job, patch), framework, JobDefaults()).problems:
             self._ask("PATCH", f"{order.path}/{order.name}", patch)
 
     def _ask(self, verb: str, path: str, body: Object | None = None) -> bool:

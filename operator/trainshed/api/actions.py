@@ -1,4 +1,4 @@
-"""The planner's output: a status to store, Events to record, and idempotent actions."""
+"""The input of the planner (Snapshot) and its output (Plan): a status, Events, actions, the next reconcile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,37 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from .dependent import Resource
-from .job import Document
+from .framework import Framework, JobDefaults
+from .job import Document, Job
+from .objects import Dependent, Pod, Resource, Service
 from .status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRefusal:
+    """The API server's last refusal: a reason in CamelCase and its message.
+
+    `hidden` are pods of the job that exist but that no watch reports, because they lack the label that it selects.
+    """
+
+    reason: str
+    message: str
+    hidden: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A job, its stored status, and the objects whose controller's uid is the job's."""
+
+    job: Job
+    framework: Framework
+    site: JobDefaults
+    status: Status
+    pods: tuple[Pod, ...]
+    services: tuple[Service, ...]
+    now: datetime
+    trouble: ApiRefusal | None = None
+    dependents: tuple[Dependent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +56,7 @@ class CreateService:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateKeys:
+class CreateSshSecret:
     """Create this Secret with new ssh keys.
 
     If it exists already, the action succeeds: the name contains the job's uid, so it is not another job's.
@@ -112,7 +140,7 @@ class DeleteJob:
 Action = (
     CreatePod
     | CreateService
-    | CreateKeys
+    | CreateSshSecret
     | CreateDependent
     | UpdateDependent
     | DeletePod
@@ -123,7 +151,7 @@ Action = (
 )
 
 
-class Tone(StrEnum):
+class EventType(StrEnum):
     """The type of a Kubernetes Event."""
 
     NORMAL = "Normal"
@@ -131,13 +159,13 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Event:
     """A Kubernetes Event on the job, recorded after the status that belongs to it is stored.
 
     A `key` marks a lasting state: the planner may return the note at every reconcile, and the Event is recorded once.
     """
 
-    tone: Tone
+    tone: EventType
     reason: str
     message: str
     key: str = ""
@@ -151,6 +179,6 @@ class Plan:
     """
 
     status: Status
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Event, ...] = ()
     actions: tuple[Action, ...] = ()
     look_again: datetime | None = None

@@ -1,20 +1,35 @@
-"""The description of one kind of training job: names, spec model, validation rules, defaults and hooks.
-
-A kind is one file in `trainshed.frameworks`; the other packages treat all kinds alike.
-"""
+"""What a kind of job says about itself, and the defaults of the operator for jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .claim import Rule
-from .dependent import Resource, Wish
-from .job import Document, Job, Member, Replicas, RestartPolicy, Scope
-from .site import Site
-from .spec import JobSpec
+from .job import CleanPodPolicy, Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from .objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS, DesiredDependent, Resource
+from .spec import JobSpec, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class JobDefaults:
+    """Settings of the operator that apply to all jobs.
+
+    With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
+    `gang_scheduler`, the pods of a job are scheduled together: `volcano`, or the name of a scheduler that runs the
+    coscheduling plugin. `keep_results` allows a finalizer on pods until their results are in the status.
+    """
+
+    cluster_domain: str = ""
+    clean_pods: CleanPodPolicy = CleanPodPolicy.NONE
+    max_replicas: int = 100_000
+    init_image: str = ""
+    init_tries: int = 100
+    init_template: str = ""
+    gang_scheduler: str = ""
+    keep_results: bool = False
+    mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
 
 
 class Quorum(StrEnum):
@@ -60,9 +75,9 @@ def literals(*, user_overridable: bool = False, **values: str) -> tuple[Variable
 
 
 #: The variables of one replica. It is made once for a job and called once for each pod.
-Environment = Callable[[Member], tuple[Variable, ...]]
+Environment = Callable[[Replica], tuple[Variable, ...]]
 #: Changes in place the pod spec of one replica.
-PodSpecMutator = Callable[[Member, dict[str, Any]], None]
+PodSpecMutator = Callable[[Replica, dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +147,26 @@ class Hooks:
     #: The success policy of a job, or None if it has no role that could define its success.
     success_policy: Callable[[Job], SuccessPolicy | None]
     #: Whether a replica bears the label `training.kubeflow.org/job-role: master`.
-    is_leader: Callable[[Job, Member], bool]
+    is_leader: Callable[[Job, Replica], bool]
     #: The pods that a restart after a failure replaces, unless the user chooses.
     scope: Callable[[Job], Scope]
-    environment: Callable[[Job, Site], Environment]
+    environment: Callable[[Job, JobDefaults], Environment]
     #: Problems of a job that the rules of its kind cannot express.
-    validate: Callable[[Job, Site], tuple[str, ...]] = lambda _job, _site: ()
+    validate: Callable[[Job, JobDefaults], tuple[str, ...]] = lambda _job, _site: ()
     #: Init containers that a replica's pod gets.
-    init_containers: Callable[[Job, Member, Site], tuple[Document, ...]] = lambda _job, _member, _site: ()
+    init_containers: Callable[[Job, Replica, JobDefaults], tuple[Document, ...]] = lambda _job, _member, _site: ()
     #: Changes of the pod spec besides the environment.
-    mutate_pod_spec: Callable[[Job, Site], PodSpecMutator] = lambda _job, _site: lambda _member, _spec: None
+    mutate_pod_spec: Callable[[Job, JobDefaults], PodSpecMutator] = lambda _job, _site: lambda _member, _spec: None
     #: Labels of a replica's pod besides v1's.
-    extra_labels: Callable[[Job, Member], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
+    extra_labels: Callable[[Job, Replica], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
     #: Roles whose replicas may fail permanently without failing the job.
     optional_roles: Callable[[Job], tuple[str, ...]] = lambda _job: ()
     #: The role whose replicas must be ready before this replica is created; "" for none.
-    start_after: Callable[[Job, Member], str] = lambda _job, _member: ""
+    start_after: Callable[[Job, Replica], str] = lambda _job, _member: ""
     #: The objects of the kinds that the job owns, given the names of the running pods.
-    dependents: Callable[[Job, Site, tuple[str, ...]], tuple[Wish, ...]] = lambda _job, _site, _running: ()
+    dependents: Callable[[Job, JobDefaults, tuple[str, ...]], tuple[DesiredDependent, ...]] = (
+        lambda _job, _site, _running: ()
+    )
     #: The name of the Secret with the job's ssh keys; "" for none.
     ssh_secret_name: Callable[[Job], str] = lambda _job: ""
 
@@ -174,7 +191,7 @@ class Framework:
     hooks: Hooks
     version: str = "v1"
     rules: tuple[Rule, ...] = ()
-    options: Callable[[Any, tuple[Replicas, ...]], object] = lambda _spec, _replicas: None
+    options: Callable[[Any, tuple[ReplicaGroup, ...]], object] = lambda _spec, _replicas: None
     naming: Naming = Naming()
     objects: Objects = Objects()
     #: Role names may be written in any case.
@@ -198,3 +215,43 @@ class Framework:
     def prefix(self) -> str:
         """The path of its API group and version on the API server."""
         return f"/apis/{self.api_version}"
+
+
+VOLCANO = "volcano"
+#: The reason of the condition of a job whose pods wait until the scheduler admits their PodGroup.
+WAITING_FOR_POD_GROUP = "WaitingForPodGroup"
+
+
+def gang_resources(scheduler: str) -> tuple[Resource, ...]:
+    """Return the kind of PodGroup that a scheduler of this name reads; empty without a name."""
+    if not scheduler:
+        return ()
+    return (VOLCANO_GROUPS if is_volcano(scheduler) else COSCHEDULING_GROUPS,)
+
+
+def owned_gang_resources(frameworks: Iterable[Framework], scheduler: str) -> tuple[Resource, ...]:
+    """Return the kinds of dependents that jobs of these frameworks may own, including PodGroups; each once."""
+    own = (resource for framework in frameworks for resource in framework.objects.owns)
+    return tuple(dict.fromkeys((*own, *gang_resources(scheduler))))
+
+
+def is_volcano(scheduler: str) -> bool:
+    """Return whether the scheduler is Volcano, in any case of letters."""
+    return scheduler.lower() == VOLCANO
+
+
+def gang_scheduler_name(scheduler: str) -> str:
+    """Return the value of `schedulerName` in pods."""
+    return VOLCANO if is_volcano(scheduler) else scheduler
+
+
+def gang_pod_labels(scheduler: str, group: str) -> dict[str, str]:
+    """Return the labels that make a pod a member of a PodGroup."""
+    return {"scheduling.x-k8s.io/pod-group": group} if scheduler and not is_volcano(scheduler) else {}
+
+
+def gang_pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str]:
+    """Return the annotations that make a pod of `role` a member of a PodGroup."""
+    if not is_volcano(scheduler):
+        return {}
+    return {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": role.lower()}

@@ -45,18 +45,18 @@ class Scope(StrEnum):
 
 
 #: Roles with a single replica, whose name has no index.
-ALONE = ("Launcher",)
+SINGLETON_ROLES = ("Launcher",)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Member:
+class Replica:
     """A replica of a job: its `role`, in canonical case, and its `index`, counted from 0."""
 
     role: str
     index: int
 
     def __str__(self) -> str:
-        return self.role.lower() if self.role in ALONE else f"{self.role.lower()}-{self.index}"
+        return self.role.lower() if self.role in SINGLETON_ROLES else f"{self.role.lower()}-{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ReplicaGroup:
     """The replicas of one role; `port` is the port of the framework's container."""
 
     role: str
@@ -119,7 +119,7 @@ class Job:
     version: str
     generation: int
     deleting: bool
-    replicas: tuple[Replicas, ...]
+    replicas: tuple[ReplicaGroup, ...]
     policy: RunPolicy
     options: object = None
     scope: Scope | None = None
@@ -132,7 +132,7 @@ class Job:
     api_version: str = "kubeflow.org/v1"
     created: datetime | None = None
 
-    def of(self, role: str) -> Replicas | None:
+    def of(self, role: str) -> ReplicaGroup | None:
         """Return the replicas of `role`, or None if the job has no such role."""
         return next((group for group in self.replicas if group.role == role), None)
 
@@ -146,9 +146,9 @@ class Job:
         return self.options if isinstance(self.options, kind) else kind()
 
     @property
-    def members(self) -> Iterator[Member]:
+    def members(self) -> Iterator[Replica]:
         """All replicas of the job, in the order of its roles; an iterator, because there may be 100,000."""
-        return (Member(group.role, index) for group in self.replicas for index in range(group.count))
+        return (Replica(group.role, index) for group in self.replicas for index in range(group.count))
 
     @property
     def size(self) -> int:

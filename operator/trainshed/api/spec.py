@@ -1,10 +1,10 @@
-"""Pydantic models for the parts of specs that kinds share. The CRD schemas are made from them.
-
-The fields are those of v1's API; enums and bounds are Trainshed's.
-"""
+"""The models of a job's spec that all kinds share, and the rules that a spec must keep."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -86,3 +86,47 @@ class JobSpec(Model):
     def top_level_clean_pod_policy(self) -> str | None:
         """The cleanPodPolicy outside of `runPolicy`, where a kind has such a field."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationInput:
+    """The input of a rule: `roles` as written, `name` from the metadata, `spec` an instance of the kind's model."""
+
+    name: str
+    roles: dict[str, ReplicaSpec]
+    spec: Any
+
+
+class Level(StrEnum):
+    """The level of a rule: the job, each ReplicaSpec, or each container of a pod template."""
+
+    JOB = ""
+    REPLICAS = "[*]"
+    CONTAINER = "[*].template.spec.containers[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A validation rule, in CEL for the CRD and in Python for the operator.
+
+    `cel` must be true for the object at each `place`, and `kept` for the claim. `message_cel` is a CEL expression for a
+    message that contains numbers. A message has v1's form: path, type of error, detail.
+    """
+
+    cel: str
+    message: str
+    kept: Callable[[ValidationInput], bool]
+    message_cel: str = ""
+    place: Level = Level.JOB
+
+
+def replica_count(group: ReplicaSpec) -> int:
+    """Return the number of replicas of a role; the default is 1."""
+    return 1 if group.replicas is None else group.replicas
+
+
+def containers_of(group: ReplicaSpec) -> list[dict[str, object]]:
+    """Return the containers of a role's template; list items that are not objects are skipped."""
+    spec = (group.template or {}).get("spec")
+    found = spec.get("containers") if isinstance(spec, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -9,10 +9,10 @@ from enum import StrEnum
 from .indexes import Indexes
 
 #: The longest back-off delay: 300 s plus 25 % jitter (see `plan/restarts.py`).
-FARTHEST = timedelta(seconds=375)
+MAX_RETRY_DELAY = timedelta(seconds=375)
 
 
-class Kind(StrEnum):
+class ConditionType(StrEnum):
     """The condition types. All but `Blocked`, which says why pods cannot be created, are v1's."""
 
     CREATED = "Created"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 class Condition:
     """One condition; `updated` is the time of the last change of any part, `changed` that of its status."""
 
-    type: Kind
+    type: ConditionType
     true: bool
     reason: str
     message: str
@@ -37,7 +37,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ReplicaStatus:
     """The counts of one role; `done` are the indexes that have succeeded, even if their pods are gone."""
 
     active: int = 0
@@ -106,7 +106,7 @@ class Retries:
 
         A time that no delay can reach was written with a clock that was ahead, and is ignored.
         """
-        return self.not_before is not None and timedelta(0) < self.not_before - now <= FARTHEST
+        return self.not_before is not None and timedelta(0) < self.not_before - now <= MAX_RETRY_DELAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Status:
     """
 
     conditions: tuple[Condition, ...] = ()
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, ReplicaStatus] = field(default_factory=dict)
     start: datetime | None = None
     completion: datetime | None = None
     attempts: dict[str, int] = field(default_factory=dict)
@@ -129,18 +129,18 @@ class Status:
     recent: tuple[Restart, ...] = ()
     shrunk: dict[str, int] = field(default_factory=dict)
 
-    def condition(self, kind: Kind) -> Condition | None:
+    def condition(self, kind: ConditionType) -> Condition | None:
         """Return the condition of this type, or None."""
         return next((condition for condition in self.conditions if condition.type is kind), None)
 
-    def true(self, kind: Kind) -> bool:
+    def true(self, kind: ConditionType) -> bool:
         """Return whether the condition of this type exists and is true."""
         return any(condition.true for condition in self.conditions if condition.type is kind)
 
     @property
     def over(self) -> bool:
         """True if the job has succeeded or failed."""
-        return self.true(Kind.SUCCEEDED) or self.true(Kind.FAILED)
+        return self.true(ConditionType.SUCCEEDED) or self.true(ConditionType.FAILED)
 
     def must_precede(self, before: Status) -> bool:
         """Return whether this status must replace the stored status `before` before any action is taken.
@@ -151,6 +151,8 @@ class Status:
 
     @property
     def _history(self) -> tuple[object, ...]:
-        marks = tuple(self.true(kind) for kind in (Kind.SUCCEEDED, Kind.FAILED, Kind.SUSPENDED))
+        marks = tuple(
+            self.true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED)
+        )
         tries = (self.retries.used, self.retries.streak, self.retries.not_before)
         return marks, self.completion, self.attempts, tries, self.failure, self.shrunk

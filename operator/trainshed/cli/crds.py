@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import yaml
 
-from trainshed.api.crd import definition
+from trainshed.crd import definition
 from trainshed.frameworks import MPI_VERSIONS, served
 
 

@@ -16,11 +16,11 @@ from trainshed.api.actions import (
     DeletePod,
     DeleteService,
     Plan,
+    Snapshot,
     UpdateDependent,
 )
-from trainshed.api.pod import Pod
-from trainshed.api.snapshot import Snapshot
-from trainshed.api.status import Kind, Status
+from trainshed.api.objects import Pod
+from trainshed.api.status import ConditionType, Status
 from trainshed.plan import plan
 
 #: Reconciles in a row that are computed: enough for a terminal condition and the clean-up that follows from it.
@@ -104,7 +104,7 @@ def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> Outlook:
     ]
     words = [f"{item.type}={item.true} ({item.message})" for item in changed]
     words += [f"condition {item.type} removed" for item in before.conditions if after.condition(item.type) is None]
-    fails = after.true(Kind.FAILED) and not before.true(Kind.FAILED)
+    fails = after.true(ConditionType.FAILED) and not before.true(ConditionType.FAILED)
     grade = (
         Grade.NEEDS_ATTENTION if fails or _restarts(before, after) else Grade.WILL_CHANGE if words else Grade.UNCHANGED
     )
@@ -125,7 +125,7 @@ def _deletions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> Outlook:
     if not deleted:
         return Outlook(snapshot, Grade.UNCHANGED, ())
     status = plans[-1].status
-    wanted = not (status.over or status.true(Kind.SUSPENDED))
+    wanted = not (status.over or status.true(ConditionType.SUSPENDED))
     grade = Grade.NEEDS_ATTENTION if wanted and any(_active(pod) for pod in deleted) else Grade.WILL_CHANGE
     return Outlook(snapshot, grade, (f"{_listed([pod.name for pod in deleted])} deleted",))
 

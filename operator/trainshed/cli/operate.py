@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from trainshed.api.init_template import WORDS, BadTemplate, containers
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.frameworks.pytorch import TEMPLATE_ACTIONS, BadTemplate, init_containers_from_template
 from trainshed.settings import Settings, bind_address
 
 from .gostyle import GoStyle
@@ -98,7 +98,7 @@ def _template(context: click.Context, parameter: click.Parameter, value: str) ->
         return ""
     text = path.read_text(encoding="utf-8")
     try:
-        containers(text, WORDS)
+        init_containers_from_template(text, TEMPLATE_ACTIONS)
     except BadTemplate as error:
         raise click.BadParameter(f"{value}: {error}") from error
     return text

@@ -13,17 +13,16 @@ import yaml
 from rich.console import Console
 from rich.syntax import Syntax
 
-from trainshed.api import read
-from trainshed.api.actions import CreateDependent, CreateKeys, CreatePod, CreateService
+from trainshed.api import parse
+from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret, Snapshot
+from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, Job
-from trainshed.api.site import Site
-from trainshed.api.snapshot import Snapshot
 from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import plan
 
 KINDS = {(known.api_version, known.kind): known for known in (*FRAMEWORKS, *MPI_VERSIONS.values())}
-CREATIONS = (CreateKeys, CreateDependent, CreateService, CreatePod)
+CREATIONS = (CreateSshSecret, CreateDependent, CreateService, CreatePod)
 
 
 class Plain(yaml.SafeDumper):
@@ -58,7 +57,7 @@ def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
         )
     valid = True
     for document in jobs:
-        job, objects = _objects(document, namespace, Site(cluster_domain=cluster_domain))
+        job, objects = _objects(document, namespace, JobDefaults(cluster_domain=cluster_domain))
         for problem in job.problems:
             click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
         _print(objects)
@@ -95,12 +94,12 @@ def _print(objects: list[Document]) -> None:
         click.echo(text, nl=False)
 
 
-def _objects(document: Document, namespace: str, site: Site) -> tuple[Job, list[Document]]:
+def _objects(document: Document, namespace: str, site: JobDefaults) -> tuple[Job, list[Document]]:
     framework = KINDS[_head(document)]
     metadata = document.get("metadata")
     given = metadata if isinstance(metadata, dict) else {}
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
-    job = read.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, site)
+    job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, site)
     if job.problems:
         return job, []
     active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))

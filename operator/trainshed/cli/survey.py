@@ -10,12 +10,11 @@ from typing import Protocol, TypeVar
 
 import click
 
-from trainshed.api import gang, read
-from trainshed.api.dependent import SERVICE_ACCOUNTS, Dependent
+from trainshed.api import framework, parse, status_codec
+from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.pod import Pod, Service
-from trainshed.api.snapshot import Snapshot
+from trainshed.api.objects import SERVICE_ACCOUNTS, Dependent, Pod, Service
 from trainshed.cluster.census import Census
 from trainshed.cluster.gateway import CORE
 from trainshed.cluster.lists import DOCUMENTS, PODS, SERVICES, dependents
@@ -101,12 +100,12 @@ class Children:
 
     def snapshot(self, document: Document, framework: Framework, settings: Settings, now: datetime) -> Snapshot:
         """Return what a reconcile of this job would observe."""
-        job = read.job(document, framework, settings.site)
+        job = parse.job(document, framework, settings.site)
         return Snapshot(
             job=job,
             framework=framework,
             site=settings.site,
-            status=read.status(document),
+            status=status_codec.parse_status(document),
             pods=self._pods[job.uid],
             services=self._services[job.uid],
             now=now,
@@ -136,7 +135,7 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
         await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME),
         [
             item
-            for kind in gang.owned(known, settings.gang_scheduler)
+            for kind in framework.owned_gang_resources(known, settings.gang_scheduler)
             for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependents(kind))
             # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
             if item.job or kind != SERVICE_ACCOUNTS

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.pod import Pod, Service
+from trainshed.api.objects import Dependent, Pod, Resource, Service
 
 
 class ClusterError(Exception):

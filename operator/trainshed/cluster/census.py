@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from trainshed.api.job import Document
+from trainshed.cluster import Missing
 
-from . import Missing
 from .lists import DOCUMENTS, Kind, pages
 from .wire import Path, Wire
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from . import ClusterError
+from trainshed.cluster import ClusterError
 
 E = TypeVar("E", bound=ClusterError)
 #: Replaces a redacted value.

@@ -8,12 +8,11 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.pod import Pod, Service
+from trainshed.api.objects import Dependent, Pod, Resource, Service
+from trainshed.cluster import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable
 
-from . import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable
 from .holds import let_go
 from .lanes import PAUSE, Lane, Lanes, Pace, persistently
 from .lists import DOCUMENTS, METAS, PODS, SERVICES, dependents, pages, understood

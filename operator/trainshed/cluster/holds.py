@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from trainshed.api import write
+from trainshed.api import status_codec
 from trainshed.api.actions import ReleasePod
-from trainshed.api.pod import Pod
+from trainshed.api.objects import Pod
+from trainshed.cluster import Cluster
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
-
-from . import Cluster
 
 #: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
 EVERY_KIND = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
@@ -27,5 +26,5 @@ async def let_go(cluster: Cluster, pod: Pod) -> Pod | None:
 
     May raise a `ClusterError`.
     """
-    patch = write.release(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
+    patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
     return await cluster.release_pod(pod.namespace, pod.name, patch)

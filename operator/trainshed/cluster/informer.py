@@ -12,7 +12,9 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from . import ClusterError, Denied, Expired, Missing, Throttled, Unavailable, nesting
+from trainshed.cluster import ClusterError, Denied, Expired, Missing, Throttled, Unavailable
+
+from . import nesting
 from .lists import PAGES, Kind, pages, understood
 from .versions import older
 from .wire import Path, Wire

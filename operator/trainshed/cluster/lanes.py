@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
-from . import ClusterError, Denied, Invalid, NameTaken, NotLeading, Throttled, Unavailable
+from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken, NotLeading, Throttled, Unavailable
 
 T = TypeVar("T")
 #: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.

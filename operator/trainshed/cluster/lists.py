@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from trainshed.api.dependent import Dependent, Resource
 from trainshed.api.job import Document
-from trainshed.api.pod import Pod, Service
+from trainshed.api.objects import Dependent, Pod, Resource, Service
+from trainshed.cluster import Unavailable
 
-from . import Unavailable, lenient, nesting
+from . import lenient, nesting
 from .objects import Meta, PodObject, ServiceObject, Stub, dependent, pod, service
 from .wire import Path, Wire
 

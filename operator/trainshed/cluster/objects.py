@@ -8,10 +8,18 @@ from typing import TypedDict
 
 import msgspec
 
-from trainshed.api.dependent import Dependent, Resource
+from trainshed.api.coerce import EARLIEST, parse_count, within_time_range
 from trainshed.api.job import Document
-from trainshed.api.pieces import EARLIEST, count, within
-from trainshed.api.pod import RESULT, Container, Phase, Pod, Run, Service
+from trainshed.api.objects import (
+    JOB_TRACKING_FINALIZER,
+    Container,
+    Dependent,
+    Phase,
+    Pod,
+    Resource,
+    Service,
+    TerminatedState,
+)
 from trainshed.api.status_schema import LARGEST, int32
 
 from .anatomy import ContainerSpec, ContainerStatus, Ended, PodSpec, PodStatus, State
@@ -91,18 +99,18 @@ def pod(found: PodObject) -> Pod:
         reason=_reason(status.reason),
         message=_message(status.message),
         disruption=(_reason(disruption.reason) or "Disrupted") if disruption else "",
-        disrupted=within(disruption.last_transition_time) if disruption else None,
+        disrupted=within_time_range(disruption.last_transition_time) if disruption else None,
         unplaced=_reason(scheduled.reason) if scheduled and scheduled.status == "False" else "",
         unschedulable=_message(scheduled.message) if scheduled and scheduled.status == "False" else "",
         containers=(
             *_containers(status.init_container_statuses, spec.init_containers, init=True),
             *_containers(status.container_statuses, spec.containers, init=False),
         ),
-        created=within(meta.creation_timestamp),
-        leaves=within(meta.deletion_timestamp),
-        grace=count(meta.deletion_grace_period_seconds),
-        finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != RESULT),
-        held=RESULT in (meta.finalizers or ()),
+        created=within_time_range(meta.creation_timestamp),
+        leaves=within_time_range(meta.deletion_timestamp),
+        grace=parse_count(meta.deletion_grace_period_seconds),
+        finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != JOB_TRACKING_FINALIZER),
+        held=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
     )
 
 
@@ -193,25 +201,25 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
         init=init,
         sidecar=sidecar,
         image=found.image,
-        restarts=count(found.restart_count),
+        restarts=parse_count(found.restart_count),
         exit_code=_code(ended) if ended else None,
         reason=_reason(explained.reason) if explained else "",
         message=_message(explained.message) if explained else "",
         started=_started(begun.started_at) if begun else None,
-        finished=within(ended.finished_at) if ended else None,
+        finished=within_time_range(ended.finished_at) if ended else None,
         waiting=waiting is not None,
         before=_run(last) if last else None,
     )
 
 
-def _run(ended: Ended) -> Run:
-    times = (_started(ended.started_at), within(ended.finished_at))
-    return Run(_code(ended), *times, reason=_reason(ended.reason), message=_message(ended.message))
+def _run(ended: Ended) -> TerminatedState:
+    times = (_started(ended.started_at), within_time_range(ended.finished_at))
+    return TerminatedState(_code(ended), *times, reason=_reason(ended.reason), message=_message(ended.message))
 
 
 def _started(found: datetime | None) -> datetime | None:
     """Return the start time of a container; some runtimes report their zero time if it is unknown."""
-    return (within(found) or EARLIEST) if found else None
+    return (within_time_range(found) or EARLIEST) if found else None
 
 
 def _code(ended: Ended) -> int:

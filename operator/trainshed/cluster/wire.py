@@ -10,7 +10,18 @@ from typing import Any
 
 import orjson
 
-from . import ClusterError, Conflict, Denied, Expired, Invalid, Missing, NotLeading, Throttled, Unavailable
+from trainshed.cluster import (
+    ClusterError,
+    Conflict,
+    Denied,
+    Expired,
+    Invalid,
+    Missing,
+    NotLeading,
+    Throttled,
+    Unavailable,
+)
+
 from .discretion import discreet
 from .transport import Answer, Broken, Request, Transport, Withheld
 

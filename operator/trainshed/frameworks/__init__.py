@@ -1,5 +1,7 @@
 """The kinds of jobs. A new kind is a new file in this package and one line here."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 
 from trainshed.api.framework import Framework

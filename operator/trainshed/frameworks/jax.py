@@ -12,14 +12,14 @@ from trainshed.api.framework import (
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Naming,
     Quorum,
     SuccessPolicy,
     Variable,
     literals,
 )
-from trainshed.api.job import Job, Member, RestartPolicy, Scope
-from trainshed.api.site import Site
+from trainshed.api.job import Job, Replica, RestartPolicy, Scope
 from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
 
 PORT = 6666
@@ -32,7 +32,7 @@ class JAXJobSpec(JobSpec):
     jax_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-def environment(job: Job, _site: Site) -> Environment:
+def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return v1's variables, then JAX's own.
 
     JAX reads only its coordinator address from the environment by itself; the user's code passes the others.
@@ -41,7 +41,7 @@ def environment(job: Job, _site: Site) -> Environment:
     v1 = literals(PYTHONUNBUFFERED="1", COORDINATOR_PORT=port, COORDINATOR_ADDRESS=host, NUM_PROCESSES=size)
     jax = literals(user_overridable=True, JAX_COORDINATOR_ADDRESS=f"{host}:{port}", JAX_NUM_PROCESSES=size)
 
-    def variables(member: Member) -> tuple[Variable, ...]:
+    def variables(member: Replica) -> tuple[Variable, ...]:
         index = str(member.index)
         return (*v1, *literals(PROCESS_ID=index), *jax, *literals(user_overridable=True, JAX_PROCESS_ID=index))
 

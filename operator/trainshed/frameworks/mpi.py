@@ -12,23 +12,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainshed.api.dependent import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Wish
 from trainshed.api.framework import (
     Container,
     Defaults,
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Objects,
     PodSpecMutator,
     Quorum,
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
-from trainshed.api.rules import named_containers, required_role, single_replica
-from trainshed.api.site import Site
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, DesiredDependent
 from trainshed.api.spec import Count, JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.validation import named_containers, required_role, single_replica
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 #: The paths of the configuration and of kubectl in the launcher.
@@ -65,7 +65,7 @@ class MPIJobOptions:
     main_container: str = ""
 
 
-def options(spec: MPIJobSpec, _replicas: tuple[Replicas, ...]) -> MPIJobOptions:
+def options(spec: MPIJobSpec, _replicas: tuple[ReplicaGroup, ...]) -> MPIJobOptions:
     """Return the options of a job with this spec."""
     return MPIJobOptions(slots=spec.slots_per_worker or 1, main_container=spec.main_container or "")
 
@@ -76,7 +76,7 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if launcher and any(DISCOVER in word for word in _words(launcher.template)) else Scope.JOB
 
 
-def environment(job: Job, _site: Site) -> Environment:
+def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return the launcher's variables, by which each MPI finds and enters its hosts; workers get none."""
     kubexec, hostfile = f"{CONFIG}/{KUBEXEC}", f"{CONFIG}/{HOSTFILE}"
     nvidia = {} if computes(job) else {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
@@ -90,7 +90,7 @@ def environment(job: Job, _site: Site) -> Environment:
     return lambda member: variables if member.role == LAUNCHER else ()
 
 
-def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ...]:
+def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only."""
     name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
     labels = (("app", job.name),)
@@ -108,15 +108,15 @@ def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ..
     subject = {"kind": "ServiceAccount", "name": account, "namespace": job.namespace}
     # A ServiceAccount that the job does not name must be its own: another's of that name would gain these rights.
     return (
-        Wish(SERVICE_ACCOUNTS, account, {}, labels, shared=bool(_named_account(job))),
-        Wish(CONFIG_MAPS, config_name(job), {"data": data}, labels),
+        DesiredDependent(SERVICE_ACCOUNTS, account, {}, labels, shared=bool(_named_account(job))),
+        DesiredDependent(CONFIG_MAPS, config_name(job), {"data": data}, labels),
         # An empty list of names would allow all pods, so without workers there is no such rule.
-        Wish(ROLES, name, {"rules": [see, *(enter if workers else ())]}, labels),
-        Wish(ROLE_BINDINGS, name, {"roleRef": reference, "subjects": [subject]}, labels),
+        DesiredDependent(ROLES, name, {"rules": [see, *(enter if workers else ())]}, labels),
+        DesiredDependent(ROLE_BINDINGS, name, {"roleRef": reference, "subjects": [subject]}, labels),
     )
 
 
-def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
+def mutate_pod_spec(job: Job, site: JobDefaults) -> PodSpecMutator:
     """Let workers sleep until `kubectl exec`; give the launcher kubectl, its configuration and a ServiceAccount."""
 
     def worker(spec: dict[str, Any]) -> None:
@@ -160,10 +160,10 @@ def _named_account(job: Job) -> str:
 
 def _workers(job: Job) -> list[str]:
     group = job.of(WORKER)
-    return [f"{job.name}-{Member(WORKER, index)}" for index in range(group.count if group else 0)]
+    return [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
 
 
-def _kubexec(job: Job, site: Site) -> str:
+def _kubexec(job: Job, site: JobDefaults) -> str:
     main = job.options_as(MPIJobOptions).main_container
     container = f" --container {shlex.quote(main)}" if main else ""
     wait = WAIT if site.gang_scheduler else ""
@@ -188,7 +188,7 @@ def _mount(spec: dict[str, Any], container: dict[str, Any], *volumes: tuple[Docu
     return mounts
 
 
-def _delivery(job: Job, site: Site, mounts: list[Document]) -> Document:
+def _delivery(job: Job, site: JobDefaults, mounts: list[Document]) -> Document:
     return {
         "name": "kubectl-delivery",
         "image": site.mpi_kubectl_image,

@@ -13,14 +13,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainshed.api.claim import Place, Rule
-from trainshed.api.dependent import CONFIG_MAPS, Wish
 from trainshed.api.framework import (
     Container,
     Defaults,
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Naming,
     Objects,
     PodSpecMutator,
@@ -29,10 +28,10 @@ from trainshed.api.framework import (
     Variable,
     literals,
 )
-from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
-from trainshed.api.rules import named_containers, required_role, single_replica
-from trainshed.api.site import Site
-from trainshed.api.spec import FILLED, CommonRunPolicy, Count, JobSpec, ReplicaSpec
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
+from trainshed.api.spec import FILLED, CommonRunPolicy, Count, JobSpec, Level, ReplicaSpec, Rule
+from trainshed.api.validation import named_containers, required_role, single_replica
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, ROOT = "/etc/mpi", "/root/.ssh"
@@ -82,7 +81,7 @@ RULES = (
         "!has(self.restartPolicy) || self.restartPolicy != 'Always'",
         f'spec.{FIELD}[*].restartPolicy: Invalid value: supported values: "Never", "OnFailure", "ExitCode"',
         lambda claim: all(group.restart_policy != "Always" for group in claim.roles.values()),
-        place=Place.REPLICAS,
+        place=Level.REPLICAS,
     ),
 )
 
@@ -102,7 +101,7 @@ class MPIJobV2Options:
     launcher_is_worker: bool = False
 
 
-def options(spec: MPIJobV2Spec, _replicas: tuple[Replicas, ...]) -> MPIJobV2Options:
+def options(spec: MPIJobV2Spec, _replicas: tuple[ReplicaGroup, ...]) -> MPIJobV2Options:
     """Return the options of a job with this spec."""
     return MPIJobV2Options(
         slots=spec.slots_per_worker or 1,
@@ -127,7 +126,7 @@ def success_policy(_job: Job) -> SuccessPolicy:
     return SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=True, depends_on=WORKER, require_all_running=True)
 
 
-def start_after(job: Job, member: Member) -> str:
+def start_after(job: Job, member: Replica) -> str:
     """Return that the launcher starts after its workers, unless `launcherCreationPolicy` is `AtStartup`."""
     return WORKER if member.role == LAUNCHER and not _options(job).launcher_at_startup else ""
 
@@ -138,14 +137,14 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else Scope.JOB
 
 
-def extra_labels(job: Job, member: Member) -> tuple[tuple[str, str], ...]:
+def extra_labels(job: Job, member: Replica) -> tuple[tuple[str, str], ...]:
     """Return mpi-operator's labels; the index is the host's, and the launcher may be host 0."""
     first = 1 if _options(job).launcher_is_worker and member.role == WORKER else 0
     index = ("training.kubeflow.org/replica-index", str(member.index + first))
     return (("training.kubeflow.org/job-role", member.role.lower()), index)
 
 
-def environment(job: Job, _site: Site) -> Environment:
+def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return the role; for the launcher also the variables by which each MPI finds and enters its hosts."""
     nvidia = (
         () if _options(job).launcher_is_worker else literals(NVIDIA_VISIBLE_DEVICES="", NVIDIA_DRIVER_CAPABILITIES="")
@@ -155,25 +154,25 @@ def environment(job: Job, _site: Site) -> Environment:
     return lambda member: launcher if member.role == LAUNCHER else worker
 
 
-def dependents(job: Job, site: Site, running: tuple[str, ...]) -> tuple[Wish, ...]:
+def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap with the hostfile, and a script that prints the running hosts."""
     own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)
-    workers = [f"{job.name}-{Member(WORKER, index)}" for index in range(group.count if group else 0)]
+    workers = [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
     slots = f" slots={_options(job).slots}" if _options(job).implementation == "OpenMPI" else f":{_options(job).slots}"
     there = [*own, *sorted(set(workers) & set(running))]
     data = {
         HOSTFILE: "".join(f"{_host(job, site, pod)}{slots}\n" for pod in (*own, *workers)),
         DISCOVER: "#!/bin/sh\n" + "".join(f"echo {_host(job, site, pod)}\n" for pod in there),
     }
-    return (Wish(CONFIG_MAPS, f"{job.name}-config", {"data": data}, (("app", job.name),)),)
+    return (DesiredDependent(CONFIG_MAPS, f"{job.name}-config", {"data": data}, (("app", job.name),)),)
 
 
-def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
+def mutate_pod_spec(job: Job, site: JobDefaults) -> PodSpecMutator:
     """Give each pod a host name in the job's domain, and the keys; workers run sshd."""
     domain = f"{job.name}.{job.namespace}.svc.{site.cluster_domain or 'cluster.local'}"
 
-    def put_on(member: Member, spec: dict[str, Any]) -> None:
+    def put_on(member: Replica, spec: dict[str, Any]) -> None:
         first = spec["containers"][0]
         spec.update(hostname=f"{job.name}-{member}", subdomain=job.name)
         if spec.get("hostNetwork"):
@@ -191,7 +190,7 @@ def mutate_pod_spec(job: Job, site: Site) -> PodSpecMutator:
     return put_on
 
 
-def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
+def init_containers(job: Job, member: Replica, site: JobDefaults) -> tuple[Document, ...]:
     """Return an init container that waits for the workers, if the launcher is created before they are ready."""
     launcher = job.of(LAUNCHER)
     if member.role != LAUNCHER or launcher is None or not (_options(job).launcher_at_startup or site.gang_scheduler):
@@ -222,11 +221,11 @@ def _told(job: Job) -> tuple[Variable, ...]:
     return (*variables, *(Variable(name, value, user_overridable=True) for name, value in newer.items()))
 
 
-def _host(job: Job, site: Site, pod: str) -> str:
+def _host(job: Job, site: JobDefaults, pod: str) -> str:
     return f"{pod}.{job.name}.{job.namespace}.svc" + (f".{site.cluster_domain}" if site.cluster_domain else "")
 
 
-def _volumes(job: Job, member: Member) -> list[Document]:
+def _volumes(job: Job, member: Replica) -> list[Document]:
     """Return the volume of the keys; for the launcher also that of its configuration."""
     items = [{"key": key, "path": path} for path, key in FILES.items()]
     mode = {"defaultMode": 0o600} if _options(job).ssh_path == ROOT else {}
@@ -240,7 +239,7 @@ def _volumes(job: Job, member: Member) -> list[Document]:
     return volumes
 
 
-def _mounts(job: Job, member: Member) -> list[Document]:
+def _mounts(job: Job, member: Replica) -> list[Document]:
     paths = {"ssh-auth": _options(job).ssh_path} | ({"mpi-job-config": CONFIG} if member.role == LAUNCHER else {})
     return [{"name": name, "mountPath": path} for name, path in paths.items()]
 

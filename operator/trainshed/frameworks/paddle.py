@@ -12,14 +12,14 @@ from trainshed.api.framework import (
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Naming,
     Quorum,
     SuccessPolicy,
     Variable,
     literals,
 )
-from trainshed.api.job import Job, Member, RestartPolicy, Scope
-from trainshed.api.site import Site
+from trainshed.api.job import Job, Replica, RestartPolicy, Scope
 from trainshed.api.spec import Elasticity, JobSpec, Policy, ReplicaSpec, RunPolicy
 
 PORT = 36543
@@ -40,12 +40,12 @@ def success_policy(job: Job) -> SuccessPolicy:
     return SuccessPolicy("Worker", Quorum.ALL, qualified=True)
 
 
-def environment(job: Job, _site: Site) -> Environment:
+def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return the variables of Paddle's launcher, in v1's order.
 
     A job with a master runs in parameter-server mode, one without in collective mode.
     """
-    host = Member("Master" if job.of("Master") else "Worker", 0)
+    host = Replica("Master" if job.of("Master") else "Worker", 0)
     port = job.port(host.role, PORT)
     common = literals(PYTHONUNBUFFERED="1", PADDLE_JOB_ID=job.name, PADDLE_NNODES=str(job.size))
     # The launcher serves if the address equals its own IP, as text: a DNS name would never match.
@@ -55,19 +55,19 @@ def environment(job: Job, _site: Site) -> Environment:
     )
     there = literals(PADDLE_MASTER=f"{job.name}-{host}:{port}")
 
-    def variables(member: Member) -> tuple[Variable, ...]:
+    def variables(member: Replica) -> tuple[Variable, ...]:
         part = duty(member) if job.of("Master") else rank(member)
         return (*common, *(here if member == host else there), *part)
 
     return variables
 
 
-def duty(member: Member) -> tuple[Variable, ...]:
+def duty(member: Replica) -> tuple[Variable, ...]:
     """Return the variables of a pod in parameter-server mode: it runs one server or one trainer."""
     return literals(PADDLE_SERVER_NUM="1") if member.role == "Master" else literals(PADDLE_TRAINER_NUM="1")
 
 
-def rank(member: Member) -> tuple[Variable, ...]:
+def rank(member: Replica) -> tuple[Variable, ...]:
     """Return the rank in collective mode; the launcher's own order is by name, worker-10 before worker-2."""
     return literals(user_overridable=True, PADDLE_RANK=str(member.index))
 

@@ -1,31 +1,79 @@
-"""PyTorchJob: all ranks connect to rank 0; torchrun reads the same values from variables with the prefix PET_."""
+"""v1's template of init containers for PyTorch workers: a YAML list with three variables that each job fills in."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Literal
 
+import yaml
 from pydantic import Field
 
-from trainshed.api.claim import Claim, Rule, count
-from trainshed.api.dependent import AUTOSCALERS, Wish
 from trainshed.api.framework import (
     Container,
     Defaults,
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Naming,
     Objects,
     Quorum,
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.init_template import containers
-from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
-from trainshed.api.rules import single_replica
-from trainshed.api.site import Site
-from trainshed.api.spec import Count, Elasticity, JobSpec, Model, Policy, PortNumber, ReplicaSpec, RunPolicy
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.objects import AUTOSCALERS, DesiredDependent
+from trainshed.api.spec import (
+    Count,
+    Elasticity,
+    JobSpec,
+    Model,
+    Policy,
+    PortNumber,
+    ReplicaSpec,
+    Rule,
+    RunPolicy,
+    ValidationInput,
+    replica_count,
+)
+from trainshed.api.validation import single_replica
+
+#: v1's template variables. The language is Go's text/template; only variables and comments of it are supported.
+TEMPLATE_ACTIONS = ("MasterAddr", "InitContainerImage", "MaxTries")
+_ACTION = re.compile(r"(\s*\{\{-\s|\{\{)\s*(.*?)\s*(\s-\}\}\s*|\}\})", re.DOTALL)
+
+
+class BadTemplate(ValueError):
+    """The file is not a template that v1 would accept; the message says why."""
+
+
+@lru_cache(maxsize=64)
+def init_containers_from_template(text: str, values: tuple[str, str, str]) -> tuple[Document, ...]:
+    """Return the init containers of the template `text`, with `values` for `WORDS`.
+
+    Raises `BadTemplate`.
+    """
+    known = dict(zip(TEMPLATE_ACTIONS, values, strict=True))
+    try:
+        found = yaml.safe_load(_ACTION.sub(lambda action: _template_value(known, action[2]), text))
+    except yaml.YAMLError as error:
+        raise BadTemplate(f"not YAML: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(item, dict) and "name" in item for item in found):
+        raise BadTemplate("not a list of containers, each with a name")
+    return tuple(found)
+
+
+def _template_value(known: dict[str, str], action: str) -> str:
+    if action.startswith("/*"):
+        return ""
+    word = action.removeprefix(".")
+    if word == action or word not in known:
+        listed = ", ".join(f"{{{{.{word}}}}}" for word in TEMPLATE_ACTIONS)
+        raise BadTemplate(f"{{{{{action}}}}} is not supported; the variables are {listed}")
+    return known[word]
+
 
 #: v1's script, in which workers wait until the master's name resolves. It is optional, because torch itself waits.
 WAIT = (
@@ -64,18 +112,18 @@ class PyTorchJobSpec(JobSpec):
     pytorch_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-def _elastic(claim: Claim) -> ElasticPolicy | None:
+def _elastic(claim: ValidationInput) -> ElasticPolicy | None:
     policy: ElasticPolicy | None = claim.spec.elastic_policy
     return policy
 
 
-def _bounds_in_order(claim: Claim) -> bool:
+def _bounds_in_order(claim: ValidationInput) -> bool:
     policy = _elastic(claim)
     least, most = (policy.min_replicas, policy.max_replicas) if policy else (None, None)
     return least is None or most is None or least <= most
 
 
-def _processes_given_twice(claim: Claim) -> bool:
+def _processes_given_twice(claim: ValidationInput) -> bool:
     policy = _elastic(claim)
     return policy is not None and policy.n_proc_per_node is not None and claim.spec.nproc_per_node is not None
 
@@ -86,7 +134,7 @@ RULES = (
     Rule(
         f"!('Worker' in self.spec.{FIELD}) || !has({WORKERS}) || {WORKERS} >= 1",
         f"spec.{FIELD}[Worker].replicas: Forbidden: must be at least 1",
-        lambda claim: "Worker" not in claim.roles or count(claim.roles["Worker"]) >= 1,
+        lambda claim: "Worker" not in claim.roles or replica_count(claim.roles["Worker"]) >= 1,
     ),
     Rule(
         f"!has(self.spec.elasticPolicy) || 'Worker' in self.spec.{FIELD}",
@@ -136,7 +184,7 @@ class PyTorchJobOptions:
     elastic: Elastic | None = None
 
 
-def options(spec: PyTorchJobSpec, replicas: tuple[Replicas, ...]) -> PyTorchJobOptions:
+def options(spec: PyTorchJobSpec, replicas: tuple[ReplicaGroup, ...]) -> PyTorchJobOptions:
     """Return the options of a job with this spec; v1 sets `nprocPerNode` to `auto` if neither field is given."""
     policy = spec.elastic_policy
     per_node = spec.nproc_per_node
@@ -145,7 +193,7 @@ def options(spec: PyTorchJobSpec, replicas: tuple[Replicas, ...]) -> PyTorchJobO
     return PyTorchJobOptions(per_node, _elastic_options(policy, replicas) if policy else None)
 
 
-def _elastic_options(policy: ElasticPolicy, replicas: tuple[Replicas, ...]) -> Elastic:
+def _elastic_options(policy: ElasticPolicy, replicas: tuple[ReplicaGroup, ...]) -> Elastic:
     workers = next((group.count for group in replicas if group.role == "Worker"), 1)
     bounds = [bound for bound in (policy.min_replicas, policy.max_replicas) if bound is not None] or [workers]
     return Elastic(
@@ -179,9 +227,9 @@ def leader(job: Job) -> str:
     return "Master" if job.of("Master") else "Worker"
 
 
-def is_leader(job: Job, member: Member) -> bool:
+def is_leader(job: Job, member: Replica) -> bool:
     """Return whether the replica is rank 0."""
-    return member == Member(leader(job), 0)
+    return member == Replica(leader(job), 0)
 
 
 def scope(job: Job) -> Scope:
@@ -189,20 +237,20 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if job.options_as(PyTorchJobOptions).elastic else Scope.JOB
 
 
-def environment(job: Job, _site: Site) -> Environment:
+def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return the variables of `env://` and torchrun, in v1's order."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     rendezvous = meet_elastically(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node
     per_node = (Variable("PET_NPROC_PER_NODE", nproc),) if nproc else ()
 
-    def variables(member: Member) -> tuple[Variable, ...]:
+    def variables(member: Replica) -> tuple[Variable, ...]:
         return (Variable("PYTHONUNBUFFERED", "1"), *ranks(job, member), *per_node, *rendezvous)
 
     return variables
 
 
-def ranks(job: Job, member: Member) -> tuple[Variable, ...]:
+def ranks(job: Job, member: Replica) -> tuple[Variable, ...]:
     """Return the address of rank 0 and the rank; in an elastic job without master, torchrun determines both."""
     first = leader(job)
     group = job.of(first)
@@ -244,7 +292,7 @@ def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
 
 
-def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
+def dependents(job: Job, _site: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return v1's HorizontalPodAutoscaler, for an elastic job with metrics."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     if elastic is None or not elastic.metrics:
@@ -256,16 +304,16 @@ def dependents(job: Job, _site: Site, _running: tuple[str, ...]) -> tuple[Wish, 
         "metrics": list(elastic.metrics),
         "behavior": None,  # a job has no field for it, and a manual change is removed: v1's rule
     }
-    return (Wish(AUTOSCALERS, job.name, {"spec": spec}),)
+    return (DesiredDependent(AUTOSCALERS, job.name, {"spec": spec}),)
 
 
-def init_containers(job: Job, member: Member, site: Site) -> tuple[Document, ...]:
+def init_containers(job: Job, member: Replica, site: JobDefaults) -> tuple[Document, ...]:
     """Return v1's init container for workers, if the operator is configured with an image for it."""
     if not (site.init_image and job.of("Master") and member.role == "Worker"):
         return ()
     host = f"{job.name}-master-0"
     if site.init_template:
-        return containers(site.init_template, (host, site.init_image, str(site.init_tries)))
+        return init_containers_from_template(site.init_template, (host, site.init_image, str(site.init_tries)))
     script = WAIT.format(tries=site.init_tries, host=host)
     return (
         {

@@ -11,24 +11,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainshed.api.claim import Rule
-from trainshed.api.dependent import CONFIG_MAPS, Wish
 from trainshed.api.framework import (
     Container,
     Defaults,
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Naming,
     Objects,
     Quorum,
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy, Scope
-from trainshed.api.kernel import list_length, too_long
-from trainshed.api.site import Site
-from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
+from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, Rule, RunPolicy
+from trainshed.api.validation import list_length, variable_too_long
 
 #: Up to this number of replicas, each pod has the whole TF_CONFIG. Above it, one ConfigMap holds the addresses, and the
 #: kubelet expands a reference to them: n pods with n addresses each would take n² bytes.
@@ -70,7 +69,7 @@ class TFJobOptions:
     dynamic_workers: bool = False
 
 
-def options(spec: TFJobSpec, _replicas: tuple[Replicas, ...]) -> TFJobOptions:
+def options(spec: TFJobSpec, _replicas: tuple[ReplicaGroup, ...]) -> TFJobOptions:
     """Return the options of a job with this spec."""
     return TFJobOptions(spec.success_policy or "", dynamic_workers=bool(spec.enable_dynamic_worker))
 
@@ -90,11 +89,11 @@ def success_policy(job: Job) -> SuccessPolicy | None:
     return SuccessPolicy("Worker", enough, qualified=True)
 
 
-def is_leader(job: Job, member: Member) -> bool:
+def is_leader(job: Job, member: Replica) -> bool:
     """Return whether the replica is a chief, or worker 0 in a job without chief."""
     if job.of("Chief") or job.of("Master"):
         return member.role in ("Chief", "Master")
-    return member == Member("Worker", 0)
+    return member == Replica("Worker", 0)
 
 
 def scope(job: Job) -> Scope:
@@ -102,7 +101,7 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if job.of("PS") or _dynamic(job) else Scope.JOB
 
 
-def environment(job: Job, site: Site) -> Environment:
+def environment(job: Job, site: JobDefaults) -> Environment:
     """Return TF_CONFIG; a job with a single replica does not need it."""
     if job.size == 1:
         return lambda _member: ()
@@ -116,27 +115,27 @@ def environment(job: Job, site: Site) -> Environment:
     return lambda member: (Variable(CLUSTER, source=source), Variable("TF_CONFIG", config(f"$({CLUSTER})", member)))
 
 
-def shared(job: Job, site: Site) -> Wish | None:
+def shared(job: Job, site: JobDefaults) -> DesiredDependent | None:
     """Return the ConfigMap with the addresses, if the job has too many replicas for a TF_CONFIG in each pod."""
     if job.size <= LITERAL_UP_TO or _dynamic(job):
         return None
     text = cluster(job, site)
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return Wish(CONFIG_MAPS, f"{job.name}-cluster-{digest}", {"data": {CLUSTER: text}, "immutable": True})
+    return DesiredDependent(CONFIG_MAPS, f"{job.name}-cluster-{digest}", {"data": {CLUSTER: text}, "immutable": True})
 
 
-def dependents(job: Job, site: Site, _running: tuple[str, ...]) -> tuple[Wish, ...]:
+def dependents(job: Job, site: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap of a large job. It is immutable: its name contains the hash of its content."""
     common = shared(job, site)
     return (common,) if common else ()
 
 
-def validate(job: Job, site: Site) -> tuple[str, ...]:
+def validate(job: Job, site: JobDefaults) -> tuple[str, ...]:
     """Return a problem if TF_CONFIG is too long for an environment variable."""
     if job.size <= LITERAL_UP_TO or _dynamic(job):
         return ()
-    own = max(len(config("", Member(group.role, group.count - 1))) for group in job.replicas if group.count)
-    return too_long(job, FIELD, "TF_CONFIG", cluster_length(job, site) + own)
+    own = max(len(config("", Replica(group.role, group.count - 1))) for group in job.replicas if group.count)
+    return variable_too_long(job, FIELD, "TF_CONFIG", cluster_length(job, site) + own)
 
 
 def optional_roles(job: Job) -> tuple[str, ...]:
@@ -144,18 +143,18 @@ def optional_roles(job: Job) -> tuple[str, ...]:
     return ("Worker",) if _dynamic(job) else ()
 
 
-def cluster(job: Job, site: Site) -> str:
+def cluster(job: Job, site: JobDefaults) -> str:
     """Return the addresses of all replicas by role as JSON, roles in alphabetical order."""
     groups = ((group.role, group.count, group.port) for group in job.replicas)
     return _cluster(job.name, _domain(job, site), tuple(sorted(groups, key=lambda group: group[0].lower())))
 
 
-def cluster_length(job: Job, site: Site) -> int:
+def cluster_length(job: Job, site: JobDefaults) -> int:
     """Return the length of the result of `cluster`, without building it."""
     domain = _domain(job, site)
     lists = sum(
         len(compact({group.role.lower(): []}))
-        + list_length(compact(_address(job.name, domain, Member(group.role, 0), group.port)), group.count)
+        + list_length(compact(_address(job.name, domain, Replica(group.role, 0), group.port)), group.count)
         for group in job.replicas
     )
     return lists - len(job.replicas) + 1
@@ -169,13 +168,13 @@ def _cluster(name: str, domain: str, groups: tuple[tuple[str, int, int], ...]) -
     """
     return compact(
         {
-            role.lower(): [_address(name, domain, Member(role, index), port) for index in range(count)]
+            role.lower(): [_address(name, domain, Replica(role, index), port) for index in range(count)]
             for role, count, port in groups
         }
     )
 
 
-def sparse(job: Job, site: Site, member: Member) -> Document:
+def sparse(job: Job, site: JobDefaults, member: Replica) -> Document:
     """Return the cluster for a replica with dynamic workers: itself, and for a worker all parameter servers."""
     here = address(job, site, member)
     servers: list[str] | None = []
@@ -185,30 +184,30 @@ def sparse(job: Job, site: Site, member: Member) -> Document:
     if member.role == "Worker":
         group = job.of("PS")
         workers = {str(member.index): here}
-        servers = [address(job, site, Member("PS", index)) for index in range(group.count)] if group else None
+        servers = [address(job, site, Replica("PS", index)) for index in range(group.count)] if group else None
     return {"cluster": {"worker": workers, "ps": servers}, "task": task(member)}
 
 
-def config(cluster_text: str, member: Member) -> str:
+def config(cluster_text: str, member: Replica) -> str:
     """Return TF_CONFIG with this cluster; the same bytes as v1's."""
     return f'{{"cluster":{cluster_text},"task":{compact(task(member))},"environment":"cloud"}}'
 
 
-def task(member: Member) -> Document:
+def task(member: Replica) -> Document:
     """Return the task of a replica: its role and index."""
     return {"type": member.role.lower(), "index": member.index}
 
 
-def address(job: Job, site: Site, member: Member) -> str:
+def address(job: Job, site: JobDefaults, member: Replica) -> str:
     """Return host and port of a replica, valid in every namespace of the cluster."""
     return _address(job.name, _domain(job, site), member, job.port(member.role, PORT))
 
 
-def _address(name: str, domain: str, member: Member, port: int) -> str:
+def _address(name: str, domain: str, member: Replica, port: int) -> str:
     return f"{name}-{member}.{domain}:{port}"
 
 
-def _domain(job: Job, site: Site) -> str:
+def _domain(job: Job, site: JobDefaults) -> str:
     return f"{job.namespace}.svc" + (f".{site.cluster_domain}" if site.cluster_domain else "")
 
 

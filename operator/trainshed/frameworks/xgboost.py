@@ -12,16 +12,15 @@ from trainshed.api.framework import (
     Environment,
     Framework,
     Hooks,
+    JobDefaults,
     Quorum,
     SuccessPolicy,
     Variable,
     literals,
 )
-from trainshed.api.job import Job, Member, RestartPolicy, Scope
-from trainshed.api.kernel import list_length, too_long
-from trainshed.api.rules import required_role, single_replica
-from trainshed.api.site import Site
+from trainshed.api.job import Job, Replica, RestartPolicy, Scope
 from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.validation import list_length, required_role, single_replica, variable_too_long
 
 FIELD = "xgbReplicaSpecs"
 PORT = 9999
@@ -34,7 +33,7 @@ class XGBoostJobSpec(JobSpec):
     xgb_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-def environment(job: Job, _site: Site) -> Environment:
+def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return v1's variables, then the tracker's.
 
     XGBoost itself reads neither; the user's code passes them.
@@ -43,7 +42,7 @@ def environment(job: Job, _site: Site) -> Environment:
     workers = hosts(job)
     peers = literals(WORKER_PORT=str(job.port("Worker", PORT)), WORKER_ADDRS=workers) if workers else ()
 
-    def variables(member: Member) -> tuple[Variable, ...]:
+    def variables(member: Replica) -> tuple[Variable, ...]:
         rank = str(member.index + (0 if member.role == "Master" else 1))
         told = literals(MASTER_PORT=port, MASTER_ADDR=host, WORLD_SIZE=size, RANK=rank, PYTHONUNBUFFERED="1")
         tracker = {"DMLC_TRACKER_URI": host, "DMLC_TRACKER_PORT": port, "DMLC_TASK_ID": rank, "DMLC_NUM_WORKER": size}
@@ -57,9 +56,9 @@ def hosts(job: Job) -> str:
     return ",".join(f"{job.name}-worker-{index}" for index in range(job.size - 1))
 
 
-def validate(job: Job, _site: Site) -> tuple[str, ...]:
+def validate(job: Job, _site: JobDefaults) -> tuple[str, ...]:
     """Return a problem if the list of workers is too long for an environment variable."""
-    return too_long(job, FIELD, "WORKER_ADDRS", list_length(f"{job.name}-worker-0", max(job.size - 1, 0)))
+    return variable_too_long(job, FIELD, "WORKER_ADDRS", list_length(f"{job.name}-worker-0", max(job.size - 1, 0)))
 
 
 XGBOOST = Framework(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from trainshed.api.snapshot import Snapshot
-from trainshed.api.status import Kind, Status
+from trainshed.api.actions import Snapshot
+from trainshed.api.status import ConditionType, Status
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
 #: Why a job failed or was restarted: its spec is invalid, its deadline has passed, or the class of its first failure.
@@ -20,14 +20,14 @@ def state(status: Status) -> str:
     return next((str(condition.type) for condition in reversed(status.conditions) if condition.true), "New")
 
 
-def became(kind: Kind, before: Status, after: Status) -> bool:
+def became(kind: ConditionType, before: Status, after: Status) -> bool:
     """Return whether this condition is true now and was not before."""
     return after.true(kind) and not before.true(kind)
 
 
 def restarted(before: Status, after: Status) -> bool:
     """Return whether pods were given up to be created again; pods of a suspended job do not count."""
-    if after.true(Kind.SUSPENDED):
+    if after.true(ConditionType.SUSPENDED):
         return False
     new_attempt = any(count != before.attempts.get(role, 0) for role, count in after.attempts.items())
     return new_attempt or not set(after.replacing) <= set(before.replacing)

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import Protocol
 
-from trainshed.api import gang
-from trainshed.api.dependent import Resource
+from trainshed.api import framework
+from trainshed.api.objects import Resource
 from trainshed.cluster import Missing, Throttled, Unavailable
 
 #: Seconds between tries while the API server does not respond.
@@ -29,7 +29,7 @@ async def find_groups(guide: Guide, scheduler: str) -> None:
 
     Retries without end while the API server does not respond.
     """
-    for kind in gang.resources(scheduler):
+    for kind in framework.gang_resources(scheduler):
         if not await _served(guide, kind):
             what = f"the API server does not serve {kind.kind} in {kind.api_version}"
             raise Missing(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")

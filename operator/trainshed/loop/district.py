@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainshed.api.framework import Framework
-from trainshed.api.site import Site
+from trainshed.api.framework import Framework, JobDefaults
 from trainshed.cluster import Cluster
 from trainshed.cluster.informer import Informer
 from trainshed.cluster.wire import Wire
@@ -45,7 +44,7 @@ class Means:
 class District:
     """One namespace, or the whole cluster if the name is empty. `wake` is not called for its jobs before `ready`."""
 
-    def __init__(self, namespace: str, frameworks: tuple[Framework, ...], site: Site, means: Means) -> None:
+    def __init__(self, namespace: str, frameworks: tuple[Framework, ...], site: JobDefaults, means: Means) -> None:
         self.namespace = namespace
         self.ready = asyncio.Event()
         self.view = View(frameworks, site, self.wake)

@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from trainshed.api import write
+from trainshed.api import status_codec
 from trainshed.api.actions import (
     Action,
     CreateDependent,
-    CreateKeys,
     CreatePod,
     CreateService,
+    CreateSshSecret,
     DeleteDependent,
     DeleteJob,
     DeletePod,
     DeleteService,
     ReleasePod,
+    Snapshot,
     UpdateDependent,
 )
-from trainshed.api.snapshot import Snapshot
 from trainshed.cluster import Cluster, ClusterError, Conflict, Missing, NameTaken
 from trainshed.cluster.lanes import DEFINITE, carefully
 
@@ -29,7 +29,7 @@ from .metrics import Metrics
 from .recorder import Recorder
 from .view import View
 
-FIRST: tuple[type[Action], ...] = (CreateDependent, UpdateDependent, CreateKeys)
+FIRST: tuple[type[Action], ...] = (CreateDependent, UpdateDependent, CreateSshSecret)
 #: These groups run concurrently, each with its own slow start: that a Service can be created does not mean that pods
 #: can be.
 THEN: tuple[tuple[type[Action], ...], ...] = (
@@ -84,14 +84,16 @@ class Errands:
                 pods.answered(await self._cluster.create_pod(namespace, body))
             case CreateService(body=body):
                 services.answered(await self._cluster.create_service(namespace, body))
-            case CreateKeys(body=body):
+            case CreateSshSecret(body=body):
                 await self._cluster.create_secret(namespace, {**body, "data": ssh.key_pair()})
             case CreateDependent() | UpdateDependent() | DeleteDependent():
                 await self._do_to_dependent(namespace, action)
             case DeletePod(name=name, uid=uid, grace=grace, version=version):
                 self._view.pods.left(uid, await self._cluster.delete_pod(namespace, name, uid, grace, version))
             case ReleasePod(name=name, uid=uid):
-                self._view.pods.left(uid, await self._cluster.release_pod(namespace, name, write.release(action)))
+                self._view.pods.left(
+                    uid, await self._cluster.release_pod(namespace, name, status_codec.finalizer_patch(action))
+                )
             case DeleteService(name=name, uid=uid):
                 self._view.services.left(uid, await self._cluster.delete_service(namespace, name, uid))
             case DeleteJob(uid=uid, version=version):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainshed.api.pod import Phase
-from trainshed.api.snapshot import Snapshot
+from trainshed.api.actions import Snapshot
+from trainshed.api.objects import Phase
 
 from .view import Key
 

@@ -16,10 +16,10 @@ from trainshed.api.actions import (
     DeleteDependent,
     DeleteJob,
     DeletePod,
+    Snapshot,
 )
-from trainshed.api.dependent import GROUP
-from trainshed.api.snapshot import Snapshot
-from trainshed.api.status import Kind, Status
+from trainshed.api.objects import POD_GROUP
+from trainshed.api.status import ConditionType, Status
 from trainshed.cluster import ClusterError
 
 from . import course
@@ -28,7 +28,7 @@ from .error_counters import ErrorCounters
 from .gauges import Gauges
 
 #: Every state of a job as a label value; New means that no condition is set yet.
-STATES = ("New", *(str(kind) for kind in Kind))
+STATES = ("New", *(str(kind) for kind in ConditionType))
 #: Buckets in seconds. A reconcile without requests takes a millisecond, one that creates a thousand pods many seconds.
 LOOK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Buckets in seconds. Pods of a small job start at once if their images are present; others wait hours for quota.
@@ -107,9 +107,9 @@ class Metrics:
         """Count what changed between the snapshot's status and the stored one."""
         before = snapshot.status
         happened = {
-            "training_operator_jobs_created": course.became(Kind.CREATED, before, after),
-            "training_operator_jobs_successful": course.became(Kind.SUCCEEDED, before, after),
-            "training_operator_jobs_failed": course.became(Kind.FAILED, before, after),
+            "training_operator_jobs_created": course.became(ConditionType.CREATED, before, after),
+            "training_operator_jobs_successful": course.became(ConditionType.SUCCEEDED, before, after),
+            "training_operator_jobs_failed": course.became(ConditionType.FAILED, before, after),
             "training_operator_jobs_restarted": course.restarted(before, after),
         }
         for name, changed in happened.items():
@@ -135,9 +135,9 @@ class Metrics:
                 self._count(snapshot, "succeeded_service_creation" if well else "failed_service_creation")
             case DeleteJob() if well:
                 self._count(snapshot, "training_operator_jobs_deleted")
-            case CreateDependent() if well and action.resource.kind == GROUP:
+            case CreateDependent() if well and action.resource.kind == POD_GROUP:
                 self._count(snapshot, "created_pod_groups")
-            case DeleteDependent() if well and action.resource.kind == GROUP:
+            case DeleteDependent() if well and action.resource.kind == POD_GROUP:
                 self._count(snapshot, "deleted_pod_groups")
 
     def died(self, snapshot: Snapshot, pods: int) -> None:

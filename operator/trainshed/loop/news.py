@@ -12,11 +12,11 @@ from trainshed.api.actions import (
     DeleteJob,
     DeletePod,
     DeleteService,
-    Note,
-    Tone,
+    Event,
+    EventType,
+    Snapshot,
 )
-from trainshed.api.dependent import GROUP
-from trainshed.api.snapshot import Snapshot
+from trainshed.api.objects import POD_GROUP
 
 NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteService: "service"}
 
@@ -30,13 +30,13 @@ class Words:
     trying: str
 
     @property
-    def success(self) -> Note:
+    def success(self) -> Event:
         """The Event for success."""
-        return Note(Tone.NORMAL, f"Successful{self.what}", self.done)
+        return Event(EventType.NORMAL, f"Successful{self.what}", self.done)
 
-    def failure(self, error: Exception) -> Note:
+    def failure(self, error: Exception) -> Event:
         """Return the Event for this error."""
-        return Note(Tone.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
+        return Event(EventType.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
 
 
 def words(snapshot: Snapshot, action: Action) -> Words | None:
@@ -46,8 +46,8 @@ def words(snapshot: Snapshot, action: Action) -> Words | None:
             return Words(type(action).__name__, f"Created {NOUNS[type(action)]}: {action.name}", "Error creating")
         case DeletePod() | DeleteService():
             return Words(type(action).__name__, f"Deleted {NOUNS[type(action)]}: {action.name}", "Error deleting")
-        case DeleteDependent(name=name) if action.resource.kind == GROUP:
-            return Words(f"Delete{GROUP}", f"Deleted {GROUP}: {name}", "Error deleting")
+        case DeleteDependent(name=name) if action.resource.kind == POD_GROUP:
+            return Words(f"Delete{POD_GROUP}", f"Deleted {POD_GROUP}: {name}", "Error deleting")
         case DeleteJob():
             what = snapshot.framework.naming.ttl_event_reason.removeprefix("Successful")
             return Words(what, f"Deleted job: {snapshot.job.name}", "Error deleting")

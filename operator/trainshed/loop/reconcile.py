@@ -6,10 +6,9 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainshed.api import write
-from trainshed.api.actions import Note, Plan, Tone
+from trainshed.api import status_codec
+from trainshed.api.actions import ApiRefusal, Event, EventType, Plan, Snapshot
 from trainshed.api.job import Document, Job
-from trainshed.api.snapshot import Snapshot, Trouble
 from trainshed.api.status import Status
 from trainshed.cluster import (
     Cluster,
@@ -146,7 +145,7 @@ class Reconciler:
 
     async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: Hidden | None) -> Outcome:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
-        if later or write.same(snapshot.status, decision.status):
+        if later or status_codec.same_status(snapshot.status, decision.status):
             await self._prove(snapshot, decision)
         else:
             await self._remember(key, snapshot, decision.status)
@@ -161,7 +160,7 @@ class Reconciler:
     async def _remember(self, key: Key, snapshot: Snapshot, status: Status) -> None:
         """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
         job = snapshot.job
-        patch = write.patch(job, snapshot.status, status)
+        patch = status_codec.status_patch(job, snapshot.status, status)
         try:
             document = await self._cluster.store_status(snapshot.framework, job.namespace, job.name, patch)
         except Invalid as error:
@@ -187,7 +186,7 @@ class Reconciler:
         self._metrics.rejected(snapshot)
         is_new = self._rejections.news(key, str(error))
         if is_new:
-            self._recorder.tell(snapshot.job, Note(Tone.WARNING, error.reason, f"{REJECTED}: {error}"))
+            self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
         return Outcome(error=error, known=not is_new)
 
     async def _explain(self, key: Key, snapshot: Snapshot, error: ClusterError | None) -> None:
@@ -200,7 +199,7 @@ class Reconciler:
         if fresh is None:
             return
         status = Planner(fresh).plan().status
-        if not (write.same(fresh.status, status) or status.must_precede(fresh.status)):
+        if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 
     async def _read_again(self, key: Key, snapshot: Snapshot) -> ClusterError | None:
@@ -219,10 +218,10 @@ class Reconciler:
         return None
 
 
-def _trouble(error: ClusterError | None) -> Trouble | None:
+def _trouble(error: ClusterError | None) -> ApiRefusal | None:
     if error is None:
         return None
-    return Trouble(error.reason, str(error), (error.pod,) if isinstance(error, Hidden) and error.pod else ())
+    return ApiRefusal(error.reason, str(error), (error.pod,) if isinstance(error, Hidden) and error.pod else ())
 
 
 def _user_input(job: Job) -> Document:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from trainshed.api.actions import Note
+from trainshed.api.actions import Event
 from trainshed.api.job import Job
 from trainshed.cluster import Cluster, ClusterError, Conflict, Missing
 
@@ -73,14 +73,14 @@ class Recorder:
         self._lost = lost
         self._now = now
         self._writing = asyncio.Lock()
-        self._gathered: dict[tuple[str, Note], list[str]] = {}
+        self._gathered: dict[tuple[str, Event], list[str]] = {}
         self._jobs: dict[str, Job] = {}
         self._noted: OrderedDict[int, None] = OrderedDict()
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
         self._allowances: OrderedDict[tuple[str, bool], _Allowance] = OrderedDict()
         self._some = asyncio.Event()
 
-    def tell(self, job: Job, note: Note) -> None:
+    def tell(self, job: Job, note: Event) -> None:
         """Queue an Event about a job; a note whose key was queued before is dropped."""
         if note.key and not self._is_new(hash((job.uid, note.key))):
             return
@@ -113,7 +113,7 @@ class Recorder:
                 if isinstance(result, Exception):
                     raise result
 
-    async def _write(self, job: Job, note: Note, names: list[str]) -> None:
+    async def _write(self, job: Job, note: Event, names: list[str]) -> None:
         message = _message(note, names)
         key = (job.uid, f"{note.reason}\n{message}")
         times = names.count("") or 1
@@ -175,7 +175,7 @@ def _forget(remembered: OrderedDict[Any, T], expired: Callable[[T], bool]) -> No
         remembered.popitem(last=False)
 
 
-def _message(note: Note, names: list[str]) -> str:
+def _message(note: Event, names: list[str]) -> str:
     listed = sorted(filter(None, names), key=_place)
     if not listed:
         return _cut(note.message)
@@ -197,7 +197,7 @@ def _cut(text: str) -> str:
     return text if len(content) <= LONGEST else content[: LONGEST - 4].decode(errors="ignore") + " ..."
 
 
-def _event(job: Job, note: Note, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
+def _event(job: Job, note: Event, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
     message, times = counted
     content = f"{note.reason}\n{message}\n{at.isoformat()}"
     digest = hashlib.sha256(f"{job.uid}\n{note.key or content}".encode()).hexdigest()[:16]

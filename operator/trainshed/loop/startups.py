@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from trainshed.api.pod import Phase
-from trainshed.api.snapshot import Snapshot
-from trainshed.api.status import Kind, Status
+from trainshed.api.actions import Snapshot
+from trainshed.api.objects import Phase
+from trainshed.api.status import ConditionType, Status
 
 from .course import became
 from .view import Key
@@ -24,11 +24,11 @@ class Startups:
     def stored(self, key: Key, snapshot: Snapshot, after: Status) -> None:
         """Record the start, or its end, from a stored status."""
         before = snapshot.status
-        if after.over or after.true(Kind.SUSPENDED):
+        if after.over or after.true(ConditionType.SUSPENDED):
             self.forget(key)
-        elif before.true(Kind.SUSPENDED):
+        elif before.true(ConditionType.SUSPENDED):
             self._since[key] = snapshot.now
-        elif became(Kind.CREATED, before, after):
+        elif became(ConditionType.CREATED, before, after):
             self._since[key] = snapshot.job.created or snapshot.now
 
     def news(self, key: Key, snapshot: Snapshot) -> float | None:

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from trainshed.api import gang, read
-from trainshed.api.dependent import Dependent, Resource
-from trainshed.api.framework import Framework
+from trainshed.api import framework, parse, status_codec
+from trainshed.api.actions import ApiRefusal, Snapshot
+from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, Job
-from trainshed.api.pod import Pod, Service
-from trainshed.api.site import Site
-from trainshed.api.snapshot import Snapshot, Trouble
+from trainshed.api.objects import Dependent, Pod, Resource, Service
 from trainshed.api.status import Status
 from trainshed.cluster.versions import older
 
@@ -58,10 +56,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class _Reported:
-    trouble: Trouble
+    trouble: ApiRefusal
     first_reported: datetime
 
-    def again(self, trouble: Trouble | None, now: datetime) -> bool:
+    def again(self, trouble: ApiRefusal | None, now: datetime) -> bool:
         """Return whether this is the same reason; a different message within REWORDED seconds does not count."""
         soon = abs((now - self.first_reported).total_seconds()) < REWORDED
         return trouble == (replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble)
@@ -122,7 +120,7 @@ class Children(Generic[C]):
 class View:
     """The cache. `wake` is called for each job that may have changed."""
 
-    def __init__(self, frameworks: Iterable[Framework], site: Site, wake: Callable[[Key], None]) -> None:
+    def __init__(self, frameworks: Iterable[Framework], site: JobDefaults, wake: Callable[[Key], None]) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
         self._site = site
         self._wake = wake
@@ -134,7 +132,8 @@ class View:
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
-            resource: Children(self._heard_of_child) for resource in gang.owned(frameworks, site.gang_scheduler)
+            resource: Children(self._heard_of_child)
+            for resource in framework.owned_gang_resources(frameworks, site.gang_scheduler)
         }
 
     def record(self, document: Document, framework: Framework) -> Record:
@@ -146,8 +145,8 @@ class View:
         if known and known.origin == origin and known.job.generation:
             job = replace(known.job, version=str(metadata.get("resourceVersion", "")))
         else:
-            job = read.job(document, framework, self._site)
-        return Record(job, read.status(document), origin)
+            job = parse.job(document, framework, self._site)
+        return Record(job, status_codec.parse_status(document), origin)
 
     def snapshot(self, key: Key, now: datetime) -> Snapshot | None:
         """Return the job with its objects, or None if there is no such job."""
@@ -192,7 +191,7 @@ class View:
         """Remove a deleted job; a new job of the same name, delivered by the watch, stays."""
         self.jobs[key.kind].forgotten(uid)
 
-    def trouble(self, key: Key, trouble: Trouble | None, now: datetime) -> bool:
+    def trouble(self, key: Key, trouble: ApiRefusal | None, now: datetime) -> bool:
         """Remember why the API server refused a request, or None; return whether that changed."""
         reported = self._troubles.get(key)
         again = reported.again(trouble, now) if reported else trouble is None

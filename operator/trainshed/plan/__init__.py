@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainshed.api.actions import Plan
-from trainshed.api.snapshot import Snapshot
+from trainshed.api.actions import Plan, Snapshot
 
 from . import absent, restarts
 from .facts import Facts

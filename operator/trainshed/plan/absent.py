@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from trainshed.api.job import Member, Replicas, Scope
-from trainshed.api.pod import Pod
-from trainshed.api.status import Kind, Status, Tally
+from trainshed.api.job import Replica, ReplicaGroup, Scope
+from trainshed.api.objects import Pod
+from trainshed.api.status import ConditionType, ReplicaStatus, Status
 
 from . import names
 from .facts import Facts
@@ -24,14 +24,14 @@ def unseen(facts: Facts) -> tuple[Pod, ...]:
     return tuple(pod for pod in trouble.hidden if pod.name not in facts.present)
 
 
-def vanished(facts: Facts) -> tuple[Member, ...]:
+def vanished(facts: Facts) -> tuple[Replica, ...]:
     """Return the replicas whose pods are no longer observed though they ran when last observed (scope Job only)."""
     return facts.once(_vanished)
 
 
-def _vanished(facts: Facts) -> tuple[Member, ...]:
+def _vanished(facts: Facts) -> tuple[Replica, ...]:
     known = hidden(facts)
-    if facts.scope is not Scope.JOB or not facts.status.true(Kind.RUNNING):
+    if facts.scope is not Scope.JOB or not facts.status.true(ConditionType.RUNNING):
         return known
     if facts.seats.keys() <= facts.present or facts.stale:  # the first is all that most reconciles check
         return known
@@ -41,7 +41,7 @@ def _vanished(facts: Facts) -> tuple[Member, ...]:
     return (*known, *(member for member in found if member not in known))
 
 
-def hidden(facts: Facts) -> tuple[Member, ...]:
+def hidden(facts: Facts) -> tuple[Replica, ...]:
     """Return those of them whose pods are known to exist and belong to the current attempt."""
     seated = (pod for pod in unseen(facts) if pod.name in facts.seats and not facts.given_up(pod))
     return tuple(facts.seats[pod.name] for pod in seated if facts.seats[pod.name] in facts.missing)
@@ -63,7 +63,7 @@ def untold(facts: Facts) -> tuple[str, ...]:
     return tuple(names.child(facts.job, member) for member in facts.missing)
 
 
-def lost(facts: Facts) -> tuple[Member, ...]:
+def lost(facts: Facts) -> tuple[Replica, ...]:
     """Return the replicas that disappeared, once that has been checked for all of them."""
     return () if hidden(facts) else vanished(facts)
 
@@ -78,9 +78,9 @@ def seen(facts: Facts) -> Status:
     return replace(facts.seen, tallies=counted)
 
 
-def _fewer(facts: Facts, group: Replicas) -> tuple[Member, ...]:
+def _fewer(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:
     """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
-    stored = facts.status.tallies.get(group.role, Tally())
+    stored = facts.status.tallies.get(group.role, ReplicaStatus())
     wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
     here = [member for member in facts.current if member.role == group.role and not facts.finished(member)]
     gone = [member for member in facts.missing if member.role == group.role]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainshed.api.job import Member, RestartPolicy, Scope
-from trainshed.api.pod import Phase
+from trainshed.api.job import Replica, RestartPolicy, Scope
+from trainshed.api.objects import Phase
 from trainshed.api.status import Failure, Status
 
 from . import history, obituary
@@ -32,7 +32,7 @@ def used_up_in_place(facts: Facts, last: Failure | None) -> str:
     return f"{text}; last failure: {obituary.sentence(last)}" if last else text
 
 
-def permanent(facts: Facts, member: Member, failure: Failure) -> str:
+def permanent(facts: Facts, member: Replica, failure: Failure) -> str:
     """Return the failure that ends the job, and why it is not retried."""
     text = obituary.sentence(obituary.of(facts, member, failure))
     others = _followers(len(facts.failed.keys() - {member}))

@@ -5,46 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainshed.api import gang
-from trainshed.api.actions import CreateKeys, CreatePod, CreateService
-from trainshed.api.framework import Framework, Variable
-from trainshed.api.job import Document, Job, Member, Replicas, RestartPolicy
-from trainshed.api.pod import RESULT
-from trainshed.api.site import Site
+from trainshed.api.actions import CreatePod, CreateService, CreateSshSecret
+from trainshed.api.framework import (
+    Framework,
+    JobDefaults,
+    Variable,
+    gang_pod_annotations,
+    gang_pod_labels,
+    gang_scheduler_name,
+)
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
+from trainshed.api.objects import JOB_TRACKING_FINALIZER
 
 from . import names
 
 #: Builds the pod of a replica, for an attempt of its role.
-PodMaker = Callable[[Member, int], CreatePod]
+PodMaker = Callable[[Replica, int], CreatePod]
 
 
-def pods(framework: Framework, job: Job, site: Site) -> PodMaker:
+def pods(framework: Framework, job: Job, site: JobDefaults) -> PodMaker:
     """Return a function that builds the pods of this job; what they have in common is computed once."""
     variables, dress = framework.hooks.environment(job, site), framework.hooks.mutate_pod_spec(job, site)
     groups = {group.role: group for group in job.replicas}
     scheduler, goal = site.gang_scheduler, framework.hooks.success_policy(job)
     decides = goal.role if goal and job.keep_results else ""
 
-    def make(member: Member, attempt: int) -> CreatePod:
+    def make(member: Replica, attempt: int) -> CreatePod:
         group = groups[member.role]
         name = names.child(job, member)
         spec = _spec(framework, group, variables(member), framework.hooks.init_containers(job, member, site))
         dress(member, spec)
         if scheduler:
-            spec["schedulerName"] = spec.get("schedulerName") or gang.name(scheduler)
-        marks = {**gang.pod_annotations(scheduler, job.name, member.role), names.ATTEMPT: str(attempt)}
+            spec["schedulerName"] = spec.get("schedulerName") or gang_scheduler_name(scheduler)
+        marks = {**gang_pod_annotations(scheduler, job.name, member.role), names.ATTEMPT: str(attempt)}
         metadata = {
             "name": name,
-            "labels": _pod_labels(framework, job, group, member) | gang.pod_labels(scheduler, job.name),
+            "labels": _pod_labels(framework, job, group, member) | gang_pod_labels(scheduler, job.name),
             "annotations": _metadata(group, "annotations") | marks,
             "ownerReferences": [owner(job)],
-        } | ({"finalizers": [RESULT]} if member.role == decides else {})
+        } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if member.role == decides else {})
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     return make
 
 
-def service(framework: Framework, job: Job, member: Member) -> CreateService:
+def service(framework: Framework, job: Job, member: Replica) -> CreateService:
     """Return the headless Service of a replica; its DNS name resolves before readiness, which peers depend on."""
     name = names.child(job, member)
     group = job.of(member.role)
@@ -67,11 +72,11 @@ def domain(framework: Framework, job: Job) -> CreateService:
     return CreateService(job.name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
-def keys(framework: Framework, job: Job) -> tuple[CreateKeys, ...]:
+def keys(framework: Framework, job: Job) -> tuple[CreateSshSecret, ...]:
     """Return the Secret for the ssh keys of the job, if it has any; the keys are generated when it is created."""
     name = framework.hooks.ssh_secret_name(job)
     head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
-    return (CreateKeys(name, {**head, "metadata": _head(framework, job, name)}),) if name else ()
+    return (CreateSshSecret(name, {**head, "metadata": _head(framework, job, name)}),) if name else ()
 
 
 def _head(framework: Framework, job: Job, name: str) -> Document:
@@ -91,7 +96,7 @@ def owner(job: Job) -> Document:
     }
 
 
-def _pod_labels(framework: Framework, job: Job, group: Replicas, member: Member) -> dict[str, str]:
+def _pod_labels(framework: Framework, job: Job, group: ReplicaGroup, member: Replica) -> dict[str, str]:
     own = names.labels(framework, job, member)
     if framework.hooks.is_leader(job, member):
         own[names.JOB_ROLE] = "master"
@@ -99,7 +104,7 @@ def _pod_labels(framework: Framework, job: Job, group: Replicas, member: Member)
     return theirs | own | dict(framework.hooks.extra_labels(job, member))
 
 
-def _metadata(group: Replicas, part: str) -> dict[str, str]:
+def _metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
     metadata = group.template.get("metadata") or {}
     return dict(metadata.get(part) or {})
 
@@ -113,7 +118,7 @@ def main_container(framework: Framework, containers: Sequence[Document]) -> Docu
 
 
 def _spec(
-    framework: Framework, group: Replicas, variables: tuple[Variable, ...], waits: tuple[Document, ...]
+    framework: Framework, group: ReplicaGroup, variables: tuple[Variable, ...], waits: tuple[Document, ...]
 ) -> dict[str, Any]:
     spec = dict(group.template.get("spec") or {})
     containers = spec.get("containers") or []
@@ -147,7 +152,7 @@ def _entry(variable: Variable) -> dict[str, Any]:
     return {"name": variable.name, "valueFrom": variable.source}
 
 
-def _open_port(framework: Framework, group: Replicas, container: dict[str, Any]) -> None:
+def _open_port(framework: Framework, group: ReplicaGroup, container: dict[str, Any]) -> None:
     ports = container.get("ports") or []
     if not any(port.get("name") == framework.container.port_name for port in ports):
         container["ports"] = [*ports, {"name": framework.container.port_name, "containerPort": group.port}]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainshed.api.actions import Action, CreateService, DeletePod, DeleteService
-from trainshed.api.job import CleanPodPolicy, Member, Scope
-from trainshed.api.pod import Pod
+from trainshed.api.job import CleanPodPolicy, Replica, Scope
+from trainshed.api.objects import Pod
 
 from . import absent, build, gang, gates, results
 from .facts import Facts
@@ -111,7 +111,7 @@ def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService
 
 def _grace(facts: Facts, pod: Pod) -> int | None:
     """Return the short grace period, or None if the template sets one."""
-    member: Member = facts.seats[pod.name]
+    member: Replica = facts.seats[pod.name]
     spec = facts.group(member).template.get("spec")
     own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
     return None if own else GRACE

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainshed.api.status import Condition, Kind, Status
+from trainshed.api.status import Condition, ConditionType, Status
 
 Conditions = tuple[Condition, ...]
 
 #: Setting one of these conditions removes the other.
-EXCLUDES = {Kind.RUNNING: Kind.RESTARTING, Kind.RESTARTING: Kind.RUNNING}
-VERDICTS = (Kind.SUCCEEDED, Kind.FAILED)
+EXCLUDES = {ConditionType.RUNNING: ConditionType.RESTARTING, ConditionType.RESTARTING: ConditionType.RUNNING}
+VERDICTS = (ConditionType.SUCCEEDED, ConditionType.FAILED)
 #: A new message of these updates the condition; in v1, and for the other types, only a new reason does.
-NEWS = (Kind.BLOCKED, Kind.RESTARTING)
+NEWS = (ConditionType.BLOCKED, ConditionType.RESTARTING)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     """The type, reason and message of a condition to set."""
 
-    kind: Kind
+    kind: ConditionType
     reason: str
     message: str
 
@@ -42,7 +42,7 @@ def put(status: Status, word: Word, now: datetime, *, true: bool = True) -> Stat
     return replace(status, conditions=(*kept, fresh))
 
 
-def without(status: Status, *kinds: Kind | None) -> Status:
+def without(status: Status, *kinds: ConditionType | None) -> Status:
     """Return the status without conditions of these types."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)
     return status if kept == status.conditions else replace(status, conditions=kept)
@@ -54,9 +54,9 @@ def _unchanged(known: Condition, word: Word, *, true: bool) -> bool:
 
 
 def _ended(conditions: Conditions) -> Conditions:
-    dropped = (Kind.BLOCKED, Kind.RESTARTING)
+    dropped = (ConditionType.BLOCKED, ConditionType.RESTARTING)
     return tuple(
-        replace(condition, true=False) if condition.type is Kind.RUNNING else condition
+        replace(condition, true=False) if condition.type is ConditionType.RUNNING else condition
         for condition in conditions
         if condition.type not in dropped
     )

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from trainshed.api.actions import DeletePod, Note, Tone
-from trainshed.api.annotations import FORCE_DELETE_AFTER
-from trainshed.api.pod import Pod
-from trainshed.api.status import Kind
+from trainshed.api.actions import DeletePod, Event, EventType
+from trainshed.api.objects import Pod
+from trainshed.api.parse import FORCE_DELETE_AFTER
+from trainshed.api.status import ConditionType
 
 from .conditions import Word
 from .facts import Facts
@@ -28,13 +28,13 @@ NAMED = 4
 def word(facts: Facts) -> Word | None:
     """Return the condition Blocked for pods that are stuck terminating, or None if there is none."""
     pods = _stuck(facts)
-    return Word(Kind.BLOCKED, STUCK, _message(facts, pods)) if pods else None
+    return Word(ConditionType.BLOCKED, STUCK, _message(facts, pods)) if pods else None
 
 
-def notes(facts: Facts) -> tuple[Note, ...]:
+def notes(facts: Facts) -> tuple[Event, ...]:
     """Return the same message as an Event, once for each pod that is the first of the stuck ones."""
     pods = _stuck(facts)
-    return (Note(Tone.WARNING, STUCK, _message(facts, pods), key=f"{pods[0].uid}/{STUCK}"),) if pods else ()
+    return (Event(EventType.WARNING, STUCK, _message(facts, pods), key=f"{pods[0].uid}/{STUCK}"),) if pods else ()
 
 
 def force(facts: Facts) -> tuple[DeletePod, ...]:

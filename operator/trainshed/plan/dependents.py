@@ -1,18 +1,18 @@
-"""The other objects that a job owns, such as ConfigMaps and PodGroups: created before the pods, kept as desired."""
+"""Creates, updates and deletes the other objects of a job: ConfigMaps, RBAC, autoscalers, PodGroups."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_UP, Decimal
 from typing import Any
 
-from trainshed.api import quantity
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
-from trainshed.api.dependent import Dependent, Wish
 from trainshed.api.framework import Framework
 from trainshed.api.job import Job
-from trainshed.api.pod import Phase
+from trainshed.api.objects import Dependent, DesiredDependent, Phase
 
 from . import build, gang, names
 from .facts import Facts
@@ -21,7 +21,7 @@ from .facts import Facts
 DIGEST = "trainshed.dev/digest"
 
 
-def wishes(facts: Facts) -> tuple[Wish, ...]:
+def wishes(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return all objects that the job should own while it has pods."""
     own = facts.framework.hooks.dependents(facts.job, facts.snapshot.site, _running(facts))
     return (*gang.wishes(facts), *own)
@@ -42,7 +42,7 @@ def dismiss(facts: Facts) -> tuple[Action, ...]:
     return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.passing)
 
 
-def _create_or_update(facts: Facts, wish: Wish, found: Dependent | None) -> Action | None:
+def _create_or_update(facts: Facts, wish: DesiredDependent, found: Dependent | None) -> Action | None:
     if found is None:
         if wish.shared and not facts.missing:
             return None  # may belong to another owner; its existence is checked when pods are created
@@ -52,24 +52,24 @@ def _create_or_update(facts: Facts, wish: Wish, found: Dependent | None) -> Acti
     return UpdateDependent(wish.resource, wish.name, _patch(facts, wish, found))
 
 
-def body(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
+def body(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
     """Return the body of a dependent for its creation."""
     metadata = _metadata(framework, job, wish) | {"name": wish.name, "ownerReferences": [build.owner(job)]}
     head = {"apiVersion": wish.resource.api_version, "kind": wish.resource.kind}
     return {**head, "metadata": metadata, **wish.content}
 
 
-def _metadata(framework: Framework, job: Job, wish: Wish) -> dict[str, Any]:
+def _metadata(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
     labels = dict(wish.labels) | names.job_labels(framework, job)
     return {"labels": labels, "annotations": dict(wish.annotations) | {DIGEST: _digest(wish)}}
 
 
-def _digest(wish: Wish) -> str:
+def _digest(wish: DesiredDependent) -> str:
     text = json.dumps((wish.content, wish.labels, wish.annotations), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _differs(facts: Facts, wish: Wish, found: Dependent) -> bool:
+def _differs(facts: Facts, wish: DesiredDependent, found: Dependent) -> bool:
     wanted = {"metadata": _metadata(facts.framework, facts.job, wish), **wish.content}
     return not covers(found.document, wanted)
 
@@ -86,11 +86,11 @@ def covers(actual: object, wanted: object) -> bool:
     if isinstance(wanted, (list, tuple)):
         same_length = isinstance(actual, list) and len(actual) == len(wanted)
         return same_length and all(map(covers, actual, wanted))  # type: ignore[call-overload]
-    amount = quantity.parse(wanted)
-    return actual == wanted or (amount is not None and amount == quantity.parse(actual))
+    amount = parse_quantity(wanted)
+    return actual == wanted or (amount is not None and amount == parse_quantity(actual))
 
 
-def _patch(facts: Facts, wish: Wish, found: Dependent) -> dict[str, Any]:
+def _patch(facts: Facts, wish: DesiredDependent, found: Dependent) -> dict[str, Any]:
     content = {key: _merged(found.document.get(key), value) for key, value in wish.content.items()}
     identity = {"uid": found.uid, "resourceVersion": found.version}
     return {"metadata": _metadata(facts.framework, facts.job, wish) | identity, **content}
@@ -116,3 +116,39 @@ def _running(facts: Facts) -> tuple[str, ...]:
     """Return the names of the running pods of the current attempt."""
     found = (pod for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
     return tuple(sorted(pod.name for pod in found))
+
+
+BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+SMALL = {suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), 1)}
+LARGE = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
+FACTORS = {**BINARY, **SMALL, "": Decimal(1), **LARGE}
+MOST, FINEST = Decimal(2**63 - 1), SMALL["n"]
+NUMBER = r"([+-]?\d{1,30}(?:\.\d{0,30})?|[+-]?\.\d{1,30})"
+FORM = re.compile(NUMBER + r"(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[munkMGTPE])?)", re.ASCII)
+
+
+def parse_quantity(text: object) -> Decimal | None:
+    """Parse a quantity; return None if it is not one."""
+    found = FORM.fullmatch(str(text)) if isinstance(text, (str, int, float)) and not isinstance(text, bool) else None
+    if found is None:
+        return None
+    number, exponent, suffix = found.groups()
+    return Decimal(number + (exponent or "")) * FACTORS[suffix or ""]
+
+
+def sum_quantities(amounts: Iterable[tuple[object, int]]) -> str:
+    """Return the sum of (quantity, factor) pairs, in the suffix family of the first; invalid quantities are skipped."""
+    known = [(str(text), amount * times) for text, times in amounts if (amount := parse_quantity(text)) is not None]
+    first = known[0][0] if known else ""
+    return format_quantity(sum((amount for _, amount in known), Decimal(0)), binary=first.endswith("i"))
+
+
+def format_quantity(amount: Decimal, *, binary: bool = False) -> str:
+    """Return the canonical form: the largest suffix that leaves a whole number."""
+    kept = max(-MOST, min(MOST, amount)).quantize(FINEST, ROUND_UP)
+    if not kept:
+        return "0"
+    family = BINARY if binary and abs(kept) >= BINARY["Ki"] else LARGE
+    suffixes = (*reversed(family.items()), ("", Decimal(1)), *SMALL.items())
+    suffix, factor = next((suffix, factor) for suffix, factor in suffixes if kept % factor == 0)
+    return f"{kept / factor:.0f}{suffix}"

@@ -1,4 +1,4 @@
-"""The facts about a job that the rules use, each computed at most once from a snapshot."""
+"""What is observed about a job: its pods by replica, what failed, what is missing, what the status has lost."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Job, Member, Replicas, Scope
-from trainshed.api.pod import Phase, Pod
-from trainshed.api.snapshot import Snapshot
-from trainshed.api.status import Failure, Status, Tally
+from trainshed.api.job import Job, Replica, ReplicaGroup, Scope
+from trainshed.api.objects import Phase, Pod
+from trainshed.api.status import Failure, ReplicaStatus, Status
 
 from . import failures, names
 
@@ -81,17 +81,17 @@ class Facts:
         return self.job.scope or self.framework.hooks.scope(self.job)
 
     @cached_property
-    def groups(self) -> dict[str, Replicas]:
+    def groups(self) -> dict[str, ReplicaGroup]:
         """The replica groups of the job by role."""
         return {group.role: group for group in self.job.replicas}
 
     @cached_property
-    def seats(self) -> dict[str, Member]:
+    def seats(self) -> dict[str, Replica]:
         """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
         return {names.child(self.job, member): member for member in self.job.members}
 
     @cached_property
-    def addresses(self) -> Mapping[str, Member | None]:
+    def addresses(self) -> Mapping[str, Replica | None]:
         """The names of the job's Services, each with its replica; None for the Service of the whole job."""
         return {self.job.name: None} if self.framework.objects.job_service else self.seats
 
@@ -111,7 +111,7 @@ class Facts:
         return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self.given_up(pod))
 
     @cached_property
-    def current(self) -> dict[Member, Pod]:
+    def current(self) -> dict[Replica, Pod]:
         """The pods of the current attempt by replica, each with the phase of the framework's own container."""
         pods = (pod for pod in self.snapshot.pods if pod.name in self.seats and not self.given_up(pod))
         return {self.seats[pod.name]: self._with_outcome(pod) for pod in pods}
@@ -145,7 +145,7 @@ class Facts:
         return others is None or running[others.role] >= others.count
 
     @cached_property
-    def failed(self) -> dict[Member, Failure]:
+    def failed(self) -> dict[Replica, Failure]:
         """The failures of replicas, disruptions included, in the order in which they happened."""
         now, own = self.now, self.own_container
         found = {member: failures.failure(pod, own, now) for member, pod in self.current.items()} | self.deserters
@@ -153,7 +153,7 @@ class Facts:
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
     @cached_property
-    def deserters(self) -> dict[Member, Failure]:
+    def deserters(self) -> dict[Replica, Failure]:
         """Replicas that exited before the replica that depends on them succeeded; none with scope Replica."""
         goal = self.goal
         if goal is None or not goal.depends_on or self.scope is Scope.REPLICA:
@@ -167,7 +167,7 @@ class Facts:
         return {member: failure for member, failure in found.items() if failure}
 
     @cached_property
-    def missing(self) -> tuple[Member, ...]:
+    def missing(self) -> tuple[Replica, ...]:
         """The requested replicas that have not succeeded and have no pod of their name."""
         return tuple(
             member
@@ -176,7 +176,7 @@ class Facts:
         )
 
     @cached_property
-    def tallies(self) -> dict[str, Tally]:
+    def tallies(self) -> dict[str, ReplicaStatus]:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.replicas}
         ended = {pod.uid for pod in self.current.values() if pod.over}
@@ -185,7 +185,7 @@ class Facts:
         failed = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.FAILED)
         ready = Counter(member.role for member, pod in self.current.items() if pod.ready and not pod.deleting)
         return {
-            role: Tally(
+            role: ReplicaStatus(
                 active=active[role],
                 succeeded=len(self.done[role]),
                 failed=failed[role],
@@ -213,7 +213,7 @@ class Facts:
         shrunk = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
         return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for, shrunk=shrunk)
 
-    def group(self, member: Member) -> Replicas:
+    def group(self, member: Replica) -> ReplicaGroup:
         """Return the replica group of a replica."""
         return self.groups[member.role]
 
@@ -236,13 +236,13 @@ class Facts:
         leaving = (pod for pod in (*self.surplus, *self.stale) if pod.role == role.lower() and pod.index >= fewest)
         return fewest if any(True for _ in leaving) else None
 
-    def finished(self, member: Member) -> bool:
+    def finished(self, member: Replica) -> bool:
         """Return whether a replica has succeeded."""
         return member.index in self.done[member.role]
 
-    def _done(self, group: Replicas, finished: list[Member]) -> Indexes:
+    def _done(self, group: ReplicaGroup, finished: list[Replica]) -> Indexes:
         if self.goal and group.role == self.goal.depends_on:
             return Indexes()  # an entry in the status was not written by the operator
-        before = self.status.tallies.get(group.role, Tally()).done
+        before = self.status.tallies.get(group.role, ReplicaStatus()).done
         observed = Indexes.of(member.index for member in finished if member.role == group.role)
         return (before | observed).below(group.count)

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from trainshed.api.job import RestartPolicy
-from trainshed.api.pod import Container, Phase, Pod
+from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import Failure
 
 APPLICATION = "Application"

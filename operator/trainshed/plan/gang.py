@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from trainshed.api import gang, quantity
-from trainshed.api.dependent import VOLCANO_GROUPS, Dependent, Resource, Wish
+from trainshed.api import framework
+from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.job import Document, Job
-from trainshed.api.pieces import mapping, sequence
+from trainshed.api.objects import VOLCANO_GROUPS, Dependent, DesiredDependent, Resource
 
-from . import says
+from . import dependents, says
 from .conditions import Word
 from .facts import Facts
 
@@ -23,19 +23,21 @@ QUEUE = "default"
 OUTSIDE = ("", "Pending")
 
 
-def wishes(facts: Facts) -> tuple[Wish, ...]:
+def wishes(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return the PodGroup of the job, if there is a gang scheduler and the job has replicas."""
     job = facts.job
-    kinds = gang.resources(facts.snapshot.site.gang_scheduler) if job.size else ()
-    return tuple(Wish(kind, job.name, {"spec": _spec(facts, kind)}, annotations=job.annotations) for kind in kinds)
+    kinds = framework.gang_resources(facts.snapshot.site.gang_scheduler) if job.size else ()
+    return tuple(
+        DesiredDependent(kind, job.name, {"spec": _spec(facts, kind)}, annotations=job.annotations) for kind in kinds
+    )
 
 
 def waits(facts: Facts) -> Word | None:
     """Return the condition Blocked while the missing pods wait for Volcano, or None."""
-    if not gang.is_volcano(facts.snapshot.site.gang_scheduler) or not facts.missing:
+    if not framework.is_volcano(facts.snapshot.site.gang_scheduler) or not facts.missing:
         return None
     group = _group(facts, VOLCANO_GROUPS)
-    status = mapping(group.document.get("status")) if group and not group.deleting else {}
+    status = as_mapping(group.document.get("status")) if group and not group.deleting else {}
     phase = str(status.get("phase") or "")
     return says.waiting_for_group(facts, phase, _reason(status)) if phase in OUTSIDE else None
 
@@ -47,7 +49,7 @@ def _group(facts: Facts, kind: Resource) -> Dependent | None:
 
 def _reason(status: Document) -> str:
     """Return Volcano's reason and message: those of the last true condition other than Scheduled."""
-    true = [item for item in map(mapping, sequence(status.get("conditions"))) if item.get("status") == "True"]
+    true = [item for item in map(as_mapping, as_sequence(status.get("conditions"))) if item.get("status") == "True"]
     bad = [item for item in true if item.get("type") != "Scheduled"]
     words = (bad[-1].get("reason") or bad[-1].get("type"), bad[-1].get("message")) if bad else ()
     return ": ".join(str(word) for word in words if word)
@@ -68,7 +70,7 @@ def _spec(facts: Facts, kind: Resource) -> dict[str, Any]:
 def _queue(facts: Facts) -> str:
     """Return the queue of the existing PodGroup, which cannot be moved, or else the requested one."""
     group = _group(facts, VOLCANO_GROUPS)
-    there = mapping(group.document.get("spec")).get("queue") if group else None
+    there = as_mapping(group.document.get("spec")).get("queue") if group else None
     return str(there or facts.job.policy.scheduling.queue or QUEUE)
 
 
@@ -78,14 +80,14 @@ def _resources(job: Job, least: int) -> dict[str, str]:
     for group in job.replicas:
         counted = min(group.count, least)
         least -= counted
-        containers = sequence(mapping(group.template.get("spec")).get("containers")) if counted else ()
+        containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if counted else ()
         for container in containers:
-            for name, amount in _needs(mapping(container)).items():
+            for name, amount in _needs(as_mapping(container)).items():
                 amounts[name].append((amount, counted))
-    return {name: quantity.total(found) for name, found in amounts.items()}
+    return {name: dependents.sum_quantities(found) for name, found in amounts.items()}
 
 
 def _needs(container: Document) -> Document:
     """Return the requests of a container, or its limits if it has no requests."""
-    asked = mapping(container.get("resources"))
-    return mapping(asked.get("requests")) or mapping(asked.get("limits"))
+    asked = as_mapping(container.get("resources"))
+    return as_mapping(asked.get("requests")) or as_mapping(asked.get("limits"))

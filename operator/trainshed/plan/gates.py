@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trainshed.api.job import Member
+from trainshed.api.job import Replica
 
 from .facts import Facts
 
 
-def gated(facts: Facts) -> frozenset[Member]:
+def gated(facts: Facts) -> frozenset[Replica]:
     """Return the missing replicas that must wait until the role they depend on is ready, or has finished.
 
     With a gang scheduler no replica waits: it schedules all pods together or none.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from trainshed.api.job import Member, Scope
-from trainshed.api.pod import Pod
+from trainshed.api.job import Replica, Scope
+from trainshed.api.objects import Pod
 from trainshed.api.status import Failure, Restart, Status
-from trainshed.api.write import RECENT
+from trainshed.api.status_codec import MAX_RECENT_RESTARTS
 
 from . import obituary
 from .facts import Facts
@@ -37,10 +37,10 @@ def began(facts: Facts, incident: Incident, status: Status) -> Status:
         exit_code=failure.exit_code,
         members=members,
     )
-    return replace(status, failure=known, recent=(*status.recent, fresh)[-RECENT:])
+    return replace(status, failure=known, recent=(*status.recent, fresh)[-MAX_RECENT_RESTARTS:])
 
 
-def first(incident: Incident) -> tuple[Member, Failure]:
+def first(incident: Incident) -> tuple[Replica, Failure]:
     """Return the replica that failed first and its failure; a failure that no other caused goes first."""
     causes = ((member, failure) for member, failure in incident.failures.items() if failure is incident.cause)
     return next(causes, incident.first)

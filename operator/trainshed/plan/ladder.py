@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from trainshed.api.actions import DeleteJob, Note, Plan, Tone
-from trainshed.api.job import Member
-from trainshed.api.status import Failure, Kind, Status, Tally
+from trainshed.api.actions import DeleteJob, Event, EventType, Plan
+from trainshed.api.job import Replica
+from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
 from . import (
     absent,
@@ -78,7 +78,7 @@ def refuse(facts: Facts) -> Plan | None:
     if facts.status.start is None and not facts.snapshot.pods:
         return _finish(facts, says.refused(facts))
     message = says.refused(facts).message
-    return Plan(facts.status, (Note(Tone.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
+    return Plan(facts.status, (Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
 
 
 def suspend(facts: Facts) -> Plan | None:
@@ -87,21 +87,21 @@ def suspend(facts: Facts) -> Plan | None:
         return None
     status = _created(facts, facts.seen)
     actions = (*children.empty(facts), *dependents.dismiss(facts))
-    if status.true(Kind.SUSPENDED):
+    if status.true(ConditionType.SUSPENDED):
         return _with_stuck_pods(facts, Plan(status, says.gang_dismissed(actions), actions))
     word = says.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.renew(status, facts.groups).attempts)
-    if status.true(Kind.RUNNING):
-        status = conditions.put(status, replace(word, kind=Kind.RUNNING), facts.now, true=False)
-    status = conditions.without(status, Kind.RESTARTING, Kind.BLOCKED)
+    if status.true(ConditionType.RUNNING):
+        status = conditions.put(status, replace(word, kind=ConditionType.RUNNING), facts.now, true=False)
+    status = conditions.without(status, ConditionType.RESTARTING, ConditionType.BLOCKED)
     status = conditions.put(status, word, facts.now)
     return _with_stuck_pods(facts, Plan(status, (_note(word), *says.gang_dismissed(actions)), actions))
 
 
 def resume(facts: Facts) -> Plan | None:
     """Restart a job that is no longer suspended, with a new start time and so a new deadline."""
-    if not facts.status.true(Kind.SUSPENDED):
+    if not facts.status.true(ConditionType.SUSPENDED):
         return None
     word = says.resumed(facts)
     status = conditions.put(facts.seen, word, facts.now, true=False)
@@ -162,7 +162,7 @@ def restart(facts: Facts) -> Plan | None:
     word = says.restarting(facts, incident, status)
     if not facts.after(status).running:
         status = conditions.put(status, word, facts.now)
-    notes = (*says.failures(facts, incident), replace(_note(word), tone=Tone.WARNING))
+    notes = (*says.failures(facts, incident), replace(_note(word), tone=EventType.WARNING))
     return Plan(status, notes, children.sweep(facts.after(status)), look_again=facts.now)
 
 
@@ -215,24 +215,27 @@ def _finish(facts: Facts, word: Word) -> Plan:
     """Return the plan that finishes the job. After a success the active replicas count as succeeded, as in v1."""
     status = conditions.put(_created(facts, facts.seen), word, facts.now)
     status = replace(status, completion=facts.now, replacing=())
-    if word.kind is Kind.SUCCEEDED:
+    if word.kind is ConditionType.SUCCEEDED:
         serves = facts.goal.depends_on if facts.goal else ""
         tallies = {
-            role: Tally() if role == serves else _active_as_succeeded(tally) for role, tally in status.tallies.items()
+            role: ReplicaStatus() if role == serves else _active_as_succeeded(tally)
+            for role, tally in status.tallies.items()
         }
         status = replace(status, tallies=tallies)
     return Plan(status, (_note(word),), look_again=facts.now)
 
 
-def _note(word: Word) -> Note:
-    return Note(Tone.WARNING if word.kind is Kind.FAILED else Tone.NORMAL, word.reason, word.message)
+def _note(word: Word) -> Event:
+    return Event(
+        EventType.WARNING if word.kind is ConditionType.FAILED else EventType.NORMAL, word.reason, word.message
+    )
 
 
-def _active_as_succeeded(tally: Tally) -> Tally:
+def _active_as_succeeded(tally: ReplicaStatus) -> ReplicaStatus:
     return replace(tally, succeeded=tally.succeeded + tally.active, active=0, ready=0)
 
 
-def _fatal(facts: Facts, incident: Incident, word: Word, who: tuple[Member, Failure]) -> Plan:
+def _fatal(facts: Facts, incident: Incident, word: Word, who: tuple[Replica, Failure]) -> Plan:
     plan = _finish(facts, word)
     notes = (*says.failures(facts, incident), *plan.notes)
     return replace(plan, status=replace(plan.status, failure=obituary.of(facts, *who)), notes=notes)
@@ -247,10 +250,10 @@ def _blocked(facts: Facts, status: Status) -> Status:
         return conditions.put(status, word, facts.now)
     if word := departures.word(facts):
         return conditions.put(status, word, facts.now)
-    known = status.condition(Kind.BLOCKED)
+    known = status.condition(ConditionType.BLOCKED)
     incomplete = gates.gated(facts) != frozenset(facts.missing) or children.services(facts)
     resolved = known is not None and known.reason == departures.STUCK
-    return status if incomplete and not resolved else conditions.without(status, Kind.BLOCKED)
+    return status if incomplete and not resolved else conditions.without(status, ConditionType.BLOCKED)
 
 
 def _with_stuck_pods(facts: Facts, plan: Plan) -> Plan:

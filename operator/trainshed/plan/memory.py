@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainshed.api.snapshot import Snapshot
+from trainshed.api.actions import Snapshot
 
 from . import names
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainshed.api.framework import Framework
-from trainshed.api.job import ALONE, Job, Member
+from trainshed.api.job import SINGLETON_ROLES, Job, Replica
 
 OPERATOR_NAME = "training.kubeflow.org/operator-name"
 JOB_NAME = "training.kubeflow.org/job-name"
@@ -14,14 +14,14 @@ JOB_ROLE = "training.kubeflow.org/job-role"
 ATTEMPT = "trainshed.dev/attempt"
 
 
-def child(job: Job, member: Member) -> str:
+def child(job: Job, member: Replica) -> str:
     """Return the name of the pod and the Service of a replica."""
     return f"{job.name}-{member}"
 
 
-def labels(framework: Framework, job: Job, member: Member) -> dict[str, str]:
+def labels(framework: Framework, job: Job, member: Replica) -> dict[str, str]:
     """Return the labels of the pod and the Service of a replica; they are also the selector of its Service."""
-    number = {} if member.role in ALONE else {REPLICA_INDEX: str(member.index)}
+    number = {} if member.role in SINGLETON_ROLES else {REPLICA_INDEX: str(member.index)}
     return role_labels(framework, job, member.role) | number
 
 

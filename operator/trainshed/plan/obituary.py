@@ -10,9 +10,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from trainshed.api import brevity
-from trainshed.api.job import Document, Member
-from trainshed.api.pod import Container, Pod, Run
+from trainshed.api import coerce
+from trainshed.api.job import Document, Replica
+from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.status import Failure
 
 from .facts import Facts
@@ -44,7 +44,7 @@ KNOWN: Mapping[str, str] = MappingProxyType(
 CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "command not found"})
 
 
-def of(facts: Facts, member: Member, failure: Failure) -> Failure:
+def of(facts: Facts, member: Replica, failure: Failure) -> Failure:
     """Return the failure with the container's name, its run time and the summary, from the replica's pod."""
     pod = facts.current.get(member)
     own = main(pod, facts.own_container) if pod else None
@@ -80,18 +80,18 @@ def of_restarted(facts: Facts) -> Failure | None:
     return replace(named, message=_summary(facts, member, named))
 
 
-def _last(container: Container) -> Run | None:
+def _last(container: Container) -> TerminatedState | None:
     """Return the last terminated state of a container."""
     if container.exit_code is None:
         return container.before
     times = (container.started, container.finished)
-    return Run(container.exit_code, *times, reason=container.reason, message=container.message)
+    return TerminatedState(container.exit_code, *times, reason=container.reason, message=container.message)
 
 
 def sentence(failure: Failure) -> str:
     """Return the summary and the last line of the termination message, where a traceback has the exception."""
     lines = [line.strip() for line in failure.termination_message.splitlines() if line.strip()]
-    return f"{failure.message}: {brevity.head(lines[-1], LINE)}" if lines else failure.message
+    return f"{failure.message}: {coerce.truncate_end(lines[-1], LINE)}" if lines else failure.message
 
 
 def span(seconds: int) -> str:
@@ -102,7 +102,7 @@ def span(seconds: int) -> str:
     return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _summary(facts: Facts, member: Member, failure: Failure) -> str:
+def _summary(facts: Facts, member: Replica, failure: Failure) -> str:
     subject = f"container {failure.container} of {member}" if failure.container else str(member)
     where = f" on {failure.node}" if failure.node else ""
     end = _end(failure, _limit(facts, member, failure))
@@ -156,7 +156,7 @@ def _named(pod: Pod, name: str) -> Container | None:
     return next((container for container in pod.containers if container.name == name), None)
 
 
-def _limit(facts: Facts, member: Member, failure: Failure) -> str:
+def _limit(facts: Facts, member: Replica, failure: Failure) -> str:
     """Return the memory limit of the container, as written in the template."""
     containers = _containers(facts.group(member).template)
     wanted = failure.container or facts.framework.container.name

@@ -1,4 +1,4 @@
-"""Restarts: which failures may be retried, in which scope, and after which back-off."""
+"""Whether a failure may be retried, which replicas restart, after which delay, and the history of restarts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Member, RestartPolicy, Scope
-from trainshed.api.status import Failure, Kind, Retries, Status, Tally
+from trainshed.api.job import Replica, RestartPolicy, Scope
+from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Retries, Status
 from trainshed.api.status_schema import LARGEST
 
 from . import absent
@@ -33,11 +33,11 @@ RETRYABLE_FROM = 128
 class Incident:
     """The failures to handle now, the earliest first, and how many of them count against backoffLimit."""
 
-    failures: dict[Member, Failure]
+    failures: dict[Replica, Failure]
     counted: int
 
     @property
-    def first(self) -> tuple[Member, Failure]:
+    def first(self) -> tuple[Replica, Failure]:
         """The replica that failed first, and its failure."""
         return next(iter(self.failures.items()))
 
@@ -68,7 +68,7 @@ def _incident(facts: Facts) -> Incident | None:
     return Incident(ordered, _count(ordered)) if ordered else None
 
 
-def permanent(facts: Facts, member: Member, failure: Failure) -> bool:
+def permanent(facts: Facts, member: Replica, failure: Failure) -> bool:
     """Return whether the restart policy forbids a retry after this failure."""
     if failure.kind != APPLICATION:
         return failure.kind == DISRUPTION and facts.job.fail_on_disruption
@@ -120,7 +120,7 @@ def again(facts: Facts, incident: Incident) -> Status:
     )
 
 
-def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Member]) -> Status:
+def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Replica]) -> Status:
     """Return the status with the container restarts of the replaced pods kept in a count of their own."""
     lost = sum(facts.current[member].restarts for member in gone if facts.group(member).restart_policy.in_place)
     retries = status.retries
@@ -141,15 +141,15 @@ def _following(attempt: int) -> int:
 
 def start_over(status: Status, roles: Iterable[str]) -> Status:
     """Return the status with no succeeded replicas in these roles."""
-    tallies = {role: replace(status.tallies.get(role, Tally()), succeeded=0, done=Indexes()) for role in roles}
+    tallies = {role: replace(status.tallies.get(role, ReplicaStatus()), succeeded=0, done=Indexes()) for role in roles}
     return replace(status, tallies=status.tallies | tallies)
 
 
-def _disappeared(facts: Facts, member: Member) -> Failure:
+def _disappeared(facts: Facts, member: Replica) -> Failure:
     return Failure(f"{facts.job.name}-{member}", DISRUPTION, "Lost", None, "", "", facts.now)
 
 
-def _ignored(facts: Facts, member: Member, failure: Failure) -> bool:
+def _ignored(facts: Facts, member: Replica, failure: Failure) -> bool:
     """Return whether the failure of an optional replica is ignored: while the job can still succeed without it."""
     expendable = member.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, member, failure)
     return expendable and any(
@@ -160,25 +160,25 @@ def _ignored(facts: Facts, member: Member, failure: Failure) -> bool:
     )
 
 
-def _precedence(facts: Facts, member: Member, failure: Failure) -> tuple[object, ...]:
+def _precedence(facts: Facts, member: Replica, failure: Failure) -> tuple[object, ...]:
     if failure.kind != APPLICATION:
         return False, failure.time
     # Termination times have a resolution of one second, and an effect never comes before its cause.
     return True, failure.time, permanent(facts, member, failure)
 
 
-def _count(found: dict[Member, Failure]) -> int:
+def _count(found: dict[Replica, Failure]) -> int:
     return sum(1 for failure in found.values() if failure.kind == APPLICATION)
 
 
-def _firsts(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]:
-    firsts: dict[str, tuple[Member, Failure]] = {}
+def _firsts(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica, Failure]:
+    firsts: dict[str, tuple[Replica, Failure]] = {}
     for member, failure in found.items():
         firsts.setdefault(member.role if facts.scope is Scope.ROLE else "", (member, failure))
     return dict(firsts.values())
 
 
-def _with_cascading(facts: Facts, found: dict[Member, Failure]) -> dict[Member, Failure]:
+def _with_cascading(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica, Failure]:
     cause = facts.status.failure
     if not _recent(facts, cause):
         cause = next(iter(found.values()), None)
@@ -219,7 +219,7 @@ def calm(facts: Facts) -> datetime | None:
 
     This rate-limits pod creation when `suspend` is toggled quickly.
     """
-    suspended = facts.status.condition(Kind.SUSPENDED)
+    suspended = facts.status.condition(ConditionType.SUSPENDED)
     quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=HASTE)
     return facts.now + timedelta(seconds=FIRST_DELAY) if quickly and facts.status.attempts else None
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainshed.api.actions import Note, ReleasePod, Tone
-from trainshed.api.annotations import KEEP_RESULTS
-from trainshed.api.pod import Phase, Pod
-from trainshed.api.status import Tally
+from trainshed.api.actions import Event, EventType, ReleasePod
+from trainshed.api.objects import Phase, Pod
+from trainshed.api.parse import TRACK_RESULTS
+from trainshed.api.status import ReplicaStatus
 
 from . import restarts
 from .facts import Facts
@@ -37,12 +37,12 @@ def noted(facts: Facts) -> tuple[ReleasePod, ...]:
     )
 
 
-def refused(facts: Facts) -> tuple[Note, ...]:
+def refused(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning if the job asks to keep results and the operator runs without --keep-results."""
-    if facts.snapshot.site.keep_results or (KEEP_RESULTS, "true") not in facts.job.annotations:
+    if facts.snapshot.site.keep_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
         return ()
-    message = f"{KEEP_RESULTS} has no effect: the operator runs without --keep-results"
-    return (Note(Tone.WARNING, "ResultsNotKept", message, key="ResultsNotKept"),)
+    message = f"{TRACK_RESULTS} has no effect: the operator runs without --keep-results"
+    return (Event(EventType.WARNING, "ResultsNotKept", message, key="ResultsNotKept"),)
 
 
 def _succeeded(facts: Facts, pod: Pod) -> bool:
@@ -53,4 +53,6 @@ def _succeeded(facts: Facts, pod: Pod) -> bool:
 
 def _stored(facts: Facts, pod: Pod) -> bool:
     replica = facts.seats[pod.name]
-    return pod.phase is Phase.SUCCEEDED and replica.index in facts.status.tallies.get(replica.role, Tally()).done
+    return (
+        pod.phase is Phase.SUCCEEDED and replica.index in facts.status.tallies.get(replica.role, ReplicaStatus()).done
+    )

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from trainshed.api import brevity, gang
-from trainshed.api.actions import Action, DeleteDependent, Note, Tone
-from trainshed.api.dependent import GROUP
-from trainshed.api.job import Member, RestartPolicy
-from trainshed.api.pod import Container, Pod
-from trainshed.api.snapshot import Trouble
-from trainshed.api.status import Failure, Kind, Status
-from trainshed.api.write import MESSAGE
+from trainshed.api import coerce, framework
+from trainshed.api.actions import Action, ApiRefusal, DeleteDependent, Event, EventType
+from trainshed.api.job import Replica, RestartPolicy
+from trainshed.api.objects import POD_GROUP, Container, Pod
+from trainshed.api.status import ConditionType, Failure, Status
+from trainshed.api.status_codec import MAX_MESSAGE_BYTES
 
 from . import asides
 from .conditions import Word
@@ -27,44 +25,45 @@ ENOUGH = 10
 
 def created(facts: Facts) -> Word:
     """Return the condition Created."""
-    return _word(facts, Kind.CREATED, f"{facts.job.kind} {facts.job.name} is created.")
+    return _word(facts, ConditionType.CREATED, f"{facts.job.kind} {facts.job.name} is created.")
 
 
 def running(facts: Facts) -> Word:
     """Return the condition Running."""
-    return _word(facts, Kind.RUNNING, f"{facts.job.kind} {_name(facts)} is running.")
+    return _word(facts, ConditionType.RUNNING, f"{facts.job.kind} {_name(facts)} is running.")
 
 
 def succeeded(facts: Facts) -> Word:
     """Return the condition Succeeded."""
     verb = "successfully completed" if facts.goal and facts.goal.qualified else "is successfully completed"
-    return _word(facts, Kind.SUCCEEDED, f"{facts.job.kind} {_name(facts)} {verb}.")
+    return _word(facts, ConditionType.SUCCEEDED, f"{facts.job.kind} {_name(facts)} {verb}.")
 
 
 def suspended(facts: Facts) -> Word:
     """Return the condition Suspended."""
-    return _word(facts, Kind.SUSPENDED, f"{facts.job.kind} {facts.job.name} is suspended.")
+    return _word(facts, ConditionType.SUSPENDED, f"{facts.job.kind} {facts.job.name} is suspended.")
 
 
 def resumed(facts: Facts) -> Word:
     """Return the condition Suspended of a job that has been resumed."""
     return replace(
-        _word(facts, Kind.SUSPENDED, f"{facts.job.kind} {facts.job.name} is resumed."), reason=_reason(facts, "Resumed")
+        _word(facts, ConditionType.SUSPENDED, f"{facts.job.kind} {facts.job.name} is resumed."),
+        reason=_reason(facts, "Resumed"),
     )
 
 
-def blocked(facts: Facts, trouble: Trouble) -> Word:
+def blocked(facts: Facts, trouble: ApiRefusal) -> Word:
     """Return the condition Blocked: the API server's own message, and how many pods have been created."""
     progress = f"{len(facts.current)} of {facts.job.size} pods created; retrying the rest"
-    refusal = brevity.head(trouble.message.rstrip("."), MESSAGE - len(progress) - len("; "))
-    return Word(Kind.BLOCKED, trouble.reason, f"{refusal}; {progress}")
+    refusal = coerce.truncate_end(trouble.message.rstrip("."), MAX_MESSAGE_BYTES - len(progress) - len("; "))
+    return Word(ConditionType.BLOCKED, trouble.reason, f"{refusal}; {progress}")
 
 
 def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
     """Return the condition Blocked while Volcano has not admitted the PodGroup, with its phase and Volcano's reason."""
     state = f"its phase is {phase}" if phase else "it has no phase yet"
     message = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
-    return Word(Kind.BLOCKED, gang.WAITING, brevity.head(message, MESSAGE))
+    return Word(ConditionType.BLOCKED, framework.WAITING_FOR_POD_GROUP, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
 
 
 def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
@@ -75,10 +74,10 @@ def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
     }
     message = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
-    return _word(facts, Kind.RESTARTING, message, asides.restarting(facts, incident, after))
+    return _word(facts, ConditionType.RESTARTING, message, asides.restarting(facts, incident, after))
 
 
-def failed(facts: Facts, member: Member, failure: Failure) -> Word:
+def failed(facts: Facts, member: Replica, failure: Failure) -> Word:
     """Return the condition Failed after a failure that must not be retried."""
     job = facts.job
     if failure.kind != APPLICATION:
@@ -88,27 +87,27 @@ def failed(facts: Facts, member: Member, failure: Failure) -> Word:
     else:
         words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
         message = facts.framework.naming.failure_message.format(**words, count=facts.tallies[member.role].failed or 1)
-    return _word(facts, Kind.FAILED, message, asides.permanent(facts, member, failure))
+    return _word(facts, ConditionType.FAILED, message, asides.permanent(facts, member, failure))
 
 
 def refused(facts: Facts) -> Word:
     """Return the condition Failed for an invalid spec, with all its problems."""
-    return _word(facts, Kind.FAILED, "; ".join(facts.job.problems))
+    return _word(facts, ConditionType.FAILED, "; ".join(facts.job.problems))
 
 
 def too_many_tries(facts: Facts, aside: str) -> Word:
     """Return the condition Failed when backoffLimit is reached; `aside` follows v1's sentence."""
     message = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
-    return _word(facts, Kind.FAILED, message, aside)
+    return _word(facts, ConditionType.FAILED, message, aside)
 
 
 def too_long(facts: Facts) -> Word:
     """Return the condition Failed when activeDeadlineSeconds is exceeded."""
     message = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
-    return _word(facts, Kind.FAILED, message, asides.too_long(facts))
+    return _word(facts, ConditionType.FAILED, message, asides.too_long(facts))
 
 
-def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]:
+def failures(facts: Facts, incident: Incident | None = None) -> tuple[Event, ...]:
     """Return one Event for each failed pod, up to ENOUGH: its exit code, or the reason of its disruption.
 
     The failures of the incident come first, because they decide. The other failures follow, because their pods may be
@@ -116,16 +115,16 @@ def failures(facts: Facts, incident: Incident | None = None) -> tuple[Note, ...]
     """
     found = (incident.failures if incident else {}) | facts.failed
     notes = (_failure(facts, member, failure) for member, failure in islice(found.items(), ENOUGH))
-    return tuple(replace(note, tone=Tone.NORMAL) if incident else note for note in notes)
+    return tuple(replace(note, tone=EventType.NORMAL) if incident else note for note in notes)
 
 
-def pods(facts: Facts) -> tuple[Note, ...]:
+def pods(facts: Facts) -> tuple[Event, ...]:
     """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
     active = (pod for pod in facts.current.values() if not pod.over and not pod.deleting)
     return tuple(islice((note for pod in active for note in _pod(pod)), ENOUGH))
 
 
-def overwritten(facts: Facts) -> tuple[Note, ...]:
+def overwritten(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning, when pods are to be created, that the template's restart policy is overwritten."""
     roles = {member.role for member in facts.missing}
     templates = (group.template for group in facts.job.replicas if group.role in roles)
@@ -135,69 +134,71 @@ def overwritten(facts: Facts) -> tuple[Note, ...]:
     return (_lasting("SetPodTemplateRestartPolicy", message),)
 
 
-def other_schedulers(facts: Facts) -> tuple[Note, ...]:
+def other_schedulers(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning, when pods are to be created, about a scheduler other than the gang scheduler.
 
     It is not overwritten, and the pods may stay pending.
     """
     ours = facts.snapshot.site.gang_scheduler
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.replicas}
-    if not ours or not facts.missing or named <= {"", gang.name(ours)}:
+    if not ours or not facts.missing or named <= {"", framework.gang_scheduler_name(ours)}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
     return (_lasting("SetPodTemplateSchedulerName", message),)
 
 
-def gang_dismissed(actions: tuple[Action, ...]) -> tuple[Note, ...]:
+def gang_dismissed(actions: tuple[Action, ...]) -> tuple[Event, ...]:
     """Return an Event for each PodGroup that is to be deleted."""
-    groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == GROUP)
+    groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == POD_GROUP)
     message = "Job has been terminated. Deleting PodGroup"
-    return tuple(Note(Tone.NORMAL, "JobTerminated", message, key=f"JobTerminated/{group.uid}") for group in groups)
+    return tuple(
+        Event(EventType.NORMAL, "JobTerminated", message, key=f"JobTerminated/{group.uid}") for group in groups
+    )
 
 
-def _lasting(reason: str, message: str) -> Note:
-    return Note(Tone.WARNING, reason, message, key=reason)
+def _lasting(reason: str, message: str) -> Event:
+    return Event(EventType.WARNING, reason, message, key=reason)
 
 
-def _failure(facts: Facts, member: Member, failure: Failure) -> Note:
+def _failure(facts: Facts, member: Replica, failure: Failure) -> Event:
     pod = facts.current.get(member)
     key = f"{pod.uid}/Failed" if pod else ""
     if failure.exit_code is not None:
         message = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
-        return Note(Tone.NORMAL, "ExitedWithCode", message, key=key)
+        return Event(EventType.NORMAL, "ExitedWithCode", message, key=key)
     where = f" on node {failure.node}" if failure.node else ""
     disrupted = failure.kind == DISRUPTION
     end = f"was disrupted ({failure.reason})" if disrupted else f"failed ({failure.kind}: {failure.reason})"
     message = f"Pod {failure.pod}{where} {end}"
     full = f"{message}: {failure.termination_message}" if failure.termination_message else message
-    return Note(Tone.WARNING, "PodDisrupted" if disrupted else "PodFailed", full, key=key)
+    return Event(EventType.WARNING, "PodDisrupted" if disrupted else "PodFailed", full, key=key)
 
 
-def _pod(pod: Pod) -> Iterator[Note]:
+def _pod(pod: Pod) -> Iterator[Event]:
     if pod.unschedulable and not pod.containers:
         message = f"Error pod {pod.name} condition message: {pod.unschedulable}"
         reason = pod.unplaced or "Unschedulable"
-        yield Note(Tone.WARNING, reason, message, key=f"{pod.uid}/{reason}")
+        yield Event(EventType.WARNING, reason, message, key=f"{pod.uid}/{reason}")
     for container in pod.containers:
         if container.waiting and container.message:
             message = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"
-            yield Note(Tone.WARNING, container.reason, message, key=_key(pod, container))
+            yield Event(EventType.WARNING, container.reason, message, key=_key(pod, container))
         elif container.exit_code:
             message = (
                 f"Error pod {pod.name} container {container.name} exitCode: {container.exit_code}"
                 f" terminated message: {container.message}"
             )
-            yield Note(Tone.WARNING, container.reason or "Error", message, key=_key(pod, container))
+            yield Event(EventType.WARNING, container.reason or "Error", message, key=_key(pod, container))
 
 
 def _key(pod: Pod, container: Container) -> str:
     return f"{pod.uid}/{container.name}/{container.reason}/{container.restarts}"
 
 
-def _word(facts: Facts, kind: Kind, message: str, aside: str = "") -> Word:
+def _word(facts: Facts, kind: ConditionType, message: str, aside: str = "") -> Word:
     """Return a condition: v1's message to the letter, followed by `aside`, the details that v1 does not have."""
     joint = (" " if message.endswith(".") else ": ") if aside else ""
-    return Word(kind, _reason(facts, kind), brevity.head(f"{message}{joint}{aside}", MESSAGE))
+    return Word(kind, _reason(facts, kind), coerce.truncate_end(f"{message}{joint}{aside}", MAX_MESSAGE_BYTES))
 
 
 def _reason(facts: Facts, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from trainshed.api.pod import Phase
+from trainshed.api.objects import Phase
 from trainshed.api.status import Failure
 
 from . import failures, restarts

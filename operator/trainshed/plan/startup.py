@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from trainshed.api.job import Member
-from trainshed.api.pod import Container, Pod
-from trainshed.api.status import Failure, Kind
+from trainshed.api.job import Replica
+from trainshed.api.objects import Container, Pod
+from trainshed.api.status import ConditionType, Failure
 
 from . import failures, obituary
 from .conditions import Word
@@ -29,7 +29,7 @@ IMAGE = frozenset(
 INITIALIZING = "PodInitializing"
 
 
-def late(facts: Facts) -> tuple[Member, Failure] | None:
+def late(facts: Facts) -> tuple[Replica, Failure] | None:
     """Return the first replica whose container has not started running in time, with its failure, or None.
 
     The time begins with the creation of the pod, by the API server's clock; a pod that is created again has the full
@@ -53,7 +53,7 @@ def word(facts: Facts, failure: Failure) -> Word:
     """Return the condition Failed because of this failure."""
     job = facts.job
     message = f"{job.kind} {job.name} has failed because {obituary.sentence(failure)}"
-    return Word(Kind.FAILED, f"{job.kind}{Kind.FAILED}", message)
+    return Word(ConditionType.FAILED, f"{job.kind}{ConditionType.FAILED}", message)
 
 
 def _due(facts: Facts, pod: Pod) -> datetime | None:
@@ -76,7 +76,7 @@ def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
     return began < created + time and ended - began < time
 
 
-def _failure(facts: Facts, member: Member, pod: Pod) -> Failure:
+def _failure(facts: Facts, member: Replica, pod: Pod) -> Failure:
     container = _culprit(pod, failures.main(pod, facts.own_container))
     reason, problem = _problem(pod, container)
     seconds = facts.job.startup_deadline or 0
@@ -86,7 +86,9 @@ def _failure(facts: Facts, member: Member, pod: Pod) -> Failure:
         reason=reason,
         exit_code=container.before.exit_code if container and container.before else None,
         node=pod.node,
-        termination_message=(container.message if container and pod.node else pod.unschedulable)[-failures.LAST_WORDS :],
+        termination_message=(container.message if container and pod.node else pod.unschedulable)[
+            -failures.LAST_WORDS :
+        ],
         time=facts.now,
     )
     where = f" on {pod.node}" if pod.node else ""

@@ -1,4 +1,4 @@
-"""The fields of pods and Services that the planner reads."""
+"""Pods, Services and the other objects that a job owns, as immutable values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from .job import Document
+
 #: The finalizer that holds a pod until its result is in the status of its job.
-RESULT = "trainshed.dev/result"
+JOB_TRACKING_FINALIZER = "trainshed.dev/result"
 
 
 class Phase(StrEnum):
@@ -21,7 +23,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TerminatedState:
     """A terminated run of a container. Some runtimes give 1970 as the start of a run that never started."""
 
     exit_code: int
@@ -50,7 +52,7 @@ class Container:
     started: datetime | None = None
     finished: datetime | None = None
     waiting: bool = False
-    before: Run | None = None
+    before: TerminatedState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +126,64 @@ class Service:
     job: str
     role: str
     index: int
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of dependent and its path on the API server.
+
+    A `passing` one exists only while the job may have pods; the others exist as long as the job.
+    """
+
+    prefix: str
+    plural: str
+    kind: str
+    passing: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """The value of `apiVersion`."""
+        return self.prefix.removeprefix("/apis/").removeprefix("/api/")
+
+
+#: The kind in which all gang schedulers group pods; each has its own API group.
+POD_GROUP = "PodGroup"
+
+CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap")
+SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
+ROLES = Resource("/apis/rbac.authorization.k8s.io/v1", "roles", "Role")
+ROLE_BINDINGS = Resource("/apis/rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
+AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", passing=True)
+VOLCANO_GROUPS = Resource("/apis/scheduling.volcano.sh/v1beta1", "podgroups", POD_GROUP, passing=True)
+COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", POD_GROUP, passing=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredDependent:
+    """The desired state of a dependent; `content` are its top-level fields besides the metadata.
+
+    With `shared` an object of that name that the job does not own is accepted too.
+    """
+
+    resource: Resource
+    name: str
+    content: Document
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """The observed state of a dependent; `job` is its label, `owner` the uid of its controller."""
+
+    resource: Resource
+    name: str
+    uid: str
+    version: str
+    owner: str
+    namespace: str
+    job: str
+    document: Document
     deleting: bool = False

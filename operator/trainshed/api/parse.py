@@ -1,43 +1,38 @@
-"""Parse the document of a job: fill in defaults and collect problems; no document raises an error."""
+"""Parses a job document into a Job with its defaults, its annotations and its list of problems."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from .annotations import knobs
-from .claim import Claim
-from .framework import Container, Framework
-from .job import CleanPodPolicy, Document, Job, Port, Replicas, RestartPolicy, RunPolicy, Scheduling
-from .pieces import integer, mapping, sequence, time
-from .recall import status
-from .rules import complaints
-from .site import Site
-from .spec import JobSpec, ReplicaSpec, SchedulingPolicy
+from .coerce import as_mapping, as_sequence, parse_integer, parse_time
+from .framework import Container, Framework, JobDefaults
+from .job import CleanPodPolicy, Document, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scheduling, Scope
+from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
+from .validation import violations
 
 #: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
-__all__ = ["job", "status"]
 
-
-def job(document: Document, framework: Framework, site: Site) -> Job:
+def job(document: Document, framework: Framework, site: JobDefaults) -> Job:
     """Parse a job; if the spec cannot be read, `problems` says why and the job has no replicas."""
-    metadata = mapping(document.get("metadata"))
+    metadata = as_mapping(document.get("metadata"))
     spec, problems = _spec(document, framework)
     name = str(metadata.get("name", ""))
-    asked, more = knobs(mapping(metadata.get("annotations")))
+    asked, more = job_annotations(as_mapping(metadata.get("annotations")))
     found = Job(
         kind=framework.kind,
         namespace=str(metadata.get("namespace", "")),
         name=name,
         uid=str(metadata.get("uid", "")),
         version=str(metadata.get("resourceVersion", "")),
-        generation=integer(metadata.get("generation")),
+        generation=parse_integer(metadata.get("generation")),
         deleting=metadata.get("deletionTimestamp") is not None,
         replicas=(),
         policy=_managed(document, framework),
@@ -47,9 +42,9 @@ def job(document: Document, framework: Framework, site: Site) -> Job:
         startup_deadline=asked.startup_deadline,
         keep_results=asked.keep_results and site.keep_results,
         problems=(*problems, *more),
-        annotations=_own(mapping(metadata.get("annotations"))),
+        annotations=_own_containers(as_mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
-        created=time(metadata.get("creationTimestamp")),
+        created=parse_time(metadata.get("creationTimestamp")),
     )
     if spec is None:
         return found
@@ -68,9 +63,9 @@ def _sentence(location: tuple[int | str, ...], message: str) -> str:
     return f"spec{path}: Invalid value: {message}"
 
 
-def _complete(found: Job, framework: Framework, site: Site, spec: JobSpec) -> Job:
+def _complete(found: Job, framework: Framework, site: JobDefaults, spec: JobSpec) -> Job:
     roles: dict[str, ReplicaSpec] = getattr(spec, to_snake(framework.field))
-    problems = (*found.problems, *complaints(framework, Claim(found.name, roles, spec)))
+    problems = (*found.problems, *violations(framework, ValidationInput(found.name, roles, spec)))
     written = {_canonical(framework, role): group for role, group in roles.items()}
     groups = tuple(_replicas(framework, role, written[role]) for role in framework.roles if role in written)
     whole = replace(
@@ -89,15 +84,15 @@ def _canonical(framework: Framework, role: str) -> str:
     return next((known for known in framework.roles if known.lower() == role.lower()), role)
 
 
-def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> Replicas:
+def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> ReplicaGroup:
     template, container = group.template or {}, framework.container
     ports = _ports(container, template)
     own = next((port.number for port in ports if port.name == container.port_name), container.port)
     if container.port and all(port.name != container.port_name for port in ports):
         ports = (*ports, Port(container.port_name, container.port))
-    return Replicas(
+    return ReplicaGroup(
         role=role,
-        count=_count(framework, role, group),
+        count=_replica_count(framework, role, group),
         restart_policy=_restart_policy(framework, role, group),
         template=template,
         ports=ports,
@@ -111,19 +106,21 @@ def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> Rest
     return RestartPolicy(group.restart_policy or (RestartPolicy.ON_FAILURE if in_place else defaults.restart_policy))
 
 
-def _count(framework: Framework, role: str, group: ReplicaSpec) -> int:
+def _replica_count(framework: Framework, role: str, group: ReplicaSpec) -> int:
     return (0 if role in framework.defaults.zero_by_default else 1) if group.replicas is None else group.replicas
 
 
 def _ports(own: Container, template: Document) -> tuple[Port, ...]:
-    containers = [item for item in sequence(mapping(template.get("spec")).get("containers")) if isinstance(item, dict)]
+    containers = [
+        item for item in as_sequence(as_mapping(template.get("spec")).get("containers")) if isinstance(item, dict)
+    ]
     named = (item for item in containers if own.by_name and item.get("name") == own.name)
     container = next(named, containers[0] if containers else {})
-    ports = (item for item in sequence(container.get("ports")) if isinstance(item, dict))
-    return tuple(Port(str(port.get("name", "")), integer(port.get("containerPort"))) for port in ports)
+    ports = (item for item in as_sequence(container.get("ports")) if isinstance(item, dict))
+    return tuple(Port(str(port.get("name", "")), parse_integer(port.get("containerPort"))) for port in ports)
 
 
-def _policy(spec: JobSpec, framework: Framework, site: Site) -> RunPolicy:
+def _policy(spec: JobSpec, framework: Framework, site: JobDefaults) -> RunPolicy:
     policy, older = spec.run_policy, spec.top_level_clean_pod_policy
     return RunPolicy(
         clean_pods=CleanPodPolicy(policy.clean_pod_policy or older or site.clean_pods),
@@ -148,9 +145,69 @@ def _scheduling(policy: SchedulingPolicy) -> Scheduling:
 
 def _managed(document: Document, framework: Framework) -> RunPolicy:
     """Return the part of the run policy that is read even from a spec that is invalid: `managedBy`."""
-    policy = mapping(mapping(document.get("spec")).get("runPolicy"))
+    policy = as_mapping(as_mapping(document.get("spec")).get("runPolicy"))
     return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager))
 
 
-def _own(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _own_containers(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(value)) for key, value in sorted(annotations.items()) if key != LAST_APPLIED)
+
+
+PREFIX = "trainshed.dev/"
+RESTART_SCOPE = f"{PREFIX}restart-scope"
+ON_DISRUPTION = f"{PREFIX}on-disruption"
+FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
+STARTUP_DEADLINE = f"{PREFIX}startup-deadline"
+TRACK_RESULTS = f"{PREFIX}keep-results"
+#: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
+DURATION = re.compile(r"(?=\d)(?:(\d{1,8})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
+MAX_DURATION = 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnnotations:
+    """The parsed annotations; durations are in seconds, None means that the annotation is not set."""
+
+    scope: Scope | None = None
+    fail_on_disruption: bool = False
+    force_delete_after: int | None = None
+    startup_deadline: int | None = None
+    keep_results: bool = False
+
+
+def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
+    """Parse the annotations; return their values and their problems. An invalid one has its default value."""
+    problems: list[str] = []
+    scope = _choice(annotations, RESTART_SCOPE, ("Auto", *Scope), problems)
+    disruption = _choice(annotations, ON_DISRUPTION, ("Replace", "Fail"), problems)
+    found = JobAnnotations(
+        scope=Scope(scope) if scope in tuple(Scope) else None,
+        fail_on_disruption=disruption == "Fail",
+        force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
+        startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
+        keep_results=_choice(annotations, TRACK_RESULTS, ("false", "true"), problems) == "true",
+    )
+    return found, tuple(problems)
+
+
+def _choice(annotations: Mapping[str, Any], key: str, choices: tuple[str, ...], problems: list[str]) -> str:
+    value = annotations.get(key, choices[0])
+    if value in choices:
+        return str(value)
+    listed = ", ".join(f'"{choice}"' for choice in choices)
+    problems.append(f'metadata.annotations[{key}]: Unsupported value: "{value}": supported values: {listed}')
+    return choices[0]
+
+
+def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> int | None:
+    if key not in annotations:
+        return None
+    value = annotations[key]
+    parts = DURATION.fullmatch(value) if isinstance(value, str) else None
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()) if parts else (0, 0, 0)
+    whole = hours * 3600 + minutes * 60 + seconds
+    if 0 < whole <= MAX_DURATION:
+        return whole
+    told = "must be a length of time from 1s to 8760h, such as 90s, 10m or 1h30m"
+    problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": {told}')
+    return None

@@ -1,7 +1,4 @@
-"""The validation rules of jobs: one table, in CEL for the API server and in Python for the operator.
-
-Where v1's webhook has the rule, the message is v1's path and detail.
-"""
+"""The rules of a job's spec: CEL for the API server, and their twins in Python for servers and clients without it."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from .claim import Claim, Place, Rule, containers, count
 from .framework import Framework
-from .spec import MOST_REPLICAS
+from .job import Job
+from .spec import MOST_REPLICAS, Level, Rule, ValidationInput, containers_of, replica_count
 
 #: The longest name of a Service, and so of a replica (RFC 1035).
-LONGEST_NAME = 63
+MAX_NAME_LENGTH = 63
 
 
 @cache
@@ -28,7 +25,7 @@ def rules(framework: Framework) -> tuple[Rule, ...]:
     )
 
 
-def complaints(framework: Framework, claim: Claim) -> tuple[str, ...]:
+def violations(framework: Framework, claim: ValidationInput) -> tuple[str, ...]:
     """Return the messages of the rules that a claim breaks; each `[*]` is replaced by the place."""
     return tuple(
         _at(rule.message, names)
@@ -44,16 +41,16 @@ def _at(message: str, names: tuple[str, ...]) -> str:
     return message
 
 
-def _parts(claim: Claim, place: Place) -> Iterator[tuple[tuple[str, ...], Claim]]:
+def _parts(claim: ValidationInput, place: Level) -> Iterator[tuple[tuple[str, ...], ValidationInput]]:
     """Yield the parts of a claim to which a rule of this level applies, with the names of each part."""
-    if place is Place.JOB:
+    if place is Level.JOB:
         yield (), claim
         return
     for role, group in claim.roles.items():
-        if place is Place.REPLICAS:
+        if place is Level.REPLICAS:
             yield (role,), replace(claim, roles={role: group})
             continue
-        for index, container in enumerate(containers(group)):
+        for index, container in enumerate(containers_of(group)):
             alone = group.model_copy(update={"template": {"spec": {"containers": [container]}}})
             yield (role, str(index)), replace(claim, roles={role: alone})
 
@@ -63,10 +60,10 @@ def roles(framework: Framework) -> tuple[str, ...]:
     return tuple(role.lower() for role in framework.roles) if framework.case_insensitive else framework.roles
 
 
-def fitting(claim: Claim) -> int:
+def fitting(claim: ValidationInput) -> int:
     """Return the greatest length of a job's name for which the names of its replicas are valid."""
-    suffixes = (len(role) + len(str(max(count(group), 1) - 1)) for role, group in claim.roles.items())
-    return LONGEST_NAME - 2 - max(suffixes, default=0)
+    suffixes = (len(role) + len(str(max(replica_count(group), 1) - 1)) for role, group in claim.roles.items())
+    return MAX_NAME_LENGTH - 2 - max(suffixes, default=0)
 
 
 def required_role(field: str, role: str) -> Rule:
@@ -95,15 +92,15 @@ def named_containers(field: str) -> Rule:
     return Rule(
         "size(self.name) > 0",
         f"spec.{field}[*].template.spec.containers[*].name: Required value: must be required",
-        lambda claim: all(item.get("name") for group in claim.roles.values() for item in containers(group)),
-        place=Place.CONTAINER,
+        lambda claim: all(item.get("name") for group in claim.roles.values() for item in containers_of(group)),
+        place=Level.CONTAINER,
     )
 
 
 def _names(framework: Framework) -> tuple[Rule, ...]:
     field = f"self.spec.{framework.field}"
     last = f"(has({field}[r].replicas) && {field}[r].replicas > 1 ? {field}[r].replicas - 1 : 0)"
-    fits = f"({LONGEST_NAME - 2} - {field}.map(r, size(r) + size(string({last}))).max())"
+    fits = f"({MAX_NAME_LENGTH - 2} - {field}.map(r, size(r) + size(string({last}))).max())"
     return (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
@@ -134,7 +131,7 @@ def _roles(framework: Framework) -> tuple[Rule, ...]:
         Rule(
             f"{field}.map(r, has({field}[r].replicas) ? {field}[r].replicas : 1).sum() <= {MOST_REPLICAS}",
             f"{path}: Invalid value: must be no more than {MOST_REPLICAS} replicas in sum",
-            lambda claim: sum(count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
+            lambda claim: sum(replica_count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
         ),
     )
 
@@ -148,24 +145,24 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
         f"{there} && {listed}.exists(c, c.name == '{named}')",
         f"{path}: Required value: must have at least one container with name {named}",
         lambda claim: all(
-            any(container.get("name") == named for container in containers(group)) for group in claim.roles.values()
+            any(container.get("name") == named for container in containers_of(group)) for group in claim.roles.values()
         ),
-        place=Place.REPLICAS,
+        place=Level.REPLICAS,
     )
     return (
         Rule(
             f"{there} && size({listed}) > 0",
             f"{path}: Required value: must be specified",
-            lambda claim: all(containers(group) for group in claim.roles.values()),
-            place=Place.REPLICAS,
+            lambda claim: all(containers_of(group) for group in claim.roles.values()),
+            place=Level.REPLICAS,
         ),
         Rule(
             "has(self.image) && size(self.image) > 0",
             f"{path}[*].image: Required value: must be required",
             lambda claim: all(
-                container.get("image") for group in claim.roles.values() for container in containers(group)
+                container.get("image") for group in claim.roles.values() for container in containers_of(group)
             ),
-            place=Place.CONTAINER,
+            place=Level.CONTAINER,
         ),
         *((by_name,) if framework.container.by_name else ()),
     )
@@ -173,7 +170,7 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
 
 def _least(framework: Framework) -> int:
     """Return the greatest length that is valid for the names of all jobs of this kind."""
-    return LONGEST_NAME - 2 - max(map(len, framework.roles)) - len(str(MOST_REPLICAS - 1))
+    return MAX_NAME_LENGTH - 2 - max(map(len, framework.roles)) - len(str(MOST_REPLICAS - 1))
 
 
 def _numerals(framework: Framework) -> list[str]:
@@ -185,7 +182,7 @@ def _numerals(framework: Framework) -> list[str]:
         "too long: no more than {} characters fit with these replicas, because <name>-<replica type>-<index> must not"
         " exceed 63"
     )
-    return [told.format(length) for length in range(_least(framework), LONGEST_NAME)]
+    return [told.format(length) for length in range(_least(framework), MAX_NAME_LENGTH)]
 
 
 def _is_dns_label(name: str) -> bool:
@@ -196,3 +193,29 @@ def _is_dns_label(name: str) -> bool:
 
 def _spelled(framework: Framework, role: str) -> str:
     return role.lower() if framework.case_insensitive else role
+
+
+#: The longest variable in bytes, including its name and the closing zero (MAX_ARG_STRLEN of Linux).
+MAX_VARIABLE_BYTES = 128 * 1024
+
+
+def list_length(first: str, count: int) -> int:
+    """Return the length of a comma-separated list of `count` items: `first`, with index 0, and those that follow.
+
+    The text itself is not built, because for 100,000 replicas it takes megabytes.
+    """
+    more_digits: int = sum(count - 10**digits for digits in range(1, len(str(count))))
+    return count * len(first) + more_digits + max(count - 1, 0)
+
+
+def variable_too_long(job: Job, field: str, name: str, length: int) -> tuple[str, ...]:
+    """Return the problem of a job that needs a variable `name` with a value of `length` bytes, if that is too long."""
+    whole = len(name) + len("=") + length + 1
+    if whole <= MAX_VARIABLE_BYTES:
+        return ()
+    problem = (
+        f"spec.{field}: Invalid value: {name} for {job.size} replicas takes {whole} bytes, and Linux starts no process"
+        f" with a variable of more than {MAX_VARIABLE_BYTES}: ask for fewer replicas, or give the job or its namespace a"
+        " shorter name"
+    )
+    return (problem,)

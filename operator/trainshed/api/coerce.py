@@ -1,0 +1,93 @@
+"""Coerces values that others have written, and truncates text to a number of bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import accumulate, takewhile
+from typing import Any
+
+from .status_schema import LARGEST
+
+#: Marks the place where text was cut.
+ELLIPSIS = "…"
+#: Go's JSON encoder, and so the API server, escapes these characters with six bytes each.
+ESCAPED = "<>&\u2028\u2029"
+
+
+def json_size(value: object) -> int:
+    """Return the size in bytes of a value as the API server's JSON, without white space."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    escaped = ((mark, text.count(mark)) for mark in ESCAPED)
+    return len(text.encode(errors="replace")) + sum(count * (6 - len(mark.encode())) for mark, count in escaped)
+
+
+def truncate_end(text: str, most: int) -> str:
+    """Return the text, or its beginning, in at most `most` bytes of JSON; the quotes do not count."""
+    if _bytes(text) <= most:
+        return text
+    return text[: _fitting(text, most)] + ELLIPSIS
+
+
+def truncate_start(text: str, most: int) -> str:
+    """Return the text, or its end: the end of a traceback holds the error."""
+    if _bytes(text) <= most:
+        return text
+    kept = _fitting(reversed(text), most)
+    return ELLIPSIS + text[len(text) - kept :]
+
+
+def _bytes(text: str) -> int:
+    return json_size(text) - 2
+
+
+def _fitting(text: Iterable[str], most: int) -> int:
+    """Return the number of leading characters that fit together with the mark."""
+    sizes = accumulate(_bytes(character) for character in text)
+    return sum(1 for _ in takewhile(lambda size: size <= most - _bytes(ELLIPSIS), sizes))
+
+
+#: The range of accepted times. Any duration that a job may ask for can be added to a time in it without overflow.
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
+
+
+def parse_time(value: object) -> datetime | None:
+    """Return the time, in UTC, or None."""
+    try:
+        return within_time_range(datetime.fromisoformat(value) if isinstance(value, str) else None)
+    except ValueError:
+        return None
+
+
+def within_time_range(found: datetime | None) -> datetime | None:
+    """Return the time in UTC, or None if it is out of range; a time without a zone is in UTC."""
+    if found is None:
+        return None
+    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return zoned.astimezone(UTC) if EARLIEST <= zoned <= LATEST else None
+
+
+def parse_integer(value: object) -> int:
+    """Return the value if it is a non-negative integer, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def parse_count(value: object) -> int:
+    """Return the value if it is a non-negative integer, else 0; larger ones become the largest int32."""
+    return min(parse_integer(value), LARGEST)
+
+
+def parse_text(value: object) -> str:
+    """Return the value if it is a string, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_sequence(value: object) -> list[Any]:
+    """Return the value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []

@@ -1,0 +1,291 @@
+"""Converts a Status to its document, a document to a Status, and two statuses to a merge patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from .actions import ReleasePod
+from .coerce import (
+    as_mapping,
+    as_sequence,
+    json_size,
+    parse_count,
+    parse_text,
+    parse_time,
+    truncate_end,
+    truncate_start,
+)
+from .framework import WAITING_FOR_POD_GROUP
+from .indexes import Indexes
+from .job import Document, Job
+from .status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from .status_schema import encodable, fitted, int32
+
+#: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `patch` adds.
+MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 64
+#: The largest size in bytes of a message, a termination message, a failure's summary, and a name in it.
+MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BYTES = 1024, 1024, 400, 128
+#: The largest size in bytes of a name in `recentRestarts`, and the largest number of its items.
+MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS = 64, 10
+
+
+def status_document(status: Status) -> dict[str, Any]:
+    """Return the status as the API server stores it; zero and empty values are left out.
+
+    Long messages and names are truncated. The completed indexes may take the bytes that the other fields leave. The
+    result always matches the schema of the CRD.
+    """
+    retries, tallies = status.retries, {encodable(role): tally for role, tally in status.tallies.items()}
+    retry = {
+        "streak": retries.streak,
+        "notBefore": _time(retries.not_before),
+        "inPlace": retries.in_place,
+        "inPlaceGone": retries.in_place_gone,
+    }
+    whole = {
+        "conditions": [_condition_document(condition) for condition in status.conditions],
+        "replicaStatuses": {role: _replica_status_document(tally) for role, tally in tallies.items()},
+        "startTime": _time(status.start),
+        "completionTime": _time(status.completion),
+        "lastReconcileTime": _time(_waiting_since(status)),
+        "attempts": dict(status.attempts),
+        "restarts": retries.used,
+        "retry": _without_empty(retry),
+        "replacing": list(status.replacing),
+        "shrunk": dict(status.shrunk),
+        "failure": _failure_document(status.failure),
+        "recentRestarts": [_restart_document(restart) for restart in status.recent[-MAX_RECENT_RESTARTS:]],
+    }
+    return _with_memory(_without_empty(fitted(whole)), tallies)
+
+
+def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
+    """Return the merge patch (RFC 7386) for the status; the job's uid and resourceVersion are preconditions."""
+    ready = sum(tally.ready for tally in after.tallies.values())
+    columns = {
+        "ready": f"{ready}/{job.size}",
+        "restarts": after.retries.used,
+    }  # kubectl prints zeros too
+    difference = _difference(status_document(before), status_document(after)) | fitted(columns)
+    return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
+
+
+def same_status(before: Status, after: Status) -> bool:
+    """Return whether both are stored as the same document."""
+    return before == after or status_document(before) == status_document(after)
+
+
+def finalizer_patch(action: ReleasePod) -> dict[str, Any]:
+    """Return the merge patch that removes Trainshed's finalizer; uid and resourceVersion are preconditions."""
+    finalizers = list(action.finalizers) or None
+    return {"metadata": {"uid": action.uid, "resourceVersion": action.version, "finalizers": finalizers}}
+
+
+def _difference(before: Document, after: Document) -> dict[str, Any]:
+    gone = {key: None for key in before if key not in after}
+    changed = {
+        key: _difference(before[key], value) if isinstance(value, dict) and isinstance(before.get(key), dict) else value
+        for key, value in after.items()
+        if before.get(key) != value
+    }
+    return gone | changed
+
+
+def _waiting_since(status: Status) -> datetime | None:
+    """Return the time since which the job has waited for its PodGroup.
+
+    v1 writes the time of its last reconcile instead, and reconciles again a second later.
+    """
+    blocked = status.condition(ConditionType.BLOCKED)
+    return blocked.changed if blocked and blocked.true and blocked.reason == WAITING_FOR_POD_GROUP else None
+
+
+def _condition_document(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": str(condition.type),
+        "status": str(condition.true),
+        "reason": truncate_end(condition.reason, MAX_NAME_BYTES),
+        "message": truncate_end(condition.message, MAX_MESSAGE_BYTES),
+        "lastUpdateTime": _time(condition.updated),
+        "lastTransitionTime": _time(condition.changed),
+    }
+
+
+def _replica_status_document(tally: ReplicaStatus) -> dict[str, Any]:
+    found = {
+        "active": tally.active,
+        "succeeded": tally.succeeded,
+        "failed": tally.failed,
+        "ready": tally.ready,
+        "selector": tally.selector,
+    }
+    return _without_empty(found)
+
+
+def _with_memory(whole: dict[str, Any], tallies: Mapping[str, ReplicaStatus]) -> dict[str, Any]:
+    """Add the completed indexes; the role with the most ranges comes last and gets the bytes that the others leave."""
+    roles = sorted(
+        (role for role, tally in tallies.items() if tally.done), key=lambda role: len(tallies[role].done.ranges)
+    )
+    counts = whole.get("replicaStatuses", {})
+    for left, role in zip(range(len(roles), 0, -1), roles, strict=True):
+        room = MAX_STATUS_BYTES - COLUMN_BYTES - json_size(whole | {"replicaStatuses": counts})
+        text = tallies[role].done.text(room // left - len('"succeededIndexes":"",'))
+        counts = counts | {role: counts[role] | _without_empty({"succeededIndexes": text})}
+    return whole | {"replicaStatuses": counts} if roles else whole
+
+
+def _failure_document(failure: Failure | None) -> dict[str, Any]:
+    if failure is None:
+        return {}
+    found = {
+        "pod": truncate_end(failure.pod, MAX_NAME_BYTES),
+        "member": truncate_end(failure.member, MAX_SHORT_NAME_BYTES),
+        "container": truncate_end(failure.container, MAX_NAME_BYTES),
+        "class": truncate_end(failure.kind, MAX_SHORT_NAME_BYTES),
+        "reason": truncate_end(failure.reason, MAX_NAME_BYTES),
+        "node": truncate_end(failure.node, MAX_NAME_BYTES),
+        "message": truncate_end(failure.message, MAX_SUMMARY_BYTES),
+        "terminationMessage": truncate_start(failure.termination_message, MAX_TERMINATION_MESSAGE_BYTES),
+        "time": _time(failure.time),
+    }
+    return _without_empty(found) | _known({"exitCode": failure.exit_code, "ranSeconds": failure.ran})
+
+
+def _restart_document(restart: Restart) -> dict[str, Any]:
+    found = {
+        "time": _time(restart.time),
+        "attempt": restart.attempt,
+        "member": truncate_end(restart.member, MAX_SHORT_NAME_BYTES),
+        "node": truncate_end(restart.node, MAX_SHORT_NAME_BYTES),
+        "class": truncate_end(restart.kind, MAX_SHORT_NAME_BYTES),
+        "reason": truncate_end(restart.reason, MAX_SHORT_NAME_BYTES),
+        "members": restart.members,
+    }
+    return _without_empty(found) | _known({"exitCode": restart.exit_code, "lostSeconds": restart.lost})
+
+
+def _time(time: datetime | None) -> str | None:
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
+
+
+def _known(found: dict[str, int | None]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _without_empty(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if value not in (None, 0, "", [], {})}
+
+
+def parse_status(document: Document) -> Status:
+    """Parse the status in a job's document; values of an unexpected type are skipped."""
+    found = as_mapping(document.get("status"))
+    tallies = as_mapping(found.get("replicaStatuses"))
+    retry = as_mapping(found.get("retry"))
+    return Status(
+        conditions=_parse_conditions(as_sequence(found.get("conditions"))),
+        tallies={str(role): _parse_replica_status(as_mapping(item)) for role, item in tallies.items()},
+        start=parse_time(found.get("startTime")),
+        completion=parse_time(found.get("completionTime")),
+        attempts=_parse_counts(found.get("attempts")),
+        retries=Retries(
+            used=parse_count(found.get("restarts")),
+            streak=parse_count(retry.get("streak")),
+            not_before=parse_time(retry.get("notBefore")),
+            in_place=parse_count(retry.get("inPlace")),
+            in_place_gone=parse_count(retry.get("inPlaceGone")),
+        ),
+        replacing=tuple(uid for uid in as_sequence(found.get("replacing")) if isinstance(uid, str)),
+        failure=_parse_failure(as_mapping(found.get("failure"))),
+        shrunk=_parse_counts(found.get("shrunk")),
+        recent=tuple(
+            restart
+            for item in as_sequence(found.get("recentRestarts"))
+            if (restart := _parse_restart(as_mapping(item)))
+        ),
+    )
+
+
+def _parse_conditions(items: list[Any]) -> tuple[Condition, ...]:
+    """Return the first condition of each type."""
+    found: dict[ConditionType, Condition] = {}
+    for item in items:
+        condition = _parse_condition(item)
+        if condition:
+            found.setdefault(condition.type, condition)
+    return tuple(found.values())
+
+
+def _parse_counts(found: object) -> dict[str, int]:
+    return {str(role): parse_count(number) for role, number in as_mapping(found).items()}
+
+
+def _parse_condition(item: object) -> Condition | None:
+    found = as_mapping(item)
+    kind = found.get("type")
+    if kind not in tuple(ConditionType):
+        return None
+    updated = parse_time(found.get("lastUpdateTime")) or datetime.fromtimestamp(0, UTC)
+    changed = parse_time(found.get("lastTransitionTime")) or updated
+    words = (parse_text(found.get("reason")), parse_text(found.get("message")))
+    return Condition(ConditionType(kind), found.get("status") == "True", *words, updated=updated, changed=changed)
+
+
+def _parse_replica_status(found: Mapping[str, Any]) -> ReplicaStatus:
+    return ReplicaStatus(
+        active=parse_count(found.get("active")),
+        succeeded=parse_count(found.get("succeeded")),
+        failed=parse_count(found.get("failed")),
+        ready=parse_count(found.get("ready")),
+        selector=_parse_text(found, "selector"),
+        done=Indexes.parse(_parse_text(found, "succeededIndexes")),
+    )
+
+
+def _parse_failure(found: Mapping[str, Any]) -> Failure | None:
+    ended = parse_time(found.get("time"))
+    if ended is None:
+        return None
+    return Failure(
+        pod=_parse_text(found, "pod"),
+        kind=_parse_text(found, "class"),
+        reason=_parse_text(found, "reason"),
+        exit_code=_parse_number(found, "exitCode"),
+        node=_parse_text(found, "node"),
+        termination_message=_parse_text(found, "terminationMessage"),
+        time=ended,
+        member=_parse_text(found, "member"),
+        container=_parse_text(found, "container"),
+        ran=_parse_number(found, "ranSeconds"),
+        message=_parse_text(found, "message"),
+    )
+
+
+def _parse_restart(found: Mapping[str, Any]) -> Restart | None:
+    failed = parse_time(found.get("time"))
+    if failed is None:
+        return None
+    return Restart(
+        time=failed,
+        attempt=parse_count(found.get("attempt")),
+        member=_parse_text(found, "member"),
+        node=_parse_text(found, "node"),
+        kind=_parse_text(found, "class"),
+        reason=_parse_text(found, "reason"),
+        exit_code=_parse_number(found, "exitCode"),
+        members=parse_count(found.get("members")),
+        lost=_parse_number(found, "lostSeconds"),
+    )
+
+
+def _parse_text(found: Mapping[str, Any], key: str) -> str:
+    return parse_text(found.get(key))
+
+
+def _parse_number(found: Mapping[str, Any], key: str) -> int | None:
+    value = found.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return int32(value)
