@@ -10,7 +10,7 @@ from trainshed.api.job import Job, Replica
 from trainshed.api.objects import CONFIG_MAPS, Service
 from trainshed.api.status import Status
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
-from trainshed.plan import build, plan
+from trainshed.plan import builders, plan
 
 
 def container(**fields) -> dict:
@@ -46,7 +46,7 @@ def look(job: Job, *pods, status=None, now=T0, services=True, site=None) -> Plan
 
 def pod(job: Job, role: str, index=0, site=None) -> dict:
     """A member's pod as it is sent."""
-    return build.pods(MPI_V2BETA1, job, site or JobDefaults())(Replica(role, index), 0).body
+    return builders.pod_maker(MPI_V2BETA1, job, site or JobDefaults())(Replica(role, index), 0).body
 
 
 def env(job: Job, role: str) -> dict[str, str]:

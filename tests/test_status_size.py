@@ -10,7 +10,7 @@ from trainshed.api import coerce, status_codec
 from trainshed.api.indexes import Indexes
 from trainshed.api.objects import Container
 from trainshed.api.status import ReplicaStatus, Restart, Status
-from trainshed.plan.restarts import AT_ONCE
+from trainshed.plan.restarts import MAX_PENDING_REPLACEMENTS
 
 LIMIT = 16_384
 MANY = 100_000
@@ -41,7 +41,7 @@ def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_sam
     stored = status_codec.parse_status({"status": document})
     assert stored.tallies["Worker"].done == ALTERNATING
     assert stored.failure.member == "worker-0"
-    assert stored.over or len(stored.replacing) == AT_ONCE
+    assert stored.over or len(stored.replacing) == MAX_PENDING_REPLACEMENTS
     for _ in range(1 + blocked):  # that pods cannot be made is said once the restart is
         before = stored
         again = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=before, **seen).status

@@ -15,7 +15,7 @@ from trainshed.api.job import Replica
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.cluster import Conflict, Denied, Hidden, Invalid, Missing, NameTaken, Unavailable
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.plan import build, dependents
+from trainshed.plan import builders, dependents
 
 
 def a_job(hand, name="mnist", workers=1):
@@ -26,7 +26,7 @@ def a_job(hand, name="mnist", workers=1):
 
 def a_pod(job):
     """Return the body of the job's first pod."""
-    return build.pods(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3).body
+    return builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3).body
 
 
 async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
@@ -41,7 +41,7 @@ async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
 async def test_an_existing_secret_is_not_changed(gateway, hand):
     job = a_job(hand)
     for content in ("b25l", "dHdv"):
-        head = {"name": "mnist-ssh", "ownerReferences": [build.owner(job)]}
+        head = {"name": "mnist-ssh", "ownerReferences": [builders.owner_reference(job)]}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": head, "data": {"key": content}}
         await gateway.create_secret(hand.namespace, body)
     (secret,) = hand.core("secrets")
@@ -50,7 +50,7 @@ async def test_an_existing_secret_is_not_changed(gateway, hand):
 
 async def test_creating_and_deleting_a_service_is_idempotent(gateway, hand):
     job = a_job(hand)
-    service = build.service(TENSORFLOW, job, Replica("Worker", 0)).body
+    service = builders.service(TENSORFLOW, job, Replica("Worker", 0)).body
     first = await gateway.create_service(hand.namespace, service)
     assert (await gateway.create_service(hand.namespace, service)).uid == first.uid
     assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
@@ -225,7 +225,7 @@ async def test_the_version_is_a_precondition_of_writing_a_lease(gateway, hand):
 
 async def test_many_pods_are_created_concurrently(gateway, hand):
     job = a_job(hand, workers=40)
-    make = build.pods(TENSORFLOW, job, JobDefaults())
+    make = builders.pod_maker(TENSORFLOW, job, JobDefaults())
     bodies = [make(Replica("Worker", index), 0).body for index in range(40)]
     pods = await asyncio.gather(*(gateway.create_pod(hand.namespace, body) for body in bodies))
     assert len({pod.uid for pod in pods}) == 40

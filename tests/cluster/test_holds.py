@@ -18,7 +18,7 @@ from trainshed.cli import cli
 from trainshed.cluster import Conflict, NameTaken
 from trainshed.cluster.holds import bereaved, let_go
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.plan import build
+from trainshed.plan import builders
 
 SITE = JobDefaults(keep_results=True)
 
@@ -29,7 +29,7 @@ async def a_held_pod(gateway, hand, name="mnist", *others):
     wanted["metadata"]["annotations"] = {"trainshed.dev/keep-results": "true"}
     hand.create(wanted)
     job = parse.job(hand.job("TFJob", name), TENSORFLOW, SITE)
-    body = build.pods(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body
+    body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body
     body["metadata"]["finalizers"] += others
     await gateway.create_pod(hand.namespace, body)
     hand.set_pod_status(f"{name}-worker-0", {"phase": "Succeeded"})
@@ -59,7 +59,7 @@ async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway
     pod = await a_held_pod(gateway, hand)
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     job = parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
-    body = build.pods(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
+    body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
     with pytest.raises(NameTaken):
         await gateway.create_pod(hand.namespace, body)
     made = await gateway.create_pod(hand.namespace, body)

@@ -14,7 +14,7 @@ from trainshed.cluster import NotLeading, Unavailable, lanes
 from trainshed.cluster.gateway import Gateway
 from trainshed.cluster.lanes import Pace
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.plan import build
+from trainshed.plan import builders
 
 
 def a_job(hand):
@@ -95,7 +95,9 @@ async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire
     status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
     about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": hand.namespace}}
     for write in (
-        gateway.create_pod(hand.namespace, build.pods(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body),
+        gateway.create_pod(
+            hand.namespace, builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body
+        ),
         gateway.create_secret(hand.namespace, {"metadata": {"name": "s"}}),
         gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid, job.version),
         gateway.store_status(TENSORFLOW, hand.namespace, job.name, status),

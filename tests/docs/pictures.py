@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from audit.verdicts import MOVES
 from trainshed.api.status import ConditionType
-from trainshed.plan.ladder import LADDER, Rule
+from trainshed.plan.rules import RULES, Rule
 
 from .drawing import Box, arrow, picture, words
 
@@ -37,12 +37,12 @@ def sentence(rule: Rule) -> str:
 def ladder() -> str:
     """Draw the rules from top to bottom; a rule is evaluated only if those above it do not apply."""
     parts = [words((40, 24), "at each reconcile, the first rule that applies decides", "small", "start")]
-    boxes = [Box(110, 66 + RUNG * place, 140, 32) for place in range(len(LADDER))]
-    for rule, box in zip(LADDER, boxes, strict=True):
+    boxes = [Box(110, 66 + RUNG * place, 140, 32) for place in range(len(RULES))]
+    for rule, box in zip(RULES, boxes, strict=True):
         parts += [box.drawn(), words((box.x, box.y), rule.__name__, "mono")]
         parts.append(words((box.x + 90, box.y), sentence(rule), "", "start"))
     parts += [arrow(upper, lower) for upper, lower in pairwise(boxes)]
-    return picture((1000, 60 + RUNG * len(LADDER)), "The rules, in order", *parts)
+    return picture((1000, 60 + RUNG * len(RULES)), "The rules, in order", *parts)
 
 
 def states() -> str:

@@ -6,7 +6,7 @@ import click
 
 from trainshed.cli.operate import operator
 from trainshed.plan import failures
-from trainshed.plan.ladder import LADDER
+from trainshed.plan.rules import RULES
 
 from .pictures import sentence
 
@@ -15,7 +15,7 @@ FATES = {
     failures.APPLICATION: ("yes", "as `restartPolicy` says"),
     failures.INFRASTRUCTURE: ("no", "yes, after a back-off"),
     failures.DISRUPTION: ("no", "yes, at once, unless `trainshed.dev/on-disruption` is `Fail`"),
-    failures.COLLATERAL: ("no", "together with its root cause"),
+    failures.CASCADING: ("no", "together with its root cause"),
 }
 #: Frequent reasons, which the table lists.
 KNOWN = (
@@ -26,13 +26,13 @@ KNOWN = (
 
 def rules(_of: str = "") -> str:
     """Return the table of the rules, in order."""
-    rows = [f"| {place} | `{rule.__name__}` | {sentence(rule)} |" for place, rule in enumerate(LADDER, 1)]
+    rows = [f"| {place} | `{rule.__name__}` | {sentence(rule)} |" for place, rule in enumerate(RULES, 1)]
     return "\n".join(("| | rule | when it applies, and what it does |", "|---|---|---|", *rows))
 
 
 def classes(_of: str = "") -> str:
     """Return the table of the failure classes, with some of their reasons."""
-    assert set(FATES) == {*failures.CLASSES.values(), failures.COLLATERAL}, "a class is missing in FATES"
+    assert set(FATES) == {*failures.CLASSES.values(), failures.CASCADING}, "a class is missing in FATES"
     head = ("| class | such as | counts against `backoffLimit` | retried |", "|---|---|---|---|")
     return "\n".join((*head, *(f"| `{name}` | {_such(name)} | {' | '.join(fate)} |" for name, fate in FATES.items())))
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from audit.verdicts import MOVES
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.plan.ladder import LADDER
+from trainshed.plan.rules import RULES
 
 from . import kinds, pictures, tables, written
 from .drawing import Box, arrow
@@ -31,7 +31,7 @@ def test_every_transition_of_the_states_is_drawn():
 
 def test_every_rule_is_drawn_in_order():
     drawn = ET.fromstring(pictures.ladder())
-    assert [text.text for text in drawn.findall(f"{SVG}text[@class='mono']")] == [rule.__name__ for rule in LADDER]
+    assert [text.text for text in drawn.findall(f"{SVG}text[@class='mono']")] == [rule.__name__ for rule in RULES]
 
 
 def test_an_arrow_connects_the_borders_of_two_boxes():

@@ -11,7 +11,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica, Scope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
-from trainshed.plan import build
+from trainshed.plan import builders
 
 
 def template(command=(), limits=None, **spec) -> dict:
@@ -38,7 +38,7 @@ def data(job, *running, site=None) -> dict:
 
 def spec(job, role, site=None, index=0) -> dict:
     """The spec of a member's pod."""
-    return build.pods(MPI, job, site or JobDefaults())(Replica(role, index), 0).body["spec"]
+    return builders.pod_maker(MPI, job, site or JobDefaults())(Replica(role, index), 0).body["spec"]
 
 
 def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():

@@ -10,7 +10,7 @@ from trainshed.api.framework import JobDefaults, Variable
 from trainshed.api.job import Port, Replica, Scope
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.plan import build
+from trainshed.plan import builders
 
 LABELS = "training.kubeflow.org/"
 
@@ -98,7 +98,7 @@ def test_the_first_container_stands_in_where_none_has_the_frameworks_name():
     containers = [{"name": "first"}, {"name": "second"}]
     body = pod_of(with_template({"spec": {"containers": containers}}), "worker-0")
     assert ["env" in container for container in body["spec"]["containers"]] == [True, False]
-    assert build.main_container(TENSORFLOW, []) is None
+    assert builders.main_container(TENSORFLOW, []) is None
 
 
 def test_a_port_of_that_name_is_kept_and_no_other_is_added():
@@ -135,7 +135,7 @@ def test_v1s_init_container_comes_back_where_the_administrator_asks_for_it():
 def test_a_service_gives_a_member_its_name_before_it_is_ready():
     job = a_job(worker=1)
     group = replace(job.replicas[0], ports=(Port("web", 80), Port("tfjob-port", 3333)), port=3333)
-    body = build.service(TENSORFLOW, replace(job, replicas=(group,)), Replica("Worker", 0)).body
+    body = builders.service(TENSORFLOW, replace(job, replicas=(group,)), Replica("Worker", 0)).body
     assert body["spec"]["clusterIP"] == "None"
     assert body["spec"]["publishNotReadyAddresses"] is True
     assert body["spec"]["selector"] == body["metadata"]["labels"]
@@ -159,7 +159,7 @@ def test_a_user_overridable_variable_is_left_out_if_the_user_sets_it():
     hooks = replace(PYTORCH.hooks, environment=lambda _job, _site: lambda _member: variables)
     framework = replace(PYTORCH, hooks=hooks)
     template = {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "A", "value": "mine"}]}]}}
-    make = build.pods(framework, with_template(template, "PyTorchJob"), JobDefaults())
+    make = builders.pod_maker(framework, with_template(template, "PyTorchJob"), JobDefaults())
     env = make(Replica("Worker", 0), 3).body["spec"]["containers"][0]["env"]
     assert env == [{"name": "A", "value": "mine"}, {"name": "B", "value": "b"}]
 

@@ -17,8 +17,8 @@ from make import (
     services,
 )
 from trainshed.api.status import Retries, Status
-from trainshed.plan import children
 from trainshed.plan.facts import Facts
+from trainshed.plan.pods import delete_all
 
 
 def test_only_what_is_missing_is_made():
@@ -69,4 +69,4 @@ def test_emptying_leaves_alone_what_goes_already():
     going = replace(a_service("worker-1"), deleting=True)
     pods = (a_pod("worker-0"), a_pod("worker-1", deleting=True))
     facts = Facts(seen(a_job(worker=2), *pods, services=(a_service("worker-0"), going)))
-    assert [action.name for action in children.empty(facts)] == ["mnist-worker-0", "mnist-worker-0"]
+    assert [action.name for action in delete_all(facts)] == ["mnist-worker-0", "mnist-worker-0"]

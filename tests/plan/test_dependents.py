@@ -30,7 +30,7 @@ def facts(*wishes: DesiredDependent, there=(), pods=(), job=JOB, **fields) -> Fa
 
 def stored(wish: DesiredDependent, *, change=None, **fields) -> Dependent:
     """Return a dependent as the server stores it after its creation; `change` edits its document."""
-    (made,) = dependents.align(facts(wish))
+    (made,) = dependents.apply(facts(wish))
     document = {**made.body, "metadata": {**made.body["metadata"], "uid": "u1"}}
     known = {"name": wish.name, "uid": "u1", "version": "7", "owner": JOB.uid, "namespace": "ml", "job": JOB.name}
     found = Dependent(wish.resource, document=change(document) if change else document, **known)
@@ -39,7 +39,7 @@ def stored(wish: DesiredDependent, *, change=None, **fields) -> Dependent:
 
 def scaler(**fields) -> Dependent:
     """Return the autoscaler of the job as it was created."""
-    (wish,) = dependents.wishes(Facts(seen(JOB)))
+    (wish,) = dependents.desired(Facts(seen(JOB)))
     return stored(wish, **fields)
 
 
@@ -57,7 +57,7 @@ def test_what_is_missing_is_made_before_the_pods_that_read_it():
 
 
 def test_what_is_made_says_whose_it_is():
-    (made,) = dependents.align(facts(SETTINGS))
+    (made,) = dependents.apply(facts(SETTINGS))
     assert (made.resource, made.name, made.shared) == (CONFIG_MAPS, "mnist-settings", False)
     metadata = made.body["metadata"]
     assert {key: made.body[key] for key in ("apiVersion", "kind", "data")} == {
@@ -75,7 +75,7 @@ def test_what_is_made_says_whose_it_is():
 
 
 def test_what_is_as_wished_is_left_in_peace():
-    assert dependents.align(facts(SETTINGS, there=[stored(SETTINGS)])) == ()
+    assert dependents.apply(facts(SETTINGS, there=[stored(SETTINGS)])) == ()
 
 
 def test_what_others_add_is_theirs():
@@ -84,7 +84,7 @@ def test_what_others_add_is_theirs():
         labels = metadata["labels"] | {"team": "a"}
         return {**document, "metadata": {**metadata, "labels": labels, "finalizers": ["x"]}, "status": {"seen": 1}}
 
-    assert dependents.align(facts(SETTINGS, there=[stored(SETTINGS, change=added)])) == ()
+    assert dependents.apply(facts(SETTINGS, there=[stored(SETTINGS, change=added)])) == ()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_others_add_is_theirs():
     ids=["value", "key", "all", "labels", "annotations"],
 )
 def test_what_was_changed_is_mended_where_it_was_seen(change):
-    (mended,) = dependents.align(facts(SETTINGS, there=[stored(SETTINGS, change=change)]))
+    (mended,) = dependents.apply(facts(SETTINGS, there=[stored(SETTINGS, change=change)]))
     assert isinstance(mended, UpdateDependent)
     assert (mended.patch["metadata"]["uid"], mended.patch["metadata"]["resourceVersion"]) == ("u1", "7")
     assert mended.patch["metadata"]["labels"]["app"] == "x"
@@ -108,34 +108,34 @@ def test_what_was_changed_is_mended_where_it_was_seen(change):
 
 def test_what_is_no_longer_wished_for_within_it_is_taken_out():
     fewer = replace(SETTINGS, content={"data": {"a": "1"}})
-    (mended,) = dependents.align(facts(fewer, there=[stored(SETTINGS)]))
+    (mended,) = dependents.apply(facts(fewer, there=[stored(SETTINGS)]))
     assert mended.patch["data"] == {"a": "1", "b": None}
 
 
 def test_what_goes_already_is_neither_mended_nor_deleted_nor_made_again():
     going = stored(SETTINGS, change=lambda document: {**document, "data": {}}, deleting=True)
-    assert dependents.align(facts(SETTINGS, there=[going])) == ()
-    assert dependents.align(facts(there=[scaler(deleting=True)])) == ()
-    assert dependents.dismiss(facts(there=[scaler(deleting=True)])) == ()
+    assert dependents.apply(facts(SETTINGS, there=[going])) == ()
+    assert dependents.apply(facts(there=[scaler(deleting=True)])) == ()
+    assert dependents.prune(facts(there=[scaler(deleting=True)])) == ()
 
 
 def test_of_what_is_no_longer_wished_for_only_the_passing_goes():
     there = (stored(SETTINGS), scaler())
-    assert dependents.align(facts(there=there)) == (DeleteDependent(AUTOSCALERS, "mnist", "u1"),)
-    assert dependents.dismiss(facts(SETTINGS, there=there)) == (DeleteDependent(AUTOSCALERS, "mnist", "u1"),)
+    assert dependents.apply(facts(there=there)) == (DeleteDependent(AUTOSCALERS, "mnist", "u1"),)
+    assert dependents.prune(facts(SETTINGS, there=there)) == (DeleteDependent(AUTOSCALERS, "mnist", "u1"),)
 
 
 def test_kinds_of_one_name_are_not_mistaken_for_each_other():
     namesake = replace(SETTINGS, name="mnist")
-    actions = dependents.align(facts(namesake, there=[scaler()]))
+    actions = dependents.apply(facts(namesake, there=[scaler()]))
     assert [type(action) for action in actions] == [CreateDependent, DeleteDependent]
 
 
 def test_what_may_be_somebody_elses_is_asked_for_only_when_pods_are_made():
-    (made,) = dependents.align(facts(ACCOUNT, pods=[a_pod("worker-0", container="pytorch")]))
+    (made,) = dependents.apply(facts(ACCOUNT, pods=[a_pod("worker-0", container="pytorch")]))
     assert (made.name, made.shared) == ("runner", True)
-    assert dependents.align(facts(ACCOUNT, pods=pods_of(JOB))) == ()
-    assert dependents.align(facts(replace(ACCOUNT, shared=False), pods=pods_of(JOB))) != ()
+    assert dependents.apply(facts(ACCOUNT, pods=pods_of(JOB))) == ()
+    assert dependents.apply(facts(replace(ACCOUNT, shared=False), pods=pods_of(JOB))) != ()
 
 
 def test_an_autoscaler_is_there_while_the_job_may_have_pods():

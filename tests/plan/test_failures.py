@@ -12,11 +12,11 @@ from trainshed.plan.failures import (
     CLASSES,
     DISRUPTION,
     INFRASTRUCTURE,
-    LAST_WORDS,
+    TERMINATION_MESSAGE_LIMIT,
     classed,
     failure,
-    main,
     outcome,
+    own_container,
 )
 
 
@@ -131,7 +131,7 @@ def test_the_frameworks_own_container_decides_and_no_other():
     assert told(a_pod("worker-0", "Failed", containers=(sidecar, own))) == ("Application", "Error", 3)
     running = Container("tensorflow")
     assert told(a_pod("worker-0", "Failed", containers=(sidecar, running))) == ("Infrastructure", "NoExitCode", None)
-    assert main(a_pod("worker-0", containers=(Container("init", init=True), sidecar)), "tensorflow") == sidecar
+    assert own_container(a_pod("worker-0", containers=(Container("init", init=True), sidecar)), "tensorflow") == sidecar
 
 
 def test_an_init_container_that_failed_is_named_and_a_sidecar_never():
@@ -170,7 +170,7 @@ def test_a_container_that_ends_well_because_its_pod_must_go_has_not_succeeded(fi
 
 def test_the_last_words_are_kept_from_their_end():
     found = failure(a_pod("worker-0", "Failed", code=1, words="x" * 5000 + "the end\n"), "tensorflow", at(99))
-    assert len(found.termination_message) == LAST_WORDS
+    assert len(found.termination_message) == TERMINATION_MESSAGE_LIMIT
     assert found.termination_message.endswith("the end")
     assert found.time == at(0)
     silent = failure(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory"), "tensorflow", at(99))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from make import a_job, a_pod, seen
 from trainshed.api.framework import JobDefaults
 from trainshed.plan.facts import Facts
-from trainshed.plan.gates import gated
+from trainshed.plan.pods import gated_replicas
 
 JOB = a_job("XGBoostJob", master=1, worker=2)
 
 
 def waiting(*pods, **fields):
-    return [str(member) for member in sorted(gated(Facts(seen(JOB, *pods, **fields))))]
+    return [str(member) for member in sorted(gated_replicas(Facts(seen(JOB, *pods, **fields))))]
 
 
 def test_the_workers_of_an_xgboost_job_wait_until_their_master_is_ready():

@@ -11,7 +11,7 @@ from trainshed.api.actions import CreatePod, DeletePod
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import ConditionType, Retries, Status
 from trainshed.api.status_schema import LARGEST
-from trainshed.plan.memory import AHEAD, restored
+from trainshed.plan.facts import MAX_ATTEMPTS_AHEAD, restore_attempts
 
 JOB = a_job("JAXJob", worker=2, restart="ExitCode", policy=RunPolicy(backoff_limit=3))
 
@@ -62,14 +62,14 @@ def test_after_a_wipe_a_restart_is_an_attempt_that_no_pod_wears_yet():
 )
 def test_what_is_in_order_stays_as_it_is(pods, status):
     snapshot = seen(JOB, *pods, status=status)
-    assert restored(snapshot) is snapshot
+    assert restore_attempts(snapshot) is snapshot
 
 
 def test_a_verdict_stays_as_it_is():
     over = look(JOB, *worn(0, *(a_pod(f"worker-{i}", "Succeeded", code=0, container="jax") for i in (0, 1)))).status
     assert over.over
     snapshot = seen(JOB, *worn(2), status=over)
-    assert restored(snapshot) is snapshot
+    assert restore_attempts(snapshot) is snapshot
 
 
 def test_each_role_knows_its_own():
@@ -81,7 +81,7 @@ def test_each_role_knows_its_own():
     assert status.retries.used == 1
 
 
-@pytest.mark.parametrize("attempt", [AHEAD + 1, LARGEST])
+@pytest.mark.parametrize("attempt", [MAX_ATTEMPTS_AHEAD + 1, LARGEST])
 def test_a_pod_that_is_absurdly_far_ahead_tells_nothing_and_is_made_again(attempt):
     pods = (*worn(0)[:1], *worn(attempt)[1:])
     plan = look(JOB, *pods, status=running(JOB))
@@ -90,7 +90,7 @@ def test_a_pod_that_is_absurdly_far_ahead_tells_nothing_and_is_made_again(attemp
 
 
 def test_as_far_ahead_as_a_status_may_have_forgotten_is_believed():
-    assert look(JOB, *worn(AHEAD), status=Status()).status.attempts == {"Worker": AHEAD}
+    assert look(JOB, *worn(MAX_ATTEMPTS_AHEAD), status=Status()).status.attempts == {"Worker": MAX_ATTEMPTS_AHEAD}
 
 
 def test_attempts_of_roles_that_the_job_does_not_have_are_dropped():
@@ -111,7 +111,7 @@ def test_attempts_of_roles_that_the_job_does_not_have_are_dropped():
 )
 def test_the_status_of_a_job_that_is_not_run_stays_as_it_is(job):
     snapshot = seen(job, *worn(2), status=Status(attempts={"Nobody": 7}), services=())
-    assert restored(snapshot) is snapshot
+    assert restore_attempts(snapshot) is snapshot
 
 
 def test_after_the_largest_attempt_comes_the_first_and_its_pods_are_no_others():

@@ -22,7 +22,7 @@ from make import (
 )
 from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan.failures import DISRUPTION
-from trainshed.plan.restarts import AT_ONCE, LONGEST_DELAY, delay
+from trainshed.plan.restarts import MAX_DELAY, MAX_PENDING_REPLACEMENTS, backoff_seconds
 
 DDP = {"kind": "PyTorchJob", "master": 1, "worker": 2}
 
@@ -210,10 +210,10 @@ def test_a_pod_that_could_not_run_is_tried_again_after_a_pause_and_not_counted()
 
 
 def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
-    pauses = [delay("uid", streak) for streak in range(1, 30)]
+    pauses = [backoff_seconds("uid", streak) for streak in range(1, 30)]
     assert pauses[0] in (1, 2)
     assert 2 <= pauses[1] <= 3
-    assert all(LONGEST_DELAY <= pause <= LONGEST_DELAY * 1.25 for pause in pauses[9:])
+    assert all(MAX_DELAY <= pause <= MAX_DELAY * 1.25 for pause in pauses[9:])
     job = ddp(restart="ExitCode")
     status = after_failure(job, failed("worker-1", 137)).status
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 30))]
@@ -238,9 +238,9 @@ def test_an_elastic_job_replaces_its_workers_one_by_one():
 
 
 def test_no_more_than_so_many_pods_are_replaced_one_by_one_at_a_time():
-    job = a_job(restart="ExitCode", chief=1, ps=AT_ONCE + 1)
-    pods = [failed(f"ps-{index}", 137, container="tensorflow") for index in range(AT_ONCE + 1)]
+    job = a_job(restart="ExitCode", chief=1, ps=MAX_PENDING_REPLACEMENTS + 1)
+    pods = [failed(f"ps-{index}", 137, container="tensorflow") for index in range(MAX_PENDING_REPLACEMENTS + 1)]
     decision = after_failure(job, *pods)
-    assert len(deleted(decision)) == len(decision.status.replacing) == AT_ONCE
+    assert len(deleted(decision)) == len(decision.status.replacing) == MAX_PENDING_REPLACEMENTS
     waiting = after_failure(job, *pods, status=decision.status)
     assert deleted(waiting) == list(deleted(decision))

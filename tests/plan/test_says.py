@@ -9,7 +9,7 @@ from trainshed.api.actions import DeleteDependent, EventType
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS, Container
 from trainshed.frameworks.tensorflow import TFJobOptions
-from trainshed.plan import says
+from trainshed.plan import messages
 
 JOBS = [
     (a_job(chief=1), "TFJob ml/mnist is running.", "TFJob ml/mnist successfully completed."),
@@ -64,7 +64,7 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
         Container("b", waiting=True, reason="X", message="m"),
     )
     pods = [a_pod(f"worker-{index}", "Pending", containers=waiting) for index in range(40)]
-    assert len(notes_of(*pods, job=job)) == says.ENOUGH
+    assert len(notes_of(*pods, job=job)) == messages.MAX_LISTED
 
 
 def test_who_took_a_pod_away_is_told():
@@ -124,7 +124,7 @@ def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling(
 
 def test_the_end_of_a_gang_is_told_with_the_jobs():
     groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
-    (note,) = says.gang_dismissed(groups)
+    (note,) = messages.gang_dismissed(groups)
     assert (note.tone, note.reason) == (EventType.NORMAL, "JobTerminated")
     assert note.message == "Job has been terminated. Deleting PodGroup"
     assert note.key == "JobTerminated/g"

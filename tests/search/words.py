@@ -17,7 +17,7 @@ from sim.moments import Handle
 from sim.transport import Flight
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.view import REWORDED
-from trainshed.plan.settling import SETTLES_AFTER
+from trainshed.plan.restarts import SETTLE_DELAY
 
 UID = re.compile(r"[0-9a-f]{8}-5eed-4000-8000-[0-9a-f]{12}")
 WHEN = re.compile(
@@ -34,7 +34,7 @@ TELLING = frozenset(
 #: Seconds by which one decides: within which a failure has yet to settle, after which another is no consequence of it,
 #: after which its cause is looked for no more, and after which a reason may be told in other words.
 AGES = (
-    SETTLES_AFTER.total_seconds(),
+    SETTLE_DELAY.total_seconds(),
     TENSORFLOW.defaults.cascade_window,
     2 * TENSORFLOW.defaults.cascade_window,
     REWORDED,

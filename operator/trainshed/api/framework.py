@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .job import CleanPodPolicy, Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
-from .objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS, DesiredDependent, Resource
+from .job import SINGLETON_ROLES, CleanPodPolicy, Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from .objects import (
+    COSCHEDULING_GROUPS,
+    JOB_NAME_LABEL,
+    OPERATOR_NAME_LABEL,
+    REPLICA_INDEX_LABEL,
+    REPLICA_TYPE_LABEL,
+    VOLCANO_GROUPS,
+    DesiredDependent,
+    Resource,
+)
 from .spec import JobSpec, Rule
 
 
@@ -255,3 +264,29 @@ def gang_pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str
     if not is_volcano(scheduler):
         return {}
     return {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": role.lower()}
+
+
+def child_name(job: Job, member: Replica) -> str:
+    """Return the name of the pod and the Service of a replica."""
+    return f"{job.name}-{member}"
+
+
+def replica_labels(framework: Framework, job: Job, member: Replica) -> dict[str, str]:
+    """Return the labels of the pod and the Service of a replica; they are also the selector of its Service."""
+    number = {} if member.role in SINGLETON_ROLES else {REPLICA_INDEX_LABEL: str(member.index)}
+    return role_labels(framework, job, member.role) | number
+
+
+def role_labels(framework: Framework, job: Job, role: str) -> dict[str, str]:
+    """Return the labels that all replicas of a role share."""
+    return job_labels(framework, job) | {REPLICA_TYPE_LABEL: role.lower()}
+
+
+def job_labels(framework: Framework, job: Job) -> dict[str, str]:
+    """Return the labels that all replicas of a job share."""
+    return {OPERATOR_NAME_LABEL: framework.operator_name, JOB_NAME_LABEL: job.name}
+
+
+def selector(framework: Framework, job: Job, role: str) -> str:
+    """Return the labels of a role as a sorted selector, for `status.replicaStatuses` and the scale subresource."""
+    return ",".join(f"{key}={value}" for key, value in sorted(role_labels(framework, job, role).items()))

@@ -187,3 +187,22 @@ class Dependent:
     job: str
     document: Document
     deleting: bool = False
+
+
+OPERATOR_NAME_LABEL = "training.kubeflow.org/operator-name"
+
+
+JOB_NAME_LABEL = "training.kubeflow.org/job-name"
+
+
+REPLICA_TYPE_LABEL = "training.kubeflow.org/replica-type"
+
+
+REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
+
+
+JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
+
+
+#: An annotation: the attempt of its role that a pod belongs to.
+RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/attempt"

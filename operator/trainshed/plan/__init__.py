@@ -7,15 +7,14 @@ from functools import cached_property
 
 from trainshed.api.actions import Plan, Snapshot
 
-from . import absent, restarts
-from .facts import Facts
-from .ladder import LADDER, Rule, converge, restart, settle
-from .memory import restored
+from . import facts, restarts
+from .facts import Facts, restore_attempts
+from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart
 
 __all__ = ["Planner", "plan"]
 
 #: The rules whose plan may change to a restart once the API server has answered about missing pods.
-_RESTARTS = (settle, restart, converge)
+_RESTARTS = (await_root_cause, restart, reconcile_replicas)
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -38,16 +37,16 @@ class Planner:
 
         Before all replicas restart together these are all missing pods, whether or not they are known to have existed.
         """
-        known, missing = absent.awaited(self._facts), absent.untold(self._facts)
+        known, missing = facts.pods_to_verify(self._facts), facts.missing_pods(self._facts)
         # Most missing pods have not been created yet: without a failure there is nothing to check.
-        if not missing or restarts.incident(self._facts) is None or self._decided[0] not in _RESTARTS:
+        if not missing or restarts.failure_group(self._facts) is None or self._decided[0] not in _RESTARTS:
             return known
         return tuple(dict.fromkeys((*known, *missing)))
 
     @cached_property
     def _facts(self) -> Facts:
-        return Facts(restored(self.snapshot))
+        return Facts(restore_attempts(self.snapshot))
 
     @cached_property
     def _decided(self) -> tuple[Rule, Plan]:
-        return next((rule, result) for rule in LADDER if (result := rule(self._facts)))
+        return next((rule, result) for rule in RULES if (result := rule(self._facts)))

@@ -11,13 +11,13 @@ Conditions = tuple[Condition, ...]
 
 #: Setting one of these conditions removes the other.
 EXCLUDES = {ConditionType.RUNNING: ConditionType.RESTARTING, ConditionType.RESTARTING: ConditionType.RUNNING}
-VERDICTS = (ConditionType.SUCCEEDED, ConditionType.FAILED)
+TERMINAL = (ConditionType.SUCCEEDED, ConditionType.FAILED)
 #: A new message of these updates the condition; in v1, and for the other types, only a new reason does.
-NEWS = (ConditionType.BLOCKED, ConditionType.RESTARTING)
+MESSAGE_CHANGES_COUNT = (ConditionType.BLOCKED, ConditionType.RESTARTING)
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ConditionUpdate:
     """The type, reason and message of a condition to set."""
 
     kind: ConditionType
@@ -25,7 +25,7 @@ class Word:
     message: str
 
 
-def put(status: Status, word: Word, now: datetime, *, true: bool = True) -> Status:
+def set_condition(status: Status, word: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:
     """Return the status with this condition last, or unchanged if it has the same condition already.
 
     A terminal condition sets Running to false and removes Blocked and Restarting. After a terminal condition nothing
@@ -36,21 +36,21 @@ def put(status: Status, word: Word, now: datetime, *, true: bool = True) -> Stat
         return status
     changed = known.changed if known and known.true == true else now
     fresh = Condition(word.kind, true, word.reason, word.message, updated=now, changed=changed)
-    kept = without(status, word.kind, EXCLUDES.get(word.kind)).conditions
-    if word.kind in VERDICTS:
+    kept = remove_conditions(status, word.kind, EXCLUDES.get(word.kind)).conditions
+    if word.kind in TERMINAL:
         kept = _ended(kept)
     return replace(status, conditions=(*kept, fresh))
 
 
-def without(status: Status, *kinds: ConditionType | None) -> Status:
+def remove_conditions(status: Status, *kinds: ConditionType | None) -> Status:
     """Return the status without conditions of these types."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)
     return status if kept == status.conditions else replace(status, conditions=kept)
 
 
-def _unchanged(known: Condition, word: Word, *, true: bool) -> bool:
+def _unchanged(known: Condition, word: ConditionUpdate, *, true: bool) -> bool:
     same = known.true == true and known.reason == word.reason
-    return same and (word.kind not in NEWS or known.message == word.message)
+    return same and (word.kind not in MESSAGE_CHANGES_COUNT or known.message == word.message)
 
 
 def _ended(conditions: Conditions) -> Conditions:

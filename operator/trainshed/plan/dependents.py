@@ -5,39 +5,43 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_UP, Decimal
 from typing import Any
 
+from trainshed.api import framework
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
-from trainshed.api.framework import Framework
-from trainshed.api.job import Job
-from trainshed.api.objects import Dependent, DesiredDependent, Phase
+from trainshed.api.coerce import as_mapping, as_sequence
+from trainshed.api.framework import Framework, job_labels
+from trainshed.api.job import Document, Job
+from trainshed.api.objects import VOLCANO_GROUPS, Dependent, DesiredDependent, Phase, Resource
 
-from . import build, gang, names
+from . import builders, messages
+from .conditions import ConditionUpdate
 from .facts import Facts
 
 #: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
-DIGEST = "trainshed.dev/digest"
+LAST_APPLIED_HASH = "trainshed.dev/digest"
 
 
-def wishes(facts: Facts) -> tuple[DesiredDependent, ...]:
+def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return all objects that the job should own while it has pods."""
     own = facts.framework.hooks.dependents(facts.job, facts.snapshot.site, _running(facts))
-    return (*gang.wishes(facts), *own)
+    return (*desired_pod_groups(facts), *own)
 
 
-def align(facts: Facts) -> tuple[Action, ...]:
+def apply(facts: Facts) -> tuple[Action, ...]:
     """Create missing objects, update changed ones, and delete temporary ones that are no longer desired."""
     there = {(dependent.resource, dependent.name): dependent for dependent in facts.snapshot.dependents}
-    wanted = wishes(facts)
+    wanted = desired(facts)
     wished = {(wish.resource, wish.name) for wish in wanted}
     made = (_create_or_update(facts, wish, there.get((wish.resource, wish.name))) for wish in wanted)
     stray = (dependent for key, dependent in there.items() if key not in wished and dependent.resource.passing)
     return (*(action for action in made if action), *_delete(stray))
 
 
-def dismiss(facts: Facts) -> tuple[Action, ...]:
+def prune(facts: Facts) -> tuple[Action, ...]:
     """Delete temporary objects: the job has no pods any more, or soon will not."""
     return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.passing)
 
@@ -54,23 +58,26 @@ def _create_or_update(facts: Facts, wish: DesiredDependent, found: Dependent | N
 
 def body(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
     """Return the body of a dependent for its creation."""
-    metadata = _metadata(framework, job, wish) | {"name": wish.name, "ownerReferences": [build.owner(job)]}
+    metadata = _dependent_metadata(framework, job, wish) | {
+        "name": wish.name,
+        "ownerReferences": [builders.owner_reference(job)],
+    }
     head = {"apiVersion": wish.resource.api_version, "kind": wish.resource.kind}
     return {**head, "metadata": metadata, **wish.content}
 
 
-def _metadata(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
-    labels = dict(wish.labels) | names.job_labels(framework, job)
-    return {"labels": labels, "annotations": dict(wish.annotations) | {DIGEST: _digest(wish)}}
+def _dependent_metadata(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
+    labels = dict(wish.labels) | job_labels(framework, job)
+    return {"labels": labels, "annotations": dict(wish.annotations) | {LAST_APPLIED_HASH: _hash(wish)}}
 
 
-def _digest(wish: DesiredDependent) -> str:
+def _hash(wish: DesiredDependent) -> str:
     text = json.dumps((wish.content, wish.labels, wish.annotations), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _differs(facts: Facts, wish: DesiredDependent, found: Dependent) -> bool:
-    wanted = {"metadata": _metadata(facts.framework, facts.job, wish), **wish.content}
+    wanted = {"metadata": _dependent_metadata(facts.framework, facts.job, wish), **wish.content}
     return not covers(found.document, wanted)
 
 
@@ -93,7 +100,7 @@ def covers(actual: object, wanted: object) -> bool:
 def _patch(facts: Facts, wish: DesiredDependent, found: Dependent) -> dict[str, Any]:
     content = {key: _merged(found.document.get(key), value) for key, value in wish.content.items()}
     identity = {"uid": found.uid, "resourceVersion": found.version}
-    return {"metadata": _metadata(facts.framework, facts.job, wish) | identity, **content}
+    return {"metadata": _dependent_metadata(facts.framework, facts.job, wish) | identity, **content}
 
 
 def _merged(actual: object, wanted: object) -> object:
@@ -152,3 +159,79 @@ def format_quantity(amount: Decimal, *, binary: bool = False) -> str:
     suffixes = (*reversed(family.items()), ("", Decimal(1)), *SMALL.items())
     suffix, factor = next((suffix, factor) for suffix, factor in suffixes if kept % factor == 0)
     return f"{kept / factor:.0f}{suffix}"
+
+
+#: Volcano's default queue, and the phases of a PodGroup that it has not admitted.
+DEFAULT_QUEUE = "default"
+NOT_ADMITTED_PHASES = ("", "Pending")
+
+
+def desired_pod_groups(facts: Facts) -> tuple[DesiredDependent, ...]:
+    """Return the PodGroup of the job, if there is a gang scheduler and the job has replicas."""
+    job = facts.job
+    kinds = framework.gang_resources(facts.snapshot.site.gang_scheduler) if job.size else ()
+    return tuple(
+        DesiredDependent(kind, job.name, {"spec": _pod_group_spec(facts, kind)}, annotations=job.annotations)
+        for kind in kinds
+    )
+
+
+def pod_group_wait(facts: Facts) -> ConditionUpdate | None:
+    """Return the condition Blocked while the missing pods wait for Volcano, or None."""
+    if not framework.is_volcano(facts.snapshot.site.gang_scheduler) or not facts.missing:
+        return None
+    group = _group(facts, VOLCANO_GROUPS)
+    status = as_mapping(group.document.get("status")) if group and not group.deleting else {}
+    phase = str(status.get("phase") or "")
+    return messages.waiting_for_group(facts, phase, _volcano_reason(status)) if phase in NOT_ADMITTED_PHASES else None
+
+
+def _group(facts: Facts, kind: Resource) -> Dependent | None:
+    name = facts.job.name
+    return next((found for found in facts.snapshot.dependents if found.resource is kind and found.name == name), None)
+
+
+def _volcano_reason(status: Document) -> str:
+    """Return Volcano's reason and message: those of the last true condition other than Scheduled."""
+    true = [item for item in map(as_mapping, as_sequence(status.get("conditions"))) if item.get("status") == "True"]
+    bad = [item for item in true if item.get("type") != "Scheduled"]
+    words = (bad[-1].get("reason") or bad[-1].get("type"), bad[-1].get("message")) if bad else ()
+    return ": ".join(str(word) for word in words if word)
+
+
+def _pod_group_spec(facts: Facts, kind: Resource) -> dict[str, Any]:
+    job, asked = facts.job, facts.job.policy.scheduling
+    least = job.size if asked.min_available is None else asked.min_available
+    resources = _resources(job, least) if asked.min_resources is None else asked.min_resources
+    if kind is VOLCANO_GROUPS:
+        own: dict[str, Any] = {"queue": _queue(facts), "priorityClassName": asked.priority_class}
+    else:
+        own = {"scheduleTimeoutSeconds": asked.timeout}
+    spec = {"minMember": least, "minResources": resources, **own}
+    return {key: value for key, value in spec.items() if value not in (None, "", {})}
+
+
+def _queue(facts: Facts) -> str:
+    """Return the queue of the existing PodGroup, which cannot be moved, or else the requested one."""
+    group = _group(facts, VOLCANO_GROUPS)
+    there = as_mapping(group.document.get("spec")).get("queue") if group else None
+    return str(there or facts.job.policy.scheduling.queue or DEFAULT_QUEUE)
+
+
+def _resources(job: Job, least: int) -> dict[str, str]:
+    """Return the sum of the requests of the first `least` replicas, roles in the order of the spec."""
+    amounts: defaultdict[str, list[tuple[object, int]]] = defaultdict(list)
+    for group in job.replicas:
+        counted = min(group.count, least)
+        least -= counted
+        containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if counted else ()
+        for container in containers:
+            for name, amount in _needs(as_mapping(container)).items():
+                amounts[name].append((amount, counted))
+    return {name: sum_quantities(found) for name, found in amounts.items()}
+
+
+def _needs(container: Document) -> Document:
+    """Return the requests of a container, or its limits if it has no requests."""
+    asked = as_mapping(container.get("resources"))
+    return as_mapping(asked.get("requests")) or as_mapping(asked.get("limits"))

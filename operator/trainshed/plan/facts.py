@@ -9,18 +9,19 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+from trainshed.api import framework
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Replica, ReplicaGroup, Scope
 from trainshed.api.objects import Phase, Pod
-from trainshed.api.status import Failure, ReplicaStatus, Status
+from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
-from . import failures, names
+from . import failures
 
 T = TypeVar("T")
 #: The facts that do not depend on the status; the last two depend only on which pods the status replaces.
-LASTING = ("goal", "scope", "seats", "groups", "addresses", "present", "surplus", "stale", "current")
+STATUS_INDEPENDENT = ("goal", "scope", "seats", "groups", "addresses", "present", "surplus", "stale", "current")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Facts:
         found = Facts(replace(self.snapshot, status=status))
         parts = ("attempts", "replacing", "shrunk")
         same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
-        lasting = LASTING if same else LASTING[:-2]
+        lasting = STATUS_INDEPENDENT if same else STATUS_INDEPENDENT[:-2]
         found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
         return found
 
@@ -88,7 +89,7 @@ class Facts:
     @cached_property
     def seats(self) -> dict[str, Replica]:
         """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
-        return {names.child(self.job, member): member for member in self.job.members}
+        return {framework.child_name(self.job, member): member for member in self.job.members}
 
     @cached_property
     def addresses(self) -> Mapping[str, Replica | None]:
@@ -162,7 +163,7 @@ class Facts:
         winners = [pod for pod in done if self.seats[pod.name].role == goal.role]
         needed = {member: pod for member, pod in self.current.items() if member.role == goal.depends_on}
         found = {
-            member: failures.desertion(pod, winner, self.now) for winner in winners for member, pod in needed.items()
+            member: failures.early_exit(pod, winner, self.now) for winner in winners for member, pod in needed.items()
         }
         return {member: failure for member, failure in found.items() if failure}
 
@@ -190,7 +191,7 @@ class Facts:
                 succeeded=len(self.done[role]),
                 failed=failed[role],
                 ready=ready[role],
-                selector=names.selector(self.framework, self.job, role) if self.framework.selectors else "",
+                selector=framework.selector(self.framework, self.job, role) if self.framework.selectors else "",
                 done=self.done[role],
             )
             for role in roles.values()
@@ -246,3 +247,119 @@ class Facts:
         before = self.status.tallies.get(group.role, ReplicaStatus()).done
         observed = Indexes.of(member.index for member in finished if member.role == group.role)
         return (before | observed).below(group.count)
+
+
+def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
+    """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels.
+
+    A pod whose name another pod has by now is gone.
+    """
+    trouble = facts.snapshot.trouble
+    if trouble is None or not trouble.hidden or facts.scope is not Scope.JOB:
+        return ()
+    return tuple(pod for pod in trouble.hidden if pod.name not in facts.present)
+
+
+def disappeared(facts: Facts) -> tuple[Replica, ...]:
+    """Return the replicas whose pods are no longer observed though they ran when last observed (scope Job only)."""
+    return facts.once(_disappeared)
+
+
+def _disappeared(facts: Facts) -> tuple[Replica, ...]:
+    known = hidden_replicas(facts)
+    if facts.scope is not Scope.JOB or not facts.status.true(ConditionType.RUNNING):
+        return known
+    if facts.seats.keys() <= facts.present or facts.stale:  # the first is all that most reconciles check
+        return known
+    shrunk = facts.status.shrunk | facts.seen.shrunk  # the counts of the status include replicas that were scaled down
+    steady = (group for group in facts.job.replicas if group.role not in shrunk)
+    found = (member for group in steady for member in _fewer_than_counted(facts, group))
+    return (*known, *(member for member in found if member not in known))
+
+
+def hidden_replicas(facts: Facts) -> tuple[Replica, ...]:
+    """Return those of them whose pods are known to exist and belong to the current attempt."""
+    seated = (pod for pod in hidden_pods(facts) if pod.name in facts.seats and not facts.given_up(pod))
+    return tuple(facts.seats[pod.name] for pod in seated if facts.seats[pod.name] in facts.missing)
+
+
+def pods_to_verify(facts: Facts) -> tuple[str, ...]:
+    """Return the names of all pods whose existence must be checked before another pod is created."""
+    missed = (framework.child_name(facts.job, member) for member in disappeared(facts))
+    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden_pods(facts)))))
+
+
+def missing_pods(facts: Facts) -> tuple[str, ...]:
+    """Return the names of all pods that should exist and are not observed (scope Job only).
+
+    The counts in the status lag: a pod that disappears during a failure may not have been counted as running.
+    """
+    if facts.scope is not Scope.JOB or facts.seats.keys() <= facts.present:
+        return ()
+    return tuple(framework.child_name(facts.job, member) for member in facts.missing)
+
+
+def disappeared_for_good(facts: Facts) -> tuple[Replica, ...]:
+    """Return the replicas that disappeared, once that has been checked for all of them."""
+    return () if hidden_replicas(facts) else disappeared(facts)
+
+
+def observed_status(facts: Facts) -> Status:
+    """Return the stored status with the counts of now; pods that are only hidden from the watch count as active.
+
+    So a pod that is deleted while it is hidden is noticed as missing, and not simply replaced while the others run.
+    """
+    more = Counter(member.role for member in hidden_replicas(facts))
+    counted = {role: replace(tally, active=tally.active + more[role]) for role, tally in facts.seen.tallies.items()}
+    return replace(facts.seen, tallies=counted)
+
+
+def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:
+    """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
+    stored = facts.status.tallies.get(group.role, ReplicaStatus())
+    wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
+    here = [member for member in facts.current if member.role == group.role and not facts.finished(member)]
+    gone = [member for member in facts.missing if member.role == group.role]
+    return tuple(gone[: max(0, wanted - len(here))])
+
+
+#: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
+#: at least one second apart.
+MAX_ATTEMPTS_AHEAD = 1_000_000
+
+
+def restore_attempts(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with the attempts of its roles not older than those of their pods.
+
+    An attempt is stored before its pods are created. Pods of a later attempt than that of the status show that the
+    status was overwritten, or that etcd was restored from an older backup. These pods stay, and the attempts that the
+    status lacks count as restarts: one restart counted too many is better than restarts without a limit.
+    """
+    status, job = snapshot.status, snapshot.job
+    if status.over or job.deleting or job.policy.managed_elsewhere or not job.replicas:
+        return snapshot
+    roles = {group.role for group in job.replicas}
+    known = {role: attempt for role, attempt in status.attempts.items() if role in roles}
+    attempts = known | _later_attempts(snapshot, known)
+    if attempts == status.attempts:
+        return snapshot
+    forgotten = max((attempt - known.get(role, 0) for role, attempt in attempts.items()), default=0)
+    retries = replace(status.retries, used=status.retries.used + forgotten)
+    return replace(snapshot, status=replace(status, attempts=attempts, retries=retries))
+
+
+def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, int]:
+    """Return the latest attempt of the pods by role, where it is later than the known one."""
+    found: dict[str, int] = {}
+    later = [pod for pod in snapshot.pods if pod.attempt > min(known.values(), default=0)]
+    roles = (
+        {framework.child_name(snapshot.job, member): member.role for member in snapshot.job.members} if later else {}
+    )
+    for pod in later:
+        role = roles.get(pod.name, "")
+        if (
+            role
+            and max(known.get(role, 0), found.get(role, 0)) < pod.attempt <= known.get(role, 0) + MAX_ATTEMPTS_AHEAD
+        ):
+            found[role] = pod.attempt
+    return found

@@ -14,7 +14,7 @@ from trainshed.api.status import Failure
 APPLICATION = "Application"
 INFRASTRUCTURE = "Infrastructure"
 DISRUPTION = "Disruption"
-COLLATERAL = "Collateral"
+CASCADING = "Collateral"
 
 #: The class of each reason that Kubernetes sets; a container that exited with a reason not listed here is Application.
 #: The names are from Kubernetes' source; the file is named above each group.
@@ -102,7 +102,7 @@ NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 #: Exit codes of a program that is being terminated: by SIGTERM, or by SIGKILL after its grace period.
 TERMINATED = frozenset({137, 143})
 #: The number of characters of a message that are kept, from its end: a traceback ends with the exception.
-LAST_WORDS = 1024
+TERMINATION_MESSAGE_LIMIT = 1024
 
 
 def classed(reason: str) -> str:
@@ -116,7 +116,7 @@ def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
     Kubernetes' phase is Running while any container runs, and Failed if any has failed. It is used only where the pod
     as a whole was ended from outside. A container that the kubelet restarts has not ended.
     """
-    own = main(pod, framework_container)
+    own = own_container(pod, framework_container)
     if own is None or own.exit_code is None or pod.phase is Phase.SUCCEEDED or _being_removed(pod) or pod.reason:
         return pod.phase
     if own.exit_code == 0:
@@ -143,7 +143,7 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
     return _failure(pod, APPLICATION, ended.reason or "Error", ended, since)
 
 
-def desertion(pod: Pod, served: Pod, now: datetime) -> Failure | None:
+def early_exit(pod: Pod, served: Pod, now: datetime) -> Failure | None:
     """Return the failure of a pod that was deleted, exited or was restarted before pod `served` succeeded, or None.
 
     MPI launchers have been observed to exit with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
@@ -162,7 +162,7 @@ def desertion(pod: Pod, served: Pod, now: datetime) -> Failure | None:
     return None
 
 
-def main(pod: Pod, framework_container: str) -> Container | None:
+def own_container(pod: Pod, framework_container: str) -> Container | None:
     """Return the framework's own container: the one with its name, or the first."""
     proper = [container for container in pod.containers if not container.init]
     named = (container for container in proper if container.name == framework_container)
@@ -171,7 +171,7 @@ def main(pod: Pod, framework_container: str) -> Container | None:
 
 def culprit(pod: Pod, framework_container: str) -> Container | None:
     """Return the container that decides the pod: the framework's own, or the init container that failed before it."""
-    own = main(pod, framework_container)
+    own = own_container(pod, framework_container)
     if own and own.exit_code is not None:
         return own
     bad = (container for container in pod.containers if container.init and container.exit_code)
@@ -221,7 +221,7 @@ def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: d
         reason=reason,
         exit_code=ended.exit_code if ended and ran else None,
         node=pod.node,
-        termination_message=((ended.message if ended else "") or pod.message).strip()[-LAST_WORDS:],
+        termination_message=((ended.message if ended else "") or pod.message).strip()[-TERMINATION_MESSAGE_LIMIT:],
         time=ended.finished if ended and ended.finished else since,
         container=ended.name if ended and ended.init else "",
     )

@@ -10,27 +10,29 @@ from itertools import islice
 
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica, RestartPolicy, Scope
-from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Retries, Status
+from trainshed.api.objects import Phase, Pod
+from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from trainshed.api.status_codec import MAX_RECENT_RESTARTS
 from trainshed.api.status_schema import LARGEST
 
-from . import absent
-from .facts import Facts
-from .failures import APPLICATION, COLLATERAL, DISRUPTION
+from . import failure_message, failures
+from .facts import Facts, disappeared_for_good
+from .failures import APPLICATION, CASCADING, DISRUPTION, own_container
 
 #: Seconds of back-off before the first retry, and at most; doubled from one retry to the next.
-FIRST_DELAY, LONGEST_DELAY = 1, 300
+BASE_DELAY, MAX_DELAY = 1, 300
 #: Seconds without a failure after which the back-off begins again at its shortest.
-FORGIVEN_AFTER = 600
+BACKOFF_RESET_AFTER = 600
 #: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
-HASTE = 10
+QUICK_TOGGLE = 10
 #: The number of pods that are replaced at a time with scope Replica; the rest follow later. Bounds the status.
-AT_ONCE = 64
+MAX_PENDING_REPLACEMENTS = 64
 #: Under restartPolicy ExitCode, exit codes from here on are retryable: v1's rule (TO-178).
 RETRYABLE_FROM = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class FailureGroup:
     """The failures to handle now, the earliest first, and how many of them count against backoffLimit."""
 
     failures: dict[Replica, Failure]
@@ -44,28 +46,28 @@ class Incident:
     @property
     def cause(self) -> Failure | None:
         """The first failure that no other caused; it is kept in the status, to recognise those that it causes."""
-        return next((failure for failure in self.failures.values() if failure.kind != COLLATERAL), None)
+        return next((failure for failure in self.failures.values() if failure.kind != CASCADING), None)
 
 
-def incident(facts: Facts) -> Incident | None:
+def failure_group(facts: Facts) -> FailureGroup | None:
     """Return the failures to handle now, or None.
 
     The first failure decides. Where replicas restart together, it stands for all of them. Elsewhere, failures shortly
     after it are Collateral: they are retried, whatever their exit code, and not counted. A disruption observed in the
     same reconcile goes first, because it explains the rest; so does, within one second, a retryable failure.
     """
-    return facts.once(_incident)
+    return facts.once(_failure_group)
 
 
-def _incident(facts: Facts) -> Incident | None:
-    found = {member: _disappeared(facts, member) for member in absent.lost(facts)} | facts.failed
+def _failure_group(facts: Facts) -> FailureGroup | None:
+    found = {member: _disappeared(facts, member) for member in disappeared_for_good(facts)} | facts.failed
     counting = {member: failure for member, failure in found.items() if not _ignored(facts, member, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
     if facts.scope is not Scope.REPLICA:
-        ordered = _firsts(facts, ordered)
+        ordered = _first_of_each(facts, ordered)
     if facts.scope is not Scope.JOB:
         ordered = _with_cascading(facts, ordered)
-    return Incident(ordered, _count(ordered)) if ordered else None
+    return FailureGroup(ordered, _count(ordered)) if ordered else None
 
 
 def permanent(facts: Facts, member: Replica, failure: Failure) -> bool:
@@ -78,45 +80,45 @@ def permanent(facts: Facts, member: Replica, failure: Failure) -> bool:
     return policy is RestartPolicy.NEVER
 
 
-def fatal(facts: Facts, incident: Incident) -> Failure | None:
+def fatal(facts: Facts, incident: FailureGroup) -> Failure | None:
     """Return the failure of this incident that ends the job, or None if all may be retried."""
-    if used_up(facts, incident):
+    if backoff_limit_reached(facts, incident):
         return incident.first[1]
     ends = (failure for member, failure in incident.failures.items() if permanent(facts, member, failure))
     return next(ends, None)
 
 
-def used_up(facts: Facts, incident: Incident) -> bool:
+def backoff_limit_reached(facts: Facts, incident: FailureGroup) -> bool:
     """Return whether this incident exceeds backoffLimit."""
     limit = facts.job.policy.backoff_limit
     return limit is not None and incident.counted > 0 and facts.status.retries.used + incident.counted > limit
 
 
-def in_place_used_up(facts: Facts) -> bool:
+def container_restarts_exhausted(facts: Facts) -> bool:
     """Return whether the kubelet has restarted containers as often as backoffLimit allows; 0 allows no restart."""
     limit, retries = facts.job.policy.backoff_limit, facts.seen.retries
     return limit is not None and retries.in_place + retries.in_place_gone >= max(limit, 1)
 
 
-def answerable(facts: Facts, incident: Incident) -> Incident | None:
+def restartable(facts: Facts, incident: FailureGroup) -> FailureGroup | None:
     """Return the part of an incident that can be handled now; None while too many pods are being replaced."""
     if facts.scope is not Scope.REPLICA:
         return incident
-    free = AT_ONCE - len(facts.seen.replacing)
+    free = MAX_PENDING_REPLACEMENTS - len(facts.seen.replacing)
     failures = dict(islice(incident.failures.items(), max(0, free)))
-    return Incident(failures, _count(failures)) if failures else None
+    return FailureGroup(failures, _count(failures)) if failures else None
 
 
-def again(facts: Facts, incident: Incident) -> Status:
+def next_attempt(facts: Facts, incident: FailureGroup) -> Status:
     """Return the status that restarts the replicas of this incident: their present pods are to be replaced."""
-    status = replace(facts.seen, failure=incident.cause or facts.status.failure, retries=_next(facts, incident))
+    status = replace(facts.seen, failure=incident.cause or facts.status.failure, retries=_next_retries(facts, incident))
     if facts.scope is Scope.REPLICA:
         uids = (facts.current[member].uid for member in incident.failures)
         return _keep_container_restarts(facts, replace(status, replacing=(*status.replacing, *uids)), incident.failures)
     together = facts.scope is Scope.JOB
     roles = {group.role for group in facts.job.replicas} if together else {member.role for member in incident.failures}
     return _keep_container_restarts(
-        facts, renew(status, roles), (member for member in facts.current if member.role in roles)
+        facts, start_attempt(status, roles), (member for member in facts.current if member.role in roles)
     )
 
 
@@ -128,18 +130,18 @@ def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Replic
     return replace(status, retries=moved)
 
 
-def renew(status: Status, roles: Iterable[str]) -> Status:
+def start_attempt(status: Status, roles: Iterable[str]) -> Status:
     """Return the status with these roles on their next attempt, in which no replica has succeeded yet."""
     wanted = sorted(roles)
-    attempts = status.attempts | {role: _following(status.attempts.get(role, 0)) for role in wanted}
-    return start_over(replace(status, attempts=attempts), wanted)
+    attempts = status.attempts | {role: _attempt_after(status.attempts.get(role, 0)) for role in wanted}
+    return clear_completions(replace(status, attempts=attempts), wanted)
 
 
-def _following(attempt: int) -> int:
+def _attempt_after(attempt: int) -> int:
     return attempt + 1 if attempt < LARGEST else 0
 
 
-def start_over(status: Status, roles: Iterable[str]) -> Status:
+def clear_completions(status: Status, roles: Iterable[str]) -> Status:
     """Return the status with no succeeded replicas in these roles."""
     tallies = {role: replace(status.tallies.get(role, ReplicaStatus()), succeeded=0, done=Indexes()) for role in roles}
     return replace(status, tallies=status.tallies | tallies)
@@ -171,7 +173,7 @@ def _count(found: dict[Replica, Failure]) -> int:
     return sum(1 for failure in found.values() if failure.kind == APPLICATION)
 
 
-def _firsts(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica, Failure]:
+def _first_of_each(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica, Failure]:
     firsts: dict[str, tuple[Replica, Failure]] = {}
     for member, failure in found.items():
         firsts.setdefault(member.role if facts.scope is Scope.ROLE else "", (member, failure))
@@ -186,46 +188,143 @@ def _with_cascading(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica
 
 
 def _recent(facts: Facts, cause: Failure | None) -> bool:
-    return cause is not None and abs(facts.now - cause.time) <= 2 * _follows_within(facts)
+    return cause is not None and abs(facts.now - cause.time) <= 2 * _cascade_window(facts)
 
 
 def _classified(facts: Facts, failure: Failure, cause: Failure | None) -> Failure:
     if cause is None or failure.pod == cause.pod or failure.kind != APPLICATION:
         return failure
-    follows = abs(failure.time - cause.time) <= _follows_within(facts)
-    return replace(failure, kind=COLLATERAL) if follows else failure
+    follows = abs(failure.time - cause.time) <= _cascade_window(facts)
+    return replace(failure, kind=CASCADING) if follows else failure
 
 
-def _follows_within(facts: Facts) -> timedelta:
+def _cascade_window(facts: Facts) -> timedelta:
     return timedelta(seconds=facts.framework.defaults.cascade_window)
 
 
-def _next(facts: Facts, incident: Incident) -> Retries:
+def _next_retries(facts: Facts, incident: FailureGroup) -> Retries:
     before = facts.seen.retries
-    if all(failure.kind in (DISRUPTION, COLLATERAL) for failure in incident.failures.values()):
+    if all(failure.kind in (DISRUPTION, CASCADING) for failure in incident.failures.values()):
         return before
-    long_ago = before.not_before is None or facts.now - before.not_before > timedelta(seconds=FORGIVEN_AFTER)
+    long_ago = before.not_before is None or facts.now - before.not_before > timedelta(seconds=BACKOFF_RESET_AFTER)
     streak = 1 if long_ago else before.streak + 1
     return replace(
         before,
         used=before.used + incident.counted,
         streak=streak,
-        not_before=facts.now + timedelta(seconds=delay(facts.job.uid, streak)),
+        not_before=facts.now + timedelta(seconds=backoff_seconds(facts.job.uid, streak)),
     )
 
 
-def calm(facts: Facts) -> datetime | None:
+def earliest_resume(facts: Facts) -> datetime | None:
     """Return when a resumed job may get pods: None for at once, later if it was suspended a moment ago.
 
     This rate-limits pod creation when `suspend` is toggled quickly.
     """
     suspended = facts.status.condition(ConditionType.SUSPENDED)
-    quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=HASTE)
-    return facts.now + timedelta(seconds=FIRST_DELAY) if quickly and facts.status.attempts else None
+    quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=QUICK_TOGGLE)
+    return facts.now + timedelta(seconds=BASE_DELAY) if quickly and facts.status.attempts else None
 
 
-def delay(uid: str, streak: int) -> int:
+def backoff_seconds(uid: str, streak: int) -> int:
     """Return the seconds of back-off after `streak` consecutive failures, with jitter by uid to spread the retries."""
-    seconds = min(FIRST_DELAY << min(streak - 1, 16), LONGEST_DELAY)
+    seconds = min(BASE_DELAY << min(streak - 1, 16), MAX_DELAY)
     digest = hashlib.sha256(f"{uid}/{streak}".encode()).digest()
     return seconds + seconds * digest[0] // 1024
+
+
+#: Two kubelets report two failures in any order, each within two seconds: a kubelet checks its containers once a
+#: second, and then the report must arrive. The third second is the rounding of termination times to whole seconds.
+SETTLE_DELAY = timedelta(seconds=3)
+
+
+def settles_at(facts: Facts) -> datetime | None:
+    """Return the end of the delay, or None if there is none. It is computed from the pods, so it survives a restart.
+
+    There is no delay if no other replica is left that may have failed before, if the failure has no termination time,
+    or if that time is in the future by the operator's clock.
+    """
+    incident = failure_group(facts)
+    failure = fatal(facts, incident) if incident else None
+    if failure is None or failure.kind != failures.APPLICATION or not (_dated(facts, failure) and _others_run(facts)):
+        return None
+    end = failure.time + SETTLE_DELAY
+    return end if failure.time <= facts.now < end else None
+
+
+def _dated(facts: Facts, failure: Failure) -> bool:
+    pods = (pod for pod in facts.current.values() if pod.name == failure.pod)
+    ended = (failures.culprit(pod, facts.own_container) for pod in pods)
+    return any(container.finished == failure.time for container in ended if container)
+
+
+def _others_run(facts: Facts) -> bool:
+    others = (pod for member, pod in facts.current.items() if member not in facts.failed)
+    return any(pod.phase in (Phase.RUNNING, Phase.UNKNOWN) for pod in others)
+
+
+def record_restart(facts: Facts, incident: FailureGroup, status: Status) -> Status:
+    """Return the status with the restart for this incident in its history.
+
+    An incident of Collateral failures only is added to the restart for the earlier failure that caused them.
+    """
+    members = replicas_restarted(facts, incident)
+    if incident.cause is None and status.recent:
+        *others, last = status.recent
+        return replace(status, recent=(*others, replace(last, members=last.members + members)))
+    member, failure = root_cause(incident)
+    known = failure_message.with_message(facts, member, failure) if incident.cause else status.failure
+    fresh = Restart(
+        time=failure.time,
+        attempt=status.retries.used + 1,
+        member=str(member),
+        node=failure.node,
+        kind=failure.kind,
+        reason=failure.reason,
+        exit_code=failure.exit_code,
+        members=members,
+    )
+    return replace(status, failure=known, recent=(*status.recent, fresh)[-MAX_RECENT_RESTARTS:])
+
+
+def root_cause(incident: FailureGroup) -> tuple[Replica, Failure]:
+    """Return the replica that failed first and its failure; a failure that no other caused goes first."""
+    causes = ((member, failure) for member, failure in incident.failures.items() if failure is incident.cause)
+    return next(causes, incident.first)
+
+
+def replicas_restarted(facts: Facts, incident: FailureGroup) -> int:
+    """Return how many replicas restart because of an incident."""
+    if facts.scope is Scope.REPLICA:
+        return len(incident.failures)
+    roles = {member.role for member in incident.failures}
+    groups = (group for group in facts.job.replicas if facts.scope is Scope.JOB or group.role in roles)
+    return sum(group.count for group in groups)
+
+
+def record_recovery(facts: Facts, status: Status) -> Status:
+    """Return the status with the recovery times of restarts, once the job and the failed replica run again.
+
+    They are computed from the start times of containers, so they are the same at every reconcile, and are stored with
+    the next status update that is needed anyway. Restarts before a suspension have no recovery time.
+    """
+    if not (facts.running or facts.achieved) or all(restart.lost is not None for restart in status.recent):
+        return status
+    return replace(status, recent=tuple(_with_recovery(facts, restart) for restart in status.recent))
+
+
+def _with_recovery(facts: Facts, restart: Restart) -> Restart:
+    member = facts.seats.get(f"{facts.job.name}-{restart.member}")
+    pod = facts.current.get(member) if member else None
+    begun = facts.status.start
+    started = _started(facts, pod) if pod else None
+    if restart.lost is not None or started is None or (begun and restart.time < begun):
+        return restart
+    deciding = (other for replica, other in facts.current.items() if facts.goal and replica.role == facts.goal.role)
+    last = max((started, *(time for other in deciding if (time := _started(facts, other)))))
+    return replace(restart, lost=max(0, round((last - restart.time).total_seconds())))
+
+
+def _started(facts: Facts, pod: Pod) -> datetime | None:
+    own = own_container(pod, facts.own_container)
+    return own.started if own else None

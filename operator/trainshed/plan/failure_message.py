@@ -16,7 +16,7 @@ from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.status import Failure
 
 from .facts import Facts
-from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, main
+from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container
 
 #: Escape sequences of terminals (ECMA-48), which only clutter a termination message.
 TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
@@ -44,10 +44,10 @@ KNOWN: Mapping[str, str] = MappingProxyType(
 CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "command not found"})
 
 
-def of(facts: Facts, member: Replica, failure: Failure) -> Failure:
+def with_message(facts: Facts, member: Replica, failure: Failure) -> Failure:
     """Return the failure with the container's name, its run time and the summary, from the replica's pod."""
     pod = facts.current.get(member)
-    own = main(pod, facts.own_container) if pod else None
+    own = own_container(pod, facts.own_container) if pod else None
     ended = culprit(pod, facts.own_container) if pod else None
     container = ended.name if ended and ended.exit_code is not None and ended != own else ""
     full = replace(
@@ -57,10 +57,10 @@ def of(facts: Facts, member: Replica, failure: Failure) -> Failure:
         ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
         termination_message=_without_escapes(failure.termination_message),
     )
-    return replace(full, message=_summary(facts, member, full))
+    return replace(full, message=_message(facts, member, full))
 
 
-def of_restarted(facts: Facts) -> Failure | None:
+def last_container_failure(facts: Facts) -> Failure | None:
     """Return the last failure of the container with the most restarts, or None if no pod has one."""
     pods = ((pod.restarts, member, pod) for member, pod in facts.current.items())
     _, member, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
@@ -70,14 +70,14 @@ def of_restarted(facts: Facts) -> Failure | None:
     if member is None or pod is None or worst is None or run is None:
         return None
     time = run.finished or facts.now
-    own = main(pod, facts.own_container)
+    own = own_container(pod, facts.own_container)
     full = Failure(
         pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, _without_escapes(run.message), time
     )
     named = replace(
-        full, member=str(member), container="" if worst == own else worst.name, ran=_span(run.started, time)
+        full, member=str(member), container="" if worst == own else worst.name, ran=_duration(run.started, time)
     )
-    return replace(named, message=_summary(facts, member, named))
+    return replace(named, message=_message(facts, member, named))
 
 
 def _last(container: Container) -> TerminatedState | None:
@@ -94,7 +94,7 @@ def sentence(failure: Failure) -> str:
     return f"{failure.message}: {coerce.truncate_end(lines[-1], LINE)}" if lines else failure.message
 
 
-def span(seconds: int) -> str:
+def duration(seconds: int) -> str:
     """Return a duration in at most two units: `14 s`, `3 min 5 s`, `26 h 10 min`."""
     minutes, left = divmod(seconds, 60)
     if seconds < NEXT_UNIT:
@@ -102,13 +102,13 @@ def span(seconds: int) -> str:
     return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _summary(facts: Facts, member: Replica, failure: Failure) -> str:
+def _message(facts: Facts, member: Replica, failure: Failure) -> str:
     subject = f"container {failure.container} of {member}" if failure.container else str(member)
     where = f" on {failure.node}" if failure.node else ""
     end = _end(failure, _limit(facts, member, failure))
     if failure.ran is None:
         return f"{subject}{where} {end}"
-    after = f"after {span(failure.ran)}" if end.startswith("exited") else f"{span(failure.ran)} after start"
+    after = f"after {duration(failure.ran)}" if end.startswith("exited") else f"{duration(failure.ran)} after start"
     return f"{subject}{where} {end} {after}"
 
 
@@ -137,11 +137,11 @@ def _exit(code: int) -> str:
 
 
 def _ran(pod: Pod, failure: Failure, name: str) -> int | None:
-    container = _named(pod, name) or main(pod, name)
-    return _span(container.started, failure.time) if container else None
+    container = _named(pod, name) or own_container(pod, name)
+    return _duration(container.started, failure.time) if container else None
 
 
-def _span(started: datetime | None, ended: datetime) -> int | None:
+def _duration(started: datetime | None, ended: datetime) -> int | None:
     # A runtime that has no start time for a container reports 1970, or the year 1.
     if started is None or started.timestamp() <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Messages of conditions and Events; where v1 has a message, it is v1's to the letter."""
+"""Every sentence that users read in conditions and Events."""
 
 from __future__ import annotations
 
@@ -8,65 +8,67 @@ from itertools import islice
 
 from trainshed.api import coerce, framework
 from trainshed.api.actions import Action, ApiRefusal, DeleteDependent, Event, EventType
-from trainshed.api.job import Replica, RestartPolicy
-from trainshed.api.objects import POD_GROUP, Container, Pod
+from trainshed.api.job import Replica, RestartPolicy, Scope
+from trainshed.api.objects import POD_GROUP, Container, Phase, Pod
 from trainshed.api.status import ConditionType, Failure, Status
 from trainshed.api.status_codec import MAX_MESSAGE_BYTES
 
-from . import asides
-from .conditions import Word
+from . import failure_message, restarts
+from .conditions import ConditionUpdate
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
-from .restarts import Incident
+from .restarts import FailureGroup
 
 #: The number of pods with Events in one reconcile; Events of more pods would repeat the same.
-ENOUGH = 10
+MAX_LISTED = 10
 
 
-def created(facts: Facts) -> Word:
+def created(facts: Facts) -> ConditionUpdate:
     """Return the condition Created."""
-    return _word(facts, ConditionType.CREATED, f"{facts.job.kind} {facts.job.name} is created.")
+    return _update(facts, ConditionType.CREATED, f"{facts.job.kind} {facts.job.name} is created.")
 
 
-def running(facts: Facts) -> Word:
+def running(facts: Facts) -> ConditionUpdate:
     """Return the condition Running."""
-    return _word(facts, ConditionType.RUNNING, f"{facts.job.kind} {_name(facts)} is running.")
+    return _update(facts, ConditionType.RUNNING, f"{facts.job.kind} {_job_name(facts)} is running.")
 
 
-def succeeded(facts: Facts) -> Word:
+def succeeded(facts: Facts) -> ConditionUpdate:
     """Return the condition Succeeded."""
     verb = "successfully completed" if facts.goal and facts.goal.qualified else "is successfully completed"
-    return _word(facts, ConditionType.SUCCEEDED, f"{facts.job.kind} {_name(facts)} {verb}.")
+    return _update(facts, ConditionType.SUCCEEDED, f"{facts.job.kind} {_job_name(facts)} {verb}.")
 
 
-def suspended(facts: Facts) -> Word:
+def suspended(facts: Facts) -> ConditionUpdate:
     """Return the condition Suspended."""
-    return _word(facts, ConditionType.SUSPENDED, f"{facts.job.kind} {facts.job.name} is suspended.")
+    return _update(facts, ConditionType.SUSPENDED, f"{facts.job.kind} {facts.job.name} is suspended.")
 
 
-def resumed(facts: Facts) -> Word:
+def resumed(facts: Facts) -> ConditionUpdate:
     """Return the condition Suspended of a job that has been resumed."""
     return replace(
-        _word(facts, ConditionType.SUSPENDED, f"{facts.job.kind} {facts.job.name} is resumed."),
+        _update(facts, ConditionType.SUSPENDED, f"{facts.job.kind} {facts.job.name} is resumed."),
         reason=_reason(facts, "Resumed"),
     )
 
 
-def blocked(facts: Facts, trouble: ApiRefusal) -> Word:
+def blocked(facts: Facts, trouble: ApiRefusal) -> ConditionUpdate:
     """Return the condition Blocked: the API server's own message, and how many pods have been created."""
     progress = f"{len(facts.current)} of {facts.job.size} pods created; retrying the rest"
     refusal = coerce.truncate_end(trouble.message.rstrip("."), MAX_MESSAGE_BYTES - len(progress) - len("; "))
-    return Word(ConditionType.BLOCKED, trouble.reason, f"{refusal}; {progress}")
+    return ConditionUpdate(ConditionType.BLOCKED, trouble.reason, f"{refusal}; {progress}")
 
 
-def waiting_for_group(facts: Facts, phase: str, why: str) -> Word:
+def waiting_for_group(facts: Facts, phase: str, why: str) -> ConditionUpdate:
     """Return the condition Blocked while Volcano has not admitted the PodGroup, with its phase and Volcano's reason."""
     state = f"its phase is {phase}" if phase else "it has no phase yet"
     message = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
-    return Word(ConditionType.BLOCKED, framework.WAITING_FOR_POD_GROUP, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
+    return ConditionUpdate(
+        ConditionType.BLOCKED, framework.WAITING_FOR_POD_GROUP, coerce.truncate_end(message, MAX_MESSAGE_BYTES)
+    )
 
 
-def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
+def restarting(facts: Facts, incident: FailureGroup, after: Status) -> ConditionUpdate:
     """Return the condition Restarting, with the failure that caused it; `after` is the status to be stored."""
     member, failure = incident.first
     what = {
@@ -74,10 +76,10 @@ def restarting(facts: Facts, incident: Incident, after: Status) -> Word:
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
     }
     message = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
-    return _word(facts, ConditionType.RESTARTING, message, asides.restarting(facts, incident, after))
+    return _update(facts, ConditionType.RESTARTING, message, restart_detail(facts, incident, after))
 
 
-def failed(facts: Facts, member: Replica, failure: Failure) -> Word:
+def failed(facts: Facts, member: Replica, failure: Failure) -> ConditionUpdate:
     """Return the condition Failed after a failure that must not be retried."""
     job = facts.job
     if failure.kind != APPLICATION:
@@ -87,41 +89,41 @@ def failed(facts: Facts, member: Replica, failure: Failure) -> Word:
     else:
         words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
         message = facts.framework.naming.failure_message.format(**words, count=facts.tallies[member.role].failed or 1)
-    return _word(facts, ConditionType.FAILED, message, asides.permanent(facts, member, failure))
+    return _update(facts, ConditionType.FAILED, message, permanent_detail(facts, member, failure))
 
 
-def refused(facts: Facts) -> Word:
+def refused(facts: Facts) -> ConditionUpdate:
     """Return the condition Failed for an invalid spec, with all its problems."""
-    return _word(facts, ConditionType.FAILED, "; ".join(facts.job.problems))
+    return _update(facts, ConditionType.FAILED, "; ".join(facts.job.problems))
 
 
-def too_many_tries(facts: Facts, aside: str) -> Word:
+def too_many_tries(facts: Facts, aside: str) -> ConditionUpdate:
     """Return the condition Failed when backoffLimit is reached; `aside` follows v1's sentence."""
     message = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
-    return _word(facts, ConditionType.FAILED, message, aside)
+    return _update(facts, ConditionType.FAILED, message, aside)
 
 
-def too_long(facts: Facts) -> Word:
+def too_long(facts: Facts) -> ConditionUpdate:
     """Return the condition Failed when activeDeadlineSeconds is exceeded."""
     message = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
-    return _word(facts, ConditionType.FAILED, message, asides.too_long(facts))
+    return _update(facts, ConditionType.FAILED, message, deadline_detail(facts))
 
 
-def failures(facts: Facts, incident: Incident | None = None) -> tuple[Event, ...]:
+def failures(facts: Facts, incident: FailureGroup | None = None) -> tuple[Event, ...]:
     """Return one Event for each failed pod, up to ENOUGH: its exit code, or the reason of its disruption.
 
     The failures of the incident come first, because they decide. The other failures follow, because their pods may be
     deleted with them. With an incident the pods' Events are Normal: the Warning is that of the job.
     """
     found = (incident.failures if incident else {}) | facts.failed
-    notes = (_failure(facts, member, failure) for member, failure in islice(found.items(), ENOUGH))
+    notes = (_failure(facts, member, failure) for member, failure in islice(found.items(), MAX_LISTED))
     return tuple(replace(note, tone=EventType.NORMAL) if incident else note for note in notes)
 
 
 def pods(facts: Facts) -> tuple[Event, ...]:
     """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
     active = (pod for pod in facts.current.values() if not pod.over and not pod.deleting)
-    return tuple(islice((note for pod in active for note in _pod(pod)), ENOUGH))
+    return tuple(islice((note for pod in active for note in _pod(pod)), MAX_LISTED))
 
 
 def overwritten(facts: Facts) -> tuple[Event, ...]:
@@ -195,16 +197,103 @@ def _key(pod: Pod, container: Container) -> str:
     return f"{pod.uid}/{container.name}/{container.reason}/{container.restarts}"
 
 
-def _word(facts: Facts, kind: ConditionType, message: str, aside: str = "") -> Word:
+def _update(facts: Facts, kind: ConditionType, message: str, aside: str = "") -> ConditionUpdate:
     """Return a condition: v1's message to the letter, followed by `aside`, the details that v1 does not have."""
     joint = (" " if message.endswith(".") else ": ") if aside else ""
-    return Word(kind, _reason(facts, kind), coerce.truncate_end(f"{message}{joint}{aside}", MAX_MESSAGE_BYTES))
+    return ConditionUpdate(
+        kind, _reason(facts, kind), coerce.truncate_end(f"{message}{joint}{aside}", MAX_MESSAGE_BYTES)
+    )
 
 
 def _reason(facts: Facts, what: str) -> str:
     return f"{facts.job.kind}{what}"
 
 
-def _name(facts: Facts) -> str:
+def _job_name(facts: Facts) -> str:
     name = facts.job.name
     return f"{facts.job.namespace}/{name}" if facts.goal and facts.goal.qualified else name
+
+
+def restart_detail(facts: Facts, incident: FailureGroup, after: Status) -> str:
+    """Return which failure causes a restart, of how many replicas, its number, and when; `after` is the new status."""
+    return "; ".join(filter(None, (_cause(facts, incident), _others(facts, incident), _next(facts, incident, after))))
+
+
+def backoff_limit_detail(facts: Facts, incident: FailureGroup) -> str:
+    """Return that all restarts of backoffLimit are used, with the last failure."""
+    limit = facts.job.policy.backoff_limit or 0
+    text = f"{limit} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
+    return "; ".join(filter(None, (text, f"last failure: {_cause(facts, incident)}", _others(facts, incident))))
+
+
+def container_restarts_detail(facts: Facts, last: Failure | None) -> str:
+    """Return how often the kubelet has restarted containers, and the `last` failure of one of them."""
+    retries, limit = facts.seen.retries, facts.job.policy.backoff_limit
+    times = retries.in_place + retries.in_place_gone
+    text = f"containers were restarted {_counted(times, 'time')} in place (backoffLimit {limit})"
+    return f"{text}; last failure: {failure_message.sentence(last)}" if last else text
+
+
+def permanent_detail(facts: Facts, member: Replica, failure: Failure) -> str:
+    """Return the failure that ends the job, and why it is not retried."""
+    text = failure_message.sentence(failure_message.with_message(facts, member, failure))
+    others = _followers(len(facts.failed.keys() - {member}))
+    if failure.kind == DISRUPTION:
+        rule = "trainshed.dev/on-disruption is Fail"
+    elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
+        rule = "restartPolicy ExitCode retries only exit codes 128 and above"
+    else:
+        rule = f"restartPolicy is {facts.group(member).restart_policy}"
+    return "; ".join(filter(None, (text, others, rule)))
+
+
+def deadline_detail(facts: Facts) -> str:
+    """Return the deadline, and the states of the replicas when it was exceeded."""
+    seconds = facts.job.policy.deadline
+    done = sum(len(done) for done in facts.done.values())
+    running = sum(1 for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
+    waiting = sum(1 for pod in facts.current.values() if pod.phase is Phase.PENDING)
+    absent = len(facts.missing)
+    states = {"running": running, "succeeded": done, "pending": waiting, "without a pod": absent}
+    (first, count), *others = [item for item in states.items() if item[1]] or [("running", 0)]
+    rest = "".join(f", {number} {state}" for state, number in others)
+    return f"limit {seconds} s; {count} of {_counted(facts.job.size, 'replica')} {first}{rest}"
+
+
+def _cause(facts: Facts, incident: FailureGroup) -> str:
+    member, failure = restarts.root_cause(incident)
+    text = failure_message.sentence(failure_message.with_message(facts, member, failure))
+    before = facts.status.failure
+    if incident.cause or before is None:
+        return text
+    return f"{text}, caused by the failure of {before.member or before.pod}"
+
+
+def _others(facts: Facts, incident: FailureGroup) -> str:
+    return _followers(len(facts.failed.keys() | incident.failures.keys()) - 1)
+
+
+def _followers(others: int) -> str:
+    return f"{_counted(others, 'other replica')} failed afterwards" if others > 0 else ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _next(facts: Facts, incident: FailureGroup, after: Status) -> str:
+    members = restarts.replicas_restarted(facts, incident)
+    limit, role = facts.job.policy.backoff_limit, restarts.root_cause(incident)[0].role
+    if members <= 1:
+        what = "it"
+    elif facts.scope is Scope.JOB:
+        what = f"all {members} replicas"
+    elif facts.scope is Scope.ROLE:
+        what = f"all {members} {role} replicas"
+    else:
+        what = f"these {members} replicas"
+    restart = f"restart {after.retries.used}" + (f" of {limit}" if limit is not None else "")
+    which = restart if incident.counted else "not counted against backoffLimit"
+    begin = after.retries.not_before
+    wait = round((begin - facts.now).total_seconds()) if begin else 0
+    return f"restarting {what} {f'in {wait} s' if wait > 0 else 'now'} ({which})"

@@ -1,29 +1,31 @@
-"""The pod and the Service of a replica: as in v1, except for fields that a template must not set."""
+"""Builds the bodies, names and labels of pods and Services."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trainshed.api import objects
 from trainshed.api.actions import CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import (
     Framework,
     JobDefaults,
     Variable,
+    child_name,
     gang_pod_annotations,
     gang_pod_labels,
     gang_scheduler_name,
+    job_labels,
+    replica_labels,
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
-
-from . import names
 
 #: Builds the pod of a replica, for an attempt of its role.
 PodMaker = Callable[[Replica, int], CreatePod]
 
 
-def pods(framework: Framework, job: Job, site: JobDefaults) -> PodMaker:
+def pod_maker(framework: Framework, job: Job, site: JobDefaults) -> PodMaker:
     """Return a function that builds the pods of this job; what they have in common is computed once."""
     variables, dress = framework.hooks.environment(job, site), framework.hooks.mutate_pod_spec(job, site)
     groups = {group.role: group for group in job.replicas}
@@ -32,17 +34,20 @@ def pods(framework: Framework, job: Job, site: JobDefaults) -> PodMaker:
 
     def make(member: Replica, attempt: int) -> CreatePod:
         group = groups[member.role]
-        name = names.child(job, member)
+        name = child_name(job, member)
         spec = _spec(framework, group, variables(member), framework.hooks.init_containers(job, member, site))
         dress(member, spec)
         if scheduler:
             spec["schedulerName"] = spec.get("schedulerName") or gang_scheduler_name(scheduler)
-        marks = {**gang_pod_annotations(scheduler, job.name, member.role), names.ATTEMPT: str(attempt)}
+        marks = {
+            **gang_pod_annotations(scheduler, job.name, member.role),
+            objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
+        }
         metadata = {
             "name": name,
             "labels": _pod_labels(framework, job, group, member) | gang_pod_labels(scheduler, job.name),
-            "annotations": _metadata(group, "annotations") | marks,
-            "ownerReferences": [owner(job)],
+            "annotations": _pod_metadata(group, "annotations") | marks,
+            "ownerReferences": [owner_reference(job)],
         } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if member.role == decides else {})
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
@@ -51,40 +56,40 @@ def pods(framework: Framework, job: Job, site: JobDefaults) -> PodMaker:
 
 def service(framework: Framework, job: Job, member: Replica) -> CreateService:
     """Return the headless Service of a replica; its DNS name resolves before readiness, which peers depend on."""
-    name = names.child(job, member)
+    name = child_name(job, member)
     group = job.of(member.role)
-    labels = names.labels(framework, job, member)
+    labels = replica_labels(framework, job, member)
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": labels,
         "ports": [{"name": port.name, "port": port.number} for port in (group.ports if group else ())],
     }
-    metadata = {"name": name, "labels": labels, "ownerReferences": [owner(job)]}
+    metadata = {"name": name, "labels": labels, "ownerReferences": [owner_reference(job)]}
     return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
-def domain(framework: Framework, job: Job) -> CreateService:
+def job_service(framework: Framework, job: Job) -> CreateService:
     """Return the headless Service of the whole job; it publishes addresses before the pods are ready."""
-    selector = names.job_labels(framework, job)
+    selector = job_labels(framework, job)
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
-    metadata = _head(framework, job, job.name)
+    metadata = _metadata(framework, job, job.name)
     return CreateService(job.name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
-def keys(framework: Framework, job: Job) -> tuple[CreateSshSecret, ...]:
+def ssh_secret(framework: Framework, job: Job) -> tuple[CreateSshSecret, ...]:
     """Return the Secret for the ssh keys of the job, if it has any; the keys are generated when it is created."""
     name = framework.hooks.ssh_secret_name(job)
     head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
-    return (CreateSshSecret(name, {**head, "metadata": _head(framework, job, name)}),) if name else ()
+    return (CreateSshSecret(name, {**head, "metadata": _metadata(framework, job, name)}),) if name else ()
 
 
-def _head(framework: Framework, job: Job, name: str) -> Document:
-    labels = {"app": job.name, **names.job_labels(framework, job)}
-    return {"name": name, "labels": labels, "ownerReferences": [owner(job)]}
+def _metadata(framework: Framework, job: Job, name: str) -> Document:
+    labels = {"app": job.name, **job_labels(framework, job)}
+    return {"name": name, "labels": labels, "ownerReferences": [owner_reference(job)]}
 
 
-def owner(job: Job) -> Document:
+def owner_reference(job: Job) -> Document:
     """Return the controller ownerReference, by which the garbage collector and the operator recognise children."""
     return {
         "apiVersion": job.api_version,
@@ -97,14 +102,14 @@ def owner(job: Job) -> Document:
 
 
 def _pod_labels(framework: Framework, job: Job, group: ReplicaGroup, member: Replica) -> dict[str, str]:
-    own = names.labels(framework, job, member)
+    own = replica_labels(framework, job, member)
     if framework.hooks.is_leader(job, member):
-        own[names.JOB_ROLE] = "master"
-    theirs = {key: value for key, value in _metadata(group, "labels").items() if key != names.JOB_ROLE}
+        own[objects.JOB_ROLE_LABEL] = "master"
+    theirs = {key: value for key, value in _pod_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
     return theirs | own | dict(framework.hooks.extra_labels(job, member))
 
 
-def _metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
+def _pod_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
     metadata = group.template.get("metadata") or {}
     return dict(metadata.get(part) or {})
 

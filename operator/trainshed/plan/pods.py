@@ -1,0 +1,184 @@
+"""Which pods and Services to create, delete or release for a given status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainshed.api.actions import Action, CreateService, DeletePod, DeleteService, Event, EventType, ReleasePod
+from trainshed.api.job import CleanPodPolicy, Replica, Scope
+from trainshed.api.objects import Phase, Pod
+from trainshed.api.parse import TRACK_RESULTS
+from trainshed.api.status import ReplicaStatus
+
+from . import builders, dependents, restarts
+from .facts import Facts, pods_to_verify
+
+#: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
+#: would use up the whole default of 30 s.
+GRACE = 3
+
+
+def delete_stale(facts: Facts) -> tuple[Action, ...]:
+    """Delete pods and Services that the spec no longer requests, and pods that the status replaces."""
+    surplus = (DeletePod(pod.name, pod.uid) for pod in facts.surplus if not pod.deleting)
+    stale = (DeletePod(pod.name, pod.uid, _grace(facts, pod)) for pod in facts.stale if not pod.deleting)
+    services = (
+        DeleteService(service.name, service.uid)
+        for service in facts.snapshot.services
+        if service.name not in facts.addresses and not service.deleting
+    )
+    return (*surplus, *stale, *services, *release_deleted((*facts.surplus, *facts.stale)))
+
+
+def create_missing(facts: Facts) -> tuple[Action, ...]:
+    """Create the missing Services and pods that may be created now.
+
+    Replicas that restart together are created together: not before the last old pod is gone, including pods that the
+    watch does not report. Nothing is created while the PodGroup has not been admitted.
+    """
+    if dependents.pod_group_wait(facts):
+        return ()
+    waiting = facts.status.retries.wait(facts.now)
+    if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
+        return missing_services(facts)
+    gated = gated_replicas(facts)
+    wanted = [member for member in facts.missing if member not in gated]
+    if not wanted:
+        return missing_services(facts)
+    make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.site), facts.status.attempts
+    pods = [make(member, attempts.get(member.role, 0)) for member in wanted]
+    return (*builders.ssh_secret(facts.framework, facts.job), *missing_services(facts), *pods)
+
+
+def missing_services(facts: Facts) -> tuple[CreateService, ...]:
+    """Create the missing Services."""
+    framework, job = facts.framework, facts.job
+    if not (framework.objects.services or framework.objects.job_service):
+        return ()
+    there = {service.name for service in facts.snapshot.services}
+    absent = (member for name, member in facts.addresses.items() if name not in there)
+    return tuple(
+        builders.service(framework, job, member) if member else builders.job_service(framework, job)
+        for member in absent
+    )
+
+
+def delete_all(facts: Facts) -> tuple[Action, ...]:
+    """Delete all pods and all Services."""
+    pods = (DeletePod(pod.name, pod.uid) for pod in facts.snapshot.pods if not pod.deleting)
+    return (*pods, *_services_without(facts, frozenset()), *release_deleted(facts.snapshot.pods))
+
+
+def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
+    """Delete the pods of a finished job that `cleanPodPolicy` says, and their Services.
+
+    Delete running pods only at the observed resourceVersion, and their Services afterwards: a pod may have finished by
+    now, and finished pods stay.
+    """
+    stay = frozenset(pod.name for pod in facts.snapshot.pods if _stays(facts, pod))
+    going = [pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting]
+    pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
+    conditional = frozenset(pod.name for pod in pods if pod.version)
+    keep_all = facts.job.policy.clean_pods is CleanPodPolicy.NONE
+    services = () if keep_all else _services_without(facts, stay | conditional)
+    released = release_all(pod for pod in facts.snapshot.pods if pod.deleting or pod.name in stay)
+    return (*pods, *services, *released)
+
+
+def _remnants(facts: Facts) -> bool:
+    """Return whether a pod of an earlier attempt still exists, even one that scaling down has made surplus."""
+    newest = max(facts.status.attempts.values(), default=0)
+    return bool(facts.stale) or any(pod.attempt < newest and not pod.over for pod in facts.surplus)
+
+
+def _stays(facts: Facts, pod: Pod) -> bool:
+    return _has_ended(pod) if _depends(facts, pod) else facts.job.policy.clean_pods is CleanPodPolicy.NONE
+
+
+def _depends(facts: Facts, pod: Pod) -> bool:
+    """Return whether it depends on the state of a pod whether it stays."""
+    member = facts.seats.get(pod.name)
+    kept = member is not None and member.role in facts.framework.objects.retained_roles
+    return kept or facts.job.policy.clean_pods is CleanPodPolicy.RUNNING
+
+
+def _has_ended(pod: Pod) -> bool:
+    """Return whether no container runs; a kubelet reports this for the containers before it does for the pod."""
+    proper = [container for container in pod.containers if not container.sidecar]
+    return pod.over or (bool(proper) and all(container.exit_code is not None for container in proper))
+
+
+def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService, ...]:
+    return tuple(
+        DeleteService(service.name, service.uid)
+        for service in facts.snapshot.services
+        if service.name not in stay and not service.deleting
+    )
+
+
+def _grace(facts: Facts, pod: Pod) -> int | None:
+    """Return the short grace period, or None if the template sets one."""
+    member: Replica = facts.seats[pod.name]
+    spec = facts.group(member).template.get("spec")
+    own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
+    return None if own else GRACE
+
+
+def gated_replicas(facts: Facts) -> frozenset[Replica]:
+    """Return the missing replicas that must wait until the role they depend on is ready, or has finished.
+
+    With a gang scheduler no replica waits: it schedules all pods together or none.
+    """
+    if facts.snapshot.site.gang_scheduler:
+        return frozenset()
+    gates = {member: facts.framework.hooks.start_after(facts.job, member) for member in facts.missing}
+    open_gates = {role for role in set(gates.values()) if _all_ready(facts, role)}
+    return frozenset(member for member, role in gates.items() if role not in open_gates)
+
+
+def _all_ready(facts: Facts, role: str) -> bool:
+    group = facts.job.of(role)
+    pods = (pod for member, pod in facts.current.items() if member.role == role and not pod.deleting)
+    return group is None or sum(1 for pod in pods if pod.ready or pod.over) >= group.count
+
+
+def release_all(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
+    """Return actions that remove the finalizer of these pods: their results are stored, or no longer needed."""
+    return tuple(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers) for pod in pods if pod.held)
+
+
+def release_deleted(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
+    """Remove the finalizer of the terminating ones of these pods; the others are deleted first, which changes them."""
+    return release_all(pod for pod in pods if pod.deleting)
+
+
+def release_counted(facts: Facts) -> tuple[ReleasePod, ...]:
+    """Remove the finalizer of pods whose success is stored, and of terminating pods without a result to store."""
+    pending = facts.failed if restarts.failure_group(facts) else {}
+    held = {member: pod for member, pod in facts.current.items() if pod.held}
+    return release_all(
+        pod
+        for member, pod in held.items()
+        if _stored(facts, pod) or (pod.deleting and member not in pending and not _succeeded(facts, pod))
+    )
+
+
+def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
+    """Return a Warning if the job asks to keep results and the operator runs without --keep-results."""
+    if facts.snapshot.site.keep_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
+        return ()
+    message = f"{TRACK_RESULTS} has no effect: the operator runs without --keep-results"
+    return (Event(EventType.WARNING, "ResultsNotKept", message, key="ResultsNotKept"),)
+
+
+def _succeeded(facts: Facts, pod: Pod) -> bool:
+    """Return whether the pod has succeeded and the status stores successes of its role."""
+    replica = facts.seats[pod.name]
+    return pod.phase is Phase.SUCCEEDED and replica.index in facts.done[replica.role]
+
+
+def _stored(facts: Facts, pod: Pod) -> bool:
+    replica = facts.seats[pod.name]
+    return (
+        pod.phase is Phase.SUCCEEDED and replica.index in facts.status.tallies.get(replica.role, ReplicaStatus()).done
+    )

@@ -1,0 +1,215 @@
+"""Pods that do not terminate, and pods that do not start in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from trainshed.api.actions import DeletePod, Event, EventType
+from trainshed.api.job import Replica
+from trainshed.api.objects import Container, Pod
+from trainshed.api.parse import FORCE_DELETE_AFTER
+from trainshed.api.status import ConditionType, Failure
+
+from . import failure_message, failures
+from .conditions import ConditionUpdate
+from .facts import Facts
+
+STUCK_TERMINATING = "PodStuckTerminating"
+#: A healthy kubelet confirms the deletion of a pod within this time after the grace period.
+STUCK_AFTER = timedelta(seconds=30)
+#: The maximum number of finalizers in a message.
+MAX_FINALIZERS_NAMED = 4
+
+
+def stuck_condition(facts: Facts) -> ConditionUpdate | None:
+    """Return the condition Blocked for pods that are stuck terminating, or None if there is none."""
+    pods = _stuck(facts)
+    return ConditionUpdate(ConditionType.BLOCKED, STUCK_TERMINATING, _message(facts, pods)) if pods else None
+
+
+def stuck_events(facts: Facts) -> tuple[Event, ...]:
+    """Return the same message as an Event, once for each pod that is the first of the stuck ones."""
+    pods = _stuck(facts)
+    return (
+        (Event(EventType.WARNING, STUCK_TERMINATING, _message(facts, pods), key=f"{pods[0].uid}/{STUCK_TERMINATING}"),)
+        if pods
+        else ()
+    )
+
+
+def force_delete(facts: Facts) -> tuple[DeletePod, ...]:
+    """Force-delete pods after the time that the user has set; pods with finalizers cannot be force-deleted."""
+    late = (
+        pod
+        for pod in facts.snapshot.pods
+        if not pod.finalizers and (end := _force_deletion(facts, pod)) and facts.now >= end
+    )
+    return tuple(DeletePod(pod.name, pod.uid, grace=0) for pod in late)
+
+
+def next_stuck_check(facts: Facts) -> datetime | None:
+    """Return when the next terminating pod will count as stuck or will be force-deleted, or None."""
+    return min((time for pod in facts.snapshot.pods for time in _times(facts, pod) if time > facts.now), default=None)
+
+
+def _stuck(facts: Facts) -> list[Pod]:
+    """Return the pods that are stuck terminating, the longest stuck first."""
+    late = [(pod.leaves, pod.name, pod) for pod in facts.snapshot.pods if pod.leaves]
+    return [pod for leaves, _, pod in sorted(late, key=lambda item: item[:2]) if facts.now >= leaves + STUCK_AFTER]
+
+
+def _times(facts: Facts, pod: Pod) -> Iterator[datetime]:
+    if pod.leaves:
+        yield pod.leaves + STUCK_AFTER
+    if end := _force_deletion(facts, pod):
+        yield end
+
+
+def _force_deletion(facts: Facts, pod: Pod) -> datetime | None:
+    after = facts.job.force_delete_after
+    return pod.leaves + timedelta(seconds=after) if pod.leaves and after is not None else None
+
+
+def _message(facts: Facts, pods: list[Pod]) -> str:
+    pod, others = pods[0], len(pods) - 1
+    where = f" on node {pod.node}" if pod.node else ""
+    more = f" ({others} more {'pod is' if others == 1 else 'pods are'} stuck)" if others else ""
+    since = f"its grace period ended at {_clock(pod.leaves)}"
+    return f"Pod {pod.name}{where} is still terminating; {since}{more}: {_cause(facts, pod)}"
+
+
+def _cause(facts: Facts, pod: Pod) -> str:
+    if pod.finalizers:
+        names = ", ".join(pod.finalizers[:MAX_FINALIZERS_NAMED]) + (
+            " ..." if len(pod.finalizers) > MAX_FINALIZERS_NAMED else ""
+        )
+        return f"waiting for these finalizers to be removed: {names}"
+    if end := _force_deletion(facts, pod):
+        return f"the kubelet has not confirmed its deletion; the operator force-deletes it at {_clock(end)}"
+    return (
+        "the kubelet has not confirmed its deletion. The replica is not replaced until the pod is gone: delete the "
+        "node, taint it with node.kubernetes.io/out-of-service, force-delete the pod (--grace-period=0 --force) if it "
+        f"is certainly not running, or set {FORCE_DELETE_AFTER}"
+    )
+
+
+def _clock(time: datetime | None) -> str:
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
+
+
+#: Reasons of containers that wait for their image (kubelet/images/types.go).
+IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+    }
+)
+#: The reason of a container that waits for init containers.
+INITIALIZING = "PodInitializing"
+
+
+def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
+    """Return the first replica whose container has not started running in time, with its failure, or None.
+
+    The time begins with the creation of the pod, by the API server's clock; a pod that is created again has the full
+    time again. A container that has run and exited is not late, unless it ran for less than that time and now waits to
+    be restarted.
+    """
+    found = [
+        (end, pod.name, member, pod) for member, pod in facts.current.items() if (end := _startup_deadline(facts, pod))
+    ]
+    over = sorted(
+        ((end, name, member, pod) for end, name, member, pod in found if facts.now >= end), key=lambda at: at[:2]
+    )
+    return next(((member, _startup_failure(facts, member, pod)) for _, _, member, pod in over), None)
+
+
+def next_startup_check(facts: Facts) -> datetime | None:
+    """Return when the next replica will exceed the start-up deadline, or None."""
+    ends = (_startup_deadline(facts, pod) for pod in facts.current.values())
+    return min((end for end in ends if end and end > facts.now), default=None)
+
+
+def startup_condition(facts: Facts, failure: Failure) -> ConditionUpdate:
+    """Return the condition Failed because of this failure."""
+    job = facts.job
+    message = f"{job.kind} {job.name} has failed because {failure_message.sentence(failure)}"
+    return ConditionUpdate(ConditionType.FAILED, f"{job.kind}{ConditionType.FAILED}", message)
+
+
+def _startup_deadline(facts: Facts, pod: Pod) -> datetime | None:
+    """Return the deadline of this pod; None if it runs, is finished or terminating, or if no time is set."""
+    seconds = facts.job.startup_deadline
+    if seconds is None or pod.created is None or pod.over or pod.deleting:
+        return None
+    time = timedelta(seconds=seconds)
+    own = failures.own_container(pod, facts.own_container)
+    return pod.created + time if own is None or _not_started(pod.created, own, time) else None
+
+
+def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
+    if own.started is not None or own.exit_code is not None:
+        return False
+    if own.before is None or own.before.finished is None:
+        return own.restarts == 0
+    ended = own.before.finished
+    began = own.before.started if own.before.started and own.before.started >= created else ended
+    return began < created + time and ended - began < time
+
+
+def _startup_failure(facts: Facts, member: Replica, pod: Pod) -> Failure:
+    container = _waiting_container(pod, failures.own_container(pod, facts.own_container))
+    reason, problem = _problem(pod, container)
+    seconds = facts.job.startup_deadline or 0
+    found = Failure(
+        pod=pod.name,
+        kind=failures.classed(reason) or failures.INFRASTRUCTURE,
+        reason=reason,
+        exit_code=container.before.exit_code if container and container.before else None,
+        node=pod.node,
+        termination_message=(container.message if container and pod.node else pod.unschedulable)[
+            -failures.TERMINATION_MESSAGE_LIMIT :
+        ],
+        time=facts.now,
+    )
+    where = f" on {pod.node}" if pod.node else ""
+    message = (
+        f"{member}{where} did not start running within {failure_message.duration(seconds)} of pod creation: {problem}"
+    )
+    return replace(failure_message.with_message(facts, member, found), message=message)
+
+
+def _waiting_container(pod: Pod, own: Container | None) -> Container | None:
+    """Return the container that is not running: the framework's own, or the first init container not finished."""
+    if own is not None and own.reason not in ("", INITIALIZING):
+        return own
+    inits = (container for container in pod.containers if container.init)
+    undone = (item for item in inits if (item.started is None if item.sidecar else item.exit_code != 0))
+    return next(undone, own)
+
+
+def _problem(pod: Pod, container: Container | None) -> tuple[str, str]:
+    """Return Kubernetes' reason, and a description of the problem."""
+    if not pod.node:
+        reason = pod.unplaced or "Unschedulable"
+        return reason, f"pod not scheduled ({reason})"
+    if container is None:
+        return "ContainerCreating", "the kubelet has not reported its containers"
+    whose = f"init container {container.name}" if container.init else "its container"
+    reason, before = container.reason or ("Running" if container.started else INITIALIZING), container.before
+    if reason in IMAGE_REASONS:
+        return reason, f"image {container.image or 'of ' + whose} could not be pulled ({reason})"
+    if before is not None:
+        times = f"{container.restarts} time" + ("s" if container.restarts != 1 else "")
+        return (
+            reason,
+            f"{whose} was restarted {times} in place and last exited with code {before.exit_code} ({reason})",
+        )
+    return (reason, f"{whose} is still {'running' if container.started else 'waiting'} ({reason})")
