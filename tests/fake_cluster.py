@@ -14,7 +14,7 @@ from make import T0
 from sim.merge import merged
 from trainshed.api.framework import Framework
 from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
-from trainshed.cluster import Conflict, Denied, Hidden, Missing, NameTaken
+from trainshed.client import Conflict, Forbidden, LabelRemoved, NameConflict, NotFound
 from trainshed.frameworks import FRAMEWORKS
 
 LABEL = "training.kubeflow.org/"
@@ -22,7 +22,7 @@ KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 
 
 class World:
-    """Implements `trainshed.cluster.Cluster`. `writes` names all writes, `made` the pods that were created."""
+    """Implements `trainshed.client.Client`. `writes` names all writes, `made` the pods that were created."""
 
     def __init__(self) -> None:
         self.now = T0
@@ -98,13 +98,13 @@ class World:
 
     async def seek_pod(self, _namespace: str, name: str, owner: str) -> None:
         if name in self.hidden and name in self.pods and self.pods[name].owner == owner:
-            raise Hidden(f"pod {name} has lost its label", self.pods[name])
+            raise LabelRemoved(f"pod {name} has lost its label", self.pods[name])
 
     async def store_status(self, framework: Framework, _namespace: str, name: str, patch: dict) -> dict:
         self.writes.append(f"status {name}")
         job = copy.deepcopy(self.jobs.get((framework.kind, name)))
         if job is None or job["metadata"]["uid"] != patch["metadata"]["uid"]:
-            raise Missing(name)
+            raise NotFound(name)
         if job["metadata"]["resourceVersion"] != patch["metadata"]["resourceVersion"]:
             raise Conflict(name)
         job["status"] = merged(job.get("status", {}), patch["status"])
@@ -129,9 +129,9 @@ class World:
         self.writes.append(f"create pod {meta['name']}")
         there = self.pods.get(meta["name"])
         if meta["name"] in self.strangers or (there and there.owner != meta["ownerReferences"][0]["uid"]):
-            raise NameTaken(meta["name"])
+            raise NameConflict(meta["name"])
         if there is None and len(self.pods) >= self.quota:
-            raise Denied("exceeded quota", "QuotaExceeded")
+            raise Forbidden("exceeded quota", "QuotaExceeded")
         if there is None:
             self.made.append(meta["name"])
             container = Container(body["spec"]["containers"][0]["name"])

@@ -8,7 +8,7 @@ from prometheus_client import Metric
 
 from make import T0, a_job, seen
 from trainshed.api.status import Condition, ConditionType, Status
-from trainshed.cluster import ClusterError
+from trainshed.client import ApiError
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.series import Series
 from trainshed.loop.view import Record
@@ -22,7 +22,7 @@ def all_meters() -> Metrics:
     metrics.stored(seen(job), failed)
     metrics.stored(seen(job), Status(attempts={"Worker": 1}))
     metrics.started(seen(job), 1)
-    metrics.failed(ClusterError("x"))
+    metrics.failed(ApiError("x"))
     metrics.requested("GET", "pods", 200)
     metrics.gauges.ages.labels("pods").set(1)
     metrics.gauges.lanes.labels("creates").set(0)

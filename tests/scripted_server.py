@@ -13,12 +13,11 @@ from aiohttp import web
 
 from make import a_job
 from trainshed.api.actions import Event
-from trainshed.cluster import Conflict, Denied, Missing, Unavailable
-from trainshed.cluster.credentials import Credentials
-from trainshed.cluster.informer import Informer
-from trainshed.cluster.lists import PODS
-from trainshed.cluster.transport import Sockets
-from trainshed.cluster.wire import Path, Wire
+from trainshed.client import Conflict, Forbidden, NotFound, Unavailable
+from trainshed.client.credentials import Credentials
+from trainshed.client.informer import Informer
+from trainshed.client.lists import PODS
+from trainshed.client.transport import AiohttpTransport, Path, RestClient
 from trainshed.loop.lease import Claim, Elector
 from trainshed.loop.recorder import GATHER, Recorder
 from virtual_time import clock, hastily, now
@@ -114,7 +113,7 @@ async def listening(server: Moody):
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    wire = Wire(Sockets(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
+    wire = RestClient(AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
     listener = Listener()
     informer = Informer(wire, Path("/api/v1", "pods"), PODS, listener)
     task = asyncio.create_task(informer.run())
@@ -148,7 +147,7 @@ class Desk:
     async def create_event(self, namespace: str, body: dict) -> None:
         await asyncio.sleep(self.slow)
         if self.refuses:
-            raise Denied("no events here")
+            raise Forbidden("no events here")
         assert body["metadata"]["namespace"] == namespace
         if body["metadata"]["name"] in self.events:
             raise Conflict(body["metadata"]["name"])
@@ -156,7 +155,7 @@ class Desk:
 
     async def update_event(self, _namespace: str, name: str, patch: dict) -> None:
         if name not in self.events:
-            raise Missing(name)
+            raise NotFound(name)
         self.updates.append(patch)
         self.events[name].update(patch)
 

@@ -17,15 +17,15 @@ from typing import Any
 import kopf
 
 from trainshed.cli import cli
-from trainshed.cluster import ClusterError
-from trainshed.cluster.credentials import NoCredentials, find
-from trainshed.cluster.event_loop import EventLoop
-from trainshed.cluster.transport import Sockets
+from trainshed.client import ApiError
+from trainshed.client.credentials import NoCredentials, find_credentials
+from trainshed.client.transport import AiohttpTransport
 from trainshed.frameworks import served
 from trainshed.loop import journal
 from trainshed.loop.clock import Clock
 from trainshed.loop.handlers import registry
 from trainshed.loop.operator import Operator
+from trainshed.runtime import EventLoop
 from trainshed.settings import Settings
 
 #: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
@@ -55,13 +55,13 @@ async def operate(settings: Settings) -> int:
     """Run the operator with kopf beside it; return the exit code."""
     frameworks = served(settings.mpi_version, settings.kinds)
     try:
-        credentials = find(settings.kubeconfig, settings.context)
-        operator = Operator(settings, frameworks, Sockets(credentials), clock := Clock())
+        credentials = find_credentials(settings.kubeconfig, settings.context)
+        operator = Operator(settings, frameworks, AiohttpTransport(credentials), clock := Clock())
         # Start these before kopf, which treats every task that starts after it as a task of its own that hangs.
         beside = (freeze(operator.ready), keep_watch(), end_when_stepped(clock, operator))
         tasks = [asyncio.create_task(coroutine) for coroutine in beside]
         await operator.start()
-    except (NoCredentials, ClusterError, OSError) as error:
+    except (NoCredentials, ApiError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - a traceback would add nothing
         return 1
     log.info("managing %s on %s", ", ".join(framework.kind for framework in frameworks), credentials.server)

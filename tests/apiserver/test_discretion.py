@@ -12,7 +12,7 @@ from rig import Operator, Operators
 from rig.hand import Hand, Refused, eventually
 from rig.jobs import pod_spec, pytorchjob, replicas, tfjob
 from rig.stage import Stage
-from trainshed.cluster.discretion import HIDDEN
+from trainshed.client.redaction import REDACTED
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CANARY = f"canary-{uuid.uuid4().hex}"
@@ -81,12 +81,12 @@ def test_a_server_that_quotes_all_makes_nobody_repeat_it(yard: Hand, operator: O
     eventually(lambda: refuses(yard), 20)
     yard.create(with_canary(tfjob("refused", Worker=2)))
     said = eventually(lambda: blocked(yard, "refused"))
-    assert said.count(HIDDEN) == 4, said
+    assert said.count(REDACTED) == 4, said
     lift(yard, pods)
 
     rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": ["UPDATE"]}
     forbid(yard, statuses, {**rule, "resources": ["tfjobs/status"]}, STATUS_QUOTE)
-    quoted = f"this will not do: {HIDDEN}"
+    quoted = f"this will not do: {REDACTED}"
     yard.create(with_canary(tfjob("silent", Worker=1)))
     eventually(lambda: any(quoted in line and "silent" in line for line in lines(operator)), 20)
     lift(yard, statuses)
@@ -96,10 +96,10 @@ def test_a_server_that_quotes_all_makes_nobody_repeat_it(yard: Hand, operator: O
     yard.create(wrong)
     eventually(lambda: 'Not found: "missing"' in blocked(yard, "wrong"))
 
-    eventually(lambda: HIDDEN in json.dumps(yard.core("events")), 20)
+    eventually(lambda: REDACTED in json.dumps(yard.core("events")), 20)
     told = everything(yard, operator)
     assert [where for where, text in told.items() if CANARY in text] == []
-    assert HIDDEN in told["log"]
+    assert REDACTED in told["log"]
 
 
 def test_jobs_that_fail_run_out_of_time_and_are_invalid_give_nothing_away(yard: Hand, operator: Operator):

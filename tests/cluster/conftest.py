@@ -9,24 +9,23 @@ import pytest_asyncio
 
 from bed.control_plane import ControlPlane
 from rig.fixtures import hand, server
-from trainshed.cluster.credentials import find
-from trainshed.cluster.gateway import Gateway
-from trainshed.cluster.lanes import Pace
-from trainshed.cluster.transport import Sockets
-from trainshed.cluster.wire import Wire
+from trainshed.client.client import ApiClient
+from trainshed.client.credentials import find_credentials
+from trainshed.client.flow_control import TokenBucket
+from trainshed.client.transport import AiohttpTransport, RestClient
 
 __all__ = ["gateway", "hand", "server", "wire"]
 
 
 @pytest_asyncio.fixture
-async def wire(server: ControlPlane) -> AsyncIterator[Wire]:
+async def wire(server: ControlPlane) -> AsyncIterator[RestClient]:
     """Yield a connection to the server, and close it afterwards."""
-    wire = Wire(Sockets(find(str(server.kubeconfig))))
+    wire = RestClient(AiohttpTransport(find_credentials(str(server.kubeconfig))))
     yield wire
     await wire.close()
 
 
 @pytest.fixture
-def gateway(wire: Wire) -> Gateway:
+def gateway(wire: RestClient) -> ApiClient:
     """Return a client of the server."""
-    return Gateway(wire, Pace())
+    return ApiClient(wire, TokenBucket())

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rig.jobs import tfjob
-from trainshed.cluster import Unavailable, lists
-from trainshed.cluster.census import Census
-from trainshed.cluster.gateway import CORE
-from trainshed.cluster.lists import DOCUMENTS, PODS
-from trainshed.cluster.wire import Path
+from trainshed.client import Unavailable, lists
+from trainshed.client.client import CORE, Lister
+from trainshed.client.lists import DOCUMENTS, PODS
+from trainshed.client.transport import Path
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
 
@@ -21,7 +20,7 @@ async def test_all_pages_are_read(wire, hand, monkeypatch):
     monkeypatch.setattr(lists, "PAGE", 2)
     for number in range(5):
         hand.create(tfjob(f"j{number}", Worker=1))
-    found = await Census(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)
+    found = await Lister(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)
     assert names(found) == ["j0", "j1", "j2", "j3", "j4"]
 
 
@@ -29,17 +28,17 @@ async def test_a_list_may_be_restricted_to_a_label(wire, hand):
     spec = {"containers": [{"name": "a", "image": "x"}]}
     hand.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
     hand.make("pods", {"metadata": {"name": "b"}, "spec": spec})
-    census = Census(wire)
+    census = Lister(wire)
     assert [pod.name for pod in await census.all(Path(CORE, "pods", hand.namespace), PODS, "ours")] == ["a"]
     assert len(await census.all(Path(CORE, "pods", hand.namespace), PODS)) == 2
 
 
 async def test_a_kind_that_is_not_served_has_no_objects(wire):
-    assert await Census(wire).all(Path("/apis/scheduling.volcano.sh/v1beta1", "podgroups"), DOCUMENTS) == []
+    assert await Lister(wire).all(Path("/apis/scheduling.volcano.sh/v1beta1", "podgroups"), DOCUMENTS) == []
 
 
 async def test_deployments_webhooks_and_definitions_are_read(wire):
-    census = Census(wire)
+    census = Lister(wire)
     assert "tfjobs.kubeflow.org" in names(await census.definitions())
     assert await census.deployments() == await census.webhooks() == []
 
@@ -50,4 +49,4 @@ async def test_an_undecodable_response_is_a_cluster_error(wire, monkeypatch):
 
     monkeypatch.setattr(wire, "call", garbled)
     with pytest.raises(Unavailable, match="cannot decode the response"):
-        await Census(wire).deployments()
+        await Lister(wire).deployments()

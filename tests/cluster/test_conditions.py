@@ -7,14 +7,14 @@ import json
 import msgspec
 import pytest
 
-from trainshed.cluster import objects
+from trainshed.client import decode
 
 
 def pod(**conditions: str):
     """Return a pod with conditions of these statuses, all with the same reason."""
     told = [{"type": kind, "status": status, "reason": "Why", "message": "m"} for kind, status in conditions.items()]
     document = {"metadata": {"name": "x"}, "status": {"conditions": told}}
-    return objects.pod(msgspec.json.Decoder(objects.PodObject).decode(json.dumps(document).encode()))
+    return decode.pod(msgspec.json.Decoder(decode.PodObject).decode(json.dumps(document).encode()))
 
 
 @pytest.mark.parametrize(("status", "reason"), [("True", "Why"), ("False", ""), ("Unknown", "")])

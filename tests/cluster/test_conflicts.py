@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from trainshed.cluster import Conflict, Missing, Unavailable
-from trainshed.cluster.gateway import Gateway
-from trainshed.cluster.lanes import Pace
+from trainshed.client import Conflict, NotFound, Unavailable
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
 
 
 class Stumbling:
@@ -22,15 +22,15 @@ class Stumbling:
 
     async def call(self, *_request: object) -> bytes:
         if not self._there:
-            raise Missing("no such pod")
+            raise NotFound("no such pod")
         return json.dumps({"metadata": {"uid": self._there}}).encode()
 
 
 async def test_who_is_there_still_is_not_taken_for_gone():
     with pytest.raises(Unavailable):
-        await Gateway(Stumbling("it"), Pace()).delete_pod("ml", "mnist-worker-0", "it", None, "")
+        await ApiClient(Stumbling("it"), TokenBucket()).delete_pod("ml", "mnist-worker-0", "it", None, "")
 
 
 @pytest.mark.parametrize("there", ["another", ""], ids=["its name is another's", "nobody has its name"])
 async def test_an_object_with_another_uid_means_that_it_is_deleted(there):
-    assert await Gateway(Stumbling(there), Pace()).delete_pod("ml", "mnist-worker-0", "it", None, "") is None
+    assert await ApiClient(Stumbling(there), TokenBucket()).delete_pod("ml", "mnist-worker-0", "it", None, "") is None

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.cluster import Throttled
-from trainshed.cluster.discretion import HIDDEN, MOST, discreet, softened
+from trainshed.client import TooManyRequests
+from trainshed.client.redaction import MOST, REDACTED, redact, redact_error
 
 CANARY = "s3cr3t-canary"
 
@@ -35,24 +35,24 @@ def a_pod(**container: object) -> dict:
 )
 def test_a_value_is_redacted_wherever_the_user_has_set_it(body):
     told = f'pods "mnist-worker-0" is forbidden: no {CANARY}, and not "{CANARY}" either (tensorflow)'
-    assert discreet(told, body) == told.replace(CANARY, HIDDEN)
+    assert redact(told, body) == told.replace(CANARY, REDACTED)
 
 
 def test_names_labels_and_other_values_are_kept():
     body = a_pod(env=[{"name": "HOST", "value": "mnist-worker-0"}, {"name": "JOB", "value": "mnist"}], args=["-c", "1"])
     told = 'pods "mnist-worker-0" is forbidden: exceeded quota: few-1, of mnist in ml -c'
-    assert discreet(told, body) == told
-    assert discreet(told, None) == discreet(told, {"metadata": None}) == told
+    assert redact(told, body) == told
+    assert redact(told, None) == redact(told, {"metadata": None}) == told
 
 
 def test_a_short_value_is_redacted_as_a_whole_word_only():
     body = a_pod(command=["work"])
-    assert discreet("no work for workers or mnist-work", body) == f"no {HIDDEN} for workers or mnist-work"
+    assert redact("no work for workers or mnist-work", body) == f"no {REDACTED} for workers or mnist-work"
 
 
 def test_a_value_that_contains_another_is_redacted_completely():
     body = a_pod(args=["canary-one", "canary-one-and-two"])
-    assert discreet("canary-one-and-two, canary-one", body) == f"{HIDDEN}, {HIDDEN}"
+    assert redact("canary-one-and-two, canary-one", body) == f"{REDACTED}, {REDACTED}"
 
 
 @pytest.mark.parametrize(
@@ -60,19 +60,19 @@ def test_a_value_that_contains_another_is_redacted_completely():
 )
 def test_a_value_with_escapes_is_redacted(value):
     for quoted in (value, json.dumps(value), json.dumps(value, ensure_ascii=False)):
-        assert "canary" not in discreet(f"Invalid value: {quoted}: no", a_pod(args=[value]))
+        assert "canary" not in redact(f"Invalid value: {quoted}: no", a_pod(args=[value]))
 
 
 @given(st.text(min_size=4), st.text(max_size=20), st.text(max_size=20))
 def test_any_value_is_redacted(value, before, after):
-    told = discreet(f'{before} "{value}" {after}', a_pod(env=[{"name": "A", "value": value}]))
-    assert len(value) < 8 or value in HIDDEN or value not in told.replace(HIDDEN, "")
+    told = redact(f'{before} "{value}" {after}', a_pod(env=[{"name": "A", "value": value}]))
+    assert len(value) < 8 or value in REDACTED or value not in told.replace(REDACTED, "")
 
 
 def test_a_long_message_is_truncated():
-    assert len(discreet("x" * 10 * MOST, a_pod(args=[CANARY]))) == MOST
+    assert len(redact("x" * 10 * MOST, a_pod(args=[CANARY]))) == MOST
 
 
 def test_a_redacted_error_keeps_its_class_and_fields():
-    error = softened(Throttled(f"too many {CANARY}", wait=7), a_pod(args=[CANARY]))
-    assert (str(error), error.wait, error.reason) == (f"too many {HIDDEN}", 7, "TooManyRequests")
+    error = redact_error(TooManyRequests(f"too many {CANARY}", wait=7), a_pod(args=[CANARY]))
+    assert (str(error), error.wait, error.reason) == (f"too many {REDACTED}", 7, "TooManyRequests")

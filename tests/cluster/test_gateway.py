@@ -13,7 +13,7 @@ from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.cluster import Conflict, Denied, Hidden, Invalid, Missing, NameTaken, Unavailable
+from trainshed.client import Conflict, Forbidden, Invalid, LabelRemoved, NameConflict, NotFound, Unavailable
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders, dependents
 
@@ -72,7 +72,7 @@ async def test_dependents_are_created_once_updated_and_deleted(gateway, hand):
         await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
     assert await gateway.delete_dependent(CONFIG_MAPS, hand.namespace, wish.name, first.uid) is None
     assert await gateway.delete_dependent(CONFIG_MAPS, hand.namespace, wish.name, first.uid) is None
-    with pytest.raises(Missing):
+    with pytest.raises(NotFound):
         await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
 
 
@@ -92,7 +92,7 @@ async def test_a_dependent_of_v1_gets_the_job_label(gateway, hand):
 async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
     container = {"name": "c", "image": "x"}
     hand.make("pods", {"metadata": {"name": "mnist-worker-0"}, "spec": {"containers": [container]}})
-    with pytest.raises(NameTaken, match="mnist-worker-0 already exists and is not controlled by this job"):
+    with pytest.raises(NameConflict, match="mnist-worker-0 already exists and is not controlled by this job"):
         await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
 
 
@@ -103,7 +103,7 @@ async def test_seek_pod_checks_the_name_and_the_controller(gateway, hand):
     with pytest.raises(Unavailable, match="the watch has not delivered it yet"):
         await gateway.seek_pod(hand.namespace, pod.name, job.uid)
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
-    with pytest.raises(Hidden, match="was removed"):
+    with pytest.raises(LabelRemoved, match="was removed"):
         await gateway.seek_pod(hand.namespace, pod.name, job.uid)
     await gateway.seek_pod(hand.namespace, pod.name, "another-uid")
 
@@ -116,7 +116,7 @@ async def test_a_quota_and_an_invalid_template_are_different_errors(gateway, han
     hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
     path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/none"
     eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
-    with pytest.raises(Denied, match="exceeded quota") as denied:
+    with pytest.raises(Forbidden, match="exceeded quota") as denied:
         await gateway.create_pod(hand.namespace, body)
     assert denied.value.reason == "QuotaExceeded"
 
@@ -152,7 +152,7 @@ async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, han
     assert stored["status"] == {"restarts": 1}
     with pytest.raises(Conflict):
         await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
-    with pytest.raises(Missing):
+    with pytest.raises(NotFound):
         await gateway.store_status(TENSORFLOW, hand.namespace, "other", patch)
 
 
@@ -207,7 +207,7 @@ async def test_events_are_created_and_updated(gateway, hand):
     await gateway.create_event(hand.namespace, event)
     await gateway.update_event(hand.namespace, "e1", {"count": 2})
     assert [item["count"] for item in hand.core("events") if item["metadata"]["name"] == "e1"] == [2]
-    with pytest.raises(Missing):
+    with pytest.raises(NotFound):
         await gateway.update_event(hand.namespace, "e2", {"count": 2})
 
 

@@ -15,8 +15,9 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
-from trainshed.cluster import Conflict, NameTaken
-from trainshed.cluster.holds import bereaved, let_go
+from trainshed.client import Conflict, NameConflict
+from trainshed.client.client import release_finalizer
+from trainshed.controller.finalizers import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
 
@@ -50,9 +51,9 @@ def finalizers(hand, name="mnist-worker-0"):
 async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     assert (pod.held, pod.deleting, pod.finalizers, finalizers(hand)) == (True, True, (), [JOB_TRACKING_FINALIZER])
-    assert await let_go(gateway, pod) is None
+    assert await release_finalizer(gateway, pod) is None
     assert hand.pod(pod.name) is None
-    assert await let_go(gateway, pod) is None, "it is already gone"
+    assert await release_finalizer(gateway, pod) is None, "it is already gone"
 
 
 async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway, hand):
@@ -60,7 +61,7 @@ async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     job = parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameConflict):
         await gateway.create_pod(hand.namespace, body)
     made = await gateway.create_pod(hand.namespace, body)
     assert made.uid != pod.uid
@@ -68,7 +69,7 @@ async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway
 
 async def test_the_finalizers_of_others_stay(gateway, hand):
     pod = await a_held_pod(gateway, hand, "mnist", "example.com/other")
-    left = await let_go(gateway, pod)
+    left = await release_finalizer(gateway, pod)
     assert (left.held, left.finalizers, finalizers(hand)) == (False, ("example.com/other",), ["example.com/other"])
 
 
@@ -76,18 +77,18 @@ async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, h
     pod = await a_held_pod(gateway, hand)
     for other in (replace(pod, version="1"), replace(pod, version="1", uid="another")):
         with pytest.raises(Conflict):
-            await let_go(gateway, other)
+            await release_finalizer(gateway, other)
     assert finalizers(hand) == [JOB_TRACKING_FINALIZER]
 
 
 async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, hand):
     pod = await a_held_pod(gateway, hand)
-    assert await bereaved(gateway, pod) is False
+    assert await owner_is_gone(gateway, pod) is False
     hand.delete_job("TFJob", "mnist")
     eventually(lambda: hand.job("TFJob", "mnist") is None)
-    assert await bereaved(gateway, pod) is True
+    assert await owner_is_gone(gateway, pod) is True
     hand.create(tfjob("mnist", Worker=1))
-    assert await bereaved(gateway, pod) is True, "another job of the same name is not its owner"
+    assert await owner_is_gone(gateway, pod) is True, "another job of the same name is not its owner"
 
 
 async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, hand, server):

@@ -11,12 +11,11 @@ import pytest
 from rig import Hand
 from rig.jobs import tfjob
 from rig.planes import ready_control_plane
-from trainshed.cluster import Expired
-from trainshed.cluster.credentials import find
-from trainshed.cluster.informer import Informer
-from trainshed.cluster.lists import DOCUMENTS, PODS
-from trainshed.cluster.transport import Sockets
-from trainshed.cluster.wire import Path, Wire
+from trainshed.client import Gone
+from trainshed.client.credentials import find_credentials
+from trainshed.client.informer import Informer
+from trainshed.client.lists import DOCUMENTS, PODS
+from trainshed.client.transport import AiohttpTransport, Path, RestClient
 
 LABEL = "training.kubeflow.org/job-name"
 
@@ -101,7 +100,7 @@ async def test_pods_without_our_label_are_never_sent(wire, hand):
 
 
 async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
-    monkeypatch.setattr("trainshed.cluster.lists.PAGE", 3)
+    monkeypatch.setattr("trainshed.client.lists.PAGE_SIZE", 3)
     for number in range(8):
         make_pod(hand, f"p-{number}")
     async with listening(wire, hand) as (listener, _):
@@ -114,7 +113,7 @@ async def test_the_api_server_may_restart(tmp_path):
     with ready_control_plane(tmp_path / "plane") as plane:
         hand = Hand(plane.kubeconfig, "outage")
         hand.make_namespace()
-        wire = Wire(Sockets(find(str(plane.kubeconfig))))
+        wire = RestClient(AiohttpTransport(find_credentials(str(plane.kubeconfig))))
         async with listening(wire, hand) as (listener, _):
             make_pod(hand, "a")
             await until(lambda: "a" in listener.known)
@@ -135,7 +134,7 @@ async def test_an_expired_version_leads_to_a_new_list(wire, hand, monkeypatch, h
     async def forgets(path, query):
         if forgetful and forgetful.pop():
             if how == "as the answer":
-                raise Expired("too old")
+                raise Gone("too old")
             yield b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}'
         async for line in watch(path, query):
             yield line

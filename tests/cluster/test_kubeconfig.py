@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.cluster.kubeconfig import BadKubeconfig, Section, read
+from trainshed.client.credentials import BadKubeconfig, Section, read_kubeconfig
 
 
 def section(folder: Path, **fields: object) -> Section:
@@ -16,7 +16,7 @@ def section(folder: Path, **fields: object) -> Section:
 
 def test_a_file_is_a_section_and_its_lists_contain_sections(tmp_path):
     (tmp_path / "config").write_text("users: [{name: u, user: {token: 12345}}, {name: empty}]")
-    whole = read(tmp_path / "config")
+    whole = read_kubeconfig(tmp_path / "config")
     assert whole.named("users", "u").text("token") == "12345"
     assert whole.named("users", "empty").text("token") == ""
 
@@ -83,10 +83,10 @@ def test_an_invalid_list_is_named(tmp_path, users, message):
 def test_an_invalid_file_is_named_and_its_content_is_not_quoted(tmp_path, content, message):
     (tmp_path / "config").write_bytes(content)
     with pytest.raises(BadKubeconfig, match=message) as error:
-        read(tmp_path / "config")
+        read_kubeconfig(tmp_path / "config")
     assert "canary" not in str(error.value)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(BadKubeconfig, match=r"cannot read kubeconfig .*/away: No such file or directory"):
-        read(tmp_path / "away")
+        read_kubeconfig(tmp_path / "away")

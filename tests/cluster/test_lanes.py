@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from trainshed.cluster import NotLeading, Throttled
-from trainshed.cluster.lanes import CREATES, Lane, Lanes, Pace
+from trainshed.client import NotLeader, TooManyRequests
+from trainshed.client.flow_control import CREATES, Limiter, Limiters, TokenBucket
 from virtual_time import clock, hastily
 
 
 async def test_the_width_limits_concurrent_requests():
-    lane, most, now = Lane(4, Pace()), 0, 0
+    lane, most, now = Limiter(4, TokenBucket()), 0, 0
 
     async def call():
         nonlocal most, now
@@ -28,15 +28,15 @@ async def test_the_width_limits_concurrent_requests():
 
 
 async def test_a_429_halves_the_width_and_successes_widen_it_again():
-    lane = Lane(16, Pace())
+    lane = Limiter(16, TokenBucket())
 
     async def groan():
-        raise Throttled("too much")
+        raise TooManyRequests("too much")
 
     async def fine():
         return 1
 
-    with pytest.raises(Throttled):
+    with pytest.raises(TooManyRequests):
         await lane.run("ml", groan)
     assert lane.width == 8
     for _ in range(8):
@@ -48,19 +48,19 @@ async def test_a_429_halves_the_width_and_successes_widen_it_again():
 
 
 async def test_the_width_is_at_least_one():
-    lane = Lane(2, Pace())
+    lane = Limiter(2, TokenBucket())
 
     async def groan():
-        raise Throttled("too much")
+        raise TooManyRequests("too much")
 
     for _ in range(10):
-        with pytest.raises(Throttled):
+        with pytest.raises(TooManyRequests):
             await lane.run("ml", groan)
     assert lane.width == 1
 
 
 async def test_who_asks_for_much_lets_others_through():
-    lane, order = Lane(1, Pace()), []
+    lane, order = Limiter(1, TokenBucket()), []
 
     async def one(whose: str) -> None:
         async def call() -> None:
@@ -79,7 +79,7 @@ async def test_who_asks_for_much_lets_others_through():
 
 def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
     async def scenario() -> tuple[list[int], float]:
-        lane, clock = Lane(16, Pace()), asyncio.get_running_loop().time
+        lane, clock = Limiter(16, TokenBucket()), asyncio.get_running_loop().time
         shares = [lane.share("slow")]
         crowd = [asyncio.create_task(lane.run("slow", lambda: asyncio.sleep(10))) for _ in range(40)]
         await asyncio.sleep(1)
@@ -100,7 +100,7 @@ def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
 
 def test_a_reduced_share_is_kept_for_some_minutes():
     async def scenario() -> tuple[int, int, int]:
-        lane, most = Lane(16, Pace()), 0
+        lane, most = Limiter(16, TokenBucket()), 0
         await lane.run("slow", lambda: asyncio.sleep(10))
         soon = lane.share("slow")
         for number in range(500):
@@ -115,7 +115,7 @@ def test_a_reduced_share_is_kept_for_some_minutes():
 
 @pytest.mark.parametrize("turns", range(4))
 async def test_a_cancelled_request_frees_its_place(turns: int):
-    lane, over = Lane(2, Pace()), asyncio.Event()
+    lane, over = Limiter(2, TokenBucket()), asyncio.Event()
 
     async def fine() -> int:
         return 1
@@ -133,7 +133,7 @@ async def test_a_cancelled_request_frees_its_place(turns: int):
 
 
 async def test_the_rate_is_limited_after_a_burst():
-    pace, clock = Pace(100, 5), asyncio.get_running_loop().time
+    pace, clock = TokenBucket(100, 5), asyncio.get_running_loop().time
     began = clock()
     for _ in range(5):
         await pace.wait()
@@ -147,13 +147,13 @@ async def test_a_rate_of_zero_is_no_limit():
     clock = asyncio.get_running_loop().time
     began = clock()
     for _ in range(1000):
-        await Pace().wait()
+        await TokenBucket().wait()
     assert clock() - began < 0.5
 
 
 def test_a_closed_lane_admits_no_request_and_those_in_flight_continue():
     async def story():
-        lane, done = Lane(1, Pace()), []
+        lane, done = Limiter(1, TokenBucket()), []
 
         async def call():
             await asyncio.sleep(1)
@@ -165,7 +165,7 @@ def test_a_closed_lane_admits_no_request_and_those_in_flight_continue():
         lane.close()
         assert lane.waiting == 0
         ends = await asyncio.gather(*tasks, lane.run("ml", call), return_exceptions=True)
-        assert [type(end) for end in ends] == [type(None), NotLeading, NotLeading, NotLeading]
+        assert [type(end) for end in ends] == [type(None), NotLeader, NotLeader, NotLeader]
         assert len(done) == 1
 
     hastily(story())
@@ -173,7 +173,7 @@ def test_a_closed_lane_admits_no_request_and_those_in_flight_continue():
 
 def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
     async def story():
-        lane, done = Lane(4, Pace(rate=0.1)), []
+        lane, done = Limiter(4, TokenBucket(rate=0.1)), []
 
         async def call():
             done.append(clock())
@@ -182,7 +182,7 @@ def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
         await asyncio.sleep(1)
         lane.close()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(end) for end in ends] == [type(None), NotLeading]
+        assert [type(end) for end in ends] == [type(None), NotLeader]
         assert len(done) == 1
 
     hastily(story())
@@ -190,7 +190,7 @@ def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
 
 def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
     async def story():
-        lane = Lane(1, Pace())
+        lane = Limiter(1, TokenBucket())
         first, second = (asyncio.create_task(lane.run("ml", lambda: asyncio.sleep(1))) for _ in range(2))
         await asyncio.sleep(0.5)
         lane.close()
@@ -203,7 +203,7 @@ def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
 
 def test_closed_lanes_admit_only_events():
     async def story():
-        lanes, done = Lanes(Pace()), []
+        lanes, done = Limiters(TokenBucket()), []
 
         async def call():
             await asyncio.sleep(1)
@@ -215,7 +215,7 @@ def test_closed_lanes_admit_only_events():
         lanes.close()
         await lanes.events.run("ml", call)
         for lane in (lanes.creates, lanes.deletes, lanes.statuses):
-            with pytest.raises(NotLeading):
+            with pytest.raises(NotLeader):
                 await lane.run("ml", call)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert len(done) == CREATES + 1

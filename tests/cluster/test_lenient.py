@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.cluster.lenient import decode
-from trainshed.cluster.lists import PODS, SERVICES
-from trainshed.cluster.objects import PodObject
+from trainshed.client.decode import PodObject
+from trainshed.client.lists import PODS, SERVICES, decode_leniently
 
 META = {"name": "a", "uid": "u"}
 
@@ -65,7 +64,7 @@ def test_a_very_long_number_is_left_out():
 )
 def test_a_document_that_identifies_no_object_is_an_error(content: bytes):
     with pytest.raises(msgspec.DecodeError):
-        decode(content, PodObject)
+        decode_leniently(content, PodObject)
 
 
 ANYTHING = st.recursive(

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from trainshed.api.objects import CONFIG_MAPS
-from trainshed.cluster import Unavailable, lists
-from trainshed.cluster.lists import DOCUMENTS, METAS, PAGES, PODS, SERVICES, Kind, dependents, pages
-from trainshed.cluster.wire import Path
+from trainshed.client import Unavailable, lists
+from trainshed.client.lists import DOCUMENTS, METADATA, PAGES, PODS, SERVICES, Decoder, dependent_decoder, list_pages
+from trainshed.client.transport import Path
 
 OBJECT = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}, "data": {"k": "v"}}'
 
@@ -20,20 +20,20 @@ async def test_a_list_is_read_in_pages_or_as_a_whole(wire, hand, monkeypatch, wh
     for number in range(5):
         hand.make("configmaps", {"metadata": {"name": f"c-{number}", "labels": {"ours": "1"}}})
     path = Path("/api/v1", "configmaps", hand.namespace)
-    found = [page async for page in pages(wire, path, {"labelSelector": "ours"}, whole=whole)]
+    found = [page async for page in list_pages(wire, path, {"labelSelector": "ours"}, whole=whole)]
     assert [len(page.items) for page in found] == sizes
     assert len({page.metadata.version for page in found}) == 1, "all pages are of one version"
 
 
 def test_each_kind_is_decoded():
-    assert (PODS.item(OBJECT).name, SERVICES.item(OBJECT).uid, METAS.item(OBJECT).name) == ("a", "u", "a")
-    assert dependents(CONFIG_MAPS).item(OBJECT).document["data"] == {"k": "v"}
+    assert (PODS.item(OBJECT).name, SERVICES.item(OBJECT).uid, METADATA.item(OBJECT).name) == ("a", "u", "a")
+    assert dependent_decoder(CONFIG_MAPS).item(OBJECT).document["data"] == {"k": "v"}
     assert DOCUMENTS.item(OBJECT)["metadata"]["resourceVersion"] == "7"
 
 
-@pytest.mark.parametrize("kind", [PODS, SERVICES, METAS, DOCUMENTS, PAGES, dependents(CONFIG_MAPS)])
+@pytest.mark.parametrize("kind", [PODS, SERVICES, METADATA, DOCUMENTS, PAGES, dependent_decoder(CONFIG_MAPS)])
 @pytest.mark.parametrize("content", [b"", b"<html>", OBJECT[:-1], b"[]"], ids=["nothing", "a page", "half", "a list"])
-def test_an_undecodable_response_is_unavailable(kind: Kind[object], content: bytes):
+def test_an_undecodable_response_is_unavailable(kind: Decoder[object], content: bytes):
     with pytest.raises(Unavailable, match="cannot decode the response"):
         kind.answer(content)
 
@@ -43,10 +43,10 @@ async def test_an_undecodable_page_is_unavailable():
         return b'{"items": [{"metadata": {'
 
     with pytest.raises(Unavailable, match="cannot decode the response"):
-        await anext(pages(SimpleNamespace(call=garbled), Path("/api/v1", "pods", "ml"), {}))
+        await anext(list_pages(SimpleNamespace(call=garbled), Path("/api/v1", "pods", "ml"), {}))
 
 
-@pytest.mark.parametrize("kind", [PODS, METAS, dependents(CONFIG_MAPS)])
-def test_an_object_without_metadata_is_unavailable(kind: Kind[object]):
+@pytest.mark.parametrize("kind", [PODS, METADATA, dependent_decoder(CONFIG_MAPS)])
+def test_an_object_without_metadata_is_unavailable(kind: Decoder[object]):
     with pytest.raises(Unavailable, match="metadata"):
         kind.answer(b"{}")

@@ -10,9 +10,9 @@ from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica
 from trainshed.api.objects import CONFIG_MAPS
-from trainshed.cluster import NotLeading, Unavailable, lanes
-from trainshed.cluster.gateway import Gateway
-from trainshed.cluster.lanes import Pace
+from trainshed.client import NotLeader, Unavailable, flow_control
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
 
@@ -82,15 +82,15 @@ class Faltering:
 
 
 async def test_an_event_is_sent_again_when_nobody_answers(monkeypatch):
-    monkeypatch.setattr(lanes, "PAUSE", 0.0)
-    gateway = Gateway(wire := Faltering(), Pace())
+    monkeypatch.setattr(flow_control, "PAUSE", 0.0)
+    gateway = ApiClient(wire := Faltering(), TokenBucket())
     await gateway.create_event("ml", {})
     await gateway.update_event("ml", "e", {"count": 2})
     assert wire.sent == ["POST", "POST", "PATCH", "PATCH"]
 
 
 async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, hand):
-    gateway = Gateway(wire, Pace(), lambda: False)
+    gateway = ApiClient(wire, TokenBucket(), lambda: False)
     job = a_job(hand)
     status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
     about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": hand.namespace}}
@@ -105,7 +105,7 @@ async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire
         gateway.update_event(hand.namespace, "e", {"count": 2}),
         gateway.update_dependent(CONFIG_MAPS, hand.namespace, "c", {}),
     ):
-        with pytest.raises(NotLeading, match="was not sent"):
+        with pytest.raises(NotLeader, match="was not sent"):
             await write
     assert hand.pods() == hand.core("secrets") == hand.core("events") == []
     assert "status" not in hand.job("TFJob", "mnist")

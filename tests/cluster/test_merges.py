@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.cluster.merges import carried_out
+from trainshed.client.client import patch_is_applied
 
 PATCH = {
     "metadata": {"uid": "u", "resourceVersion": "7"},
@@ -26,4 +26,4 @@ DONE = {"ready": "1/1", "retry": {"streak": 2, "inPlace": 1}, "restarts": 3}
     ],
 )
 def test_a_patch_was_applied_if_the_object_changed_and_has_its_values(metadata, status, done):
-    assert carried_out(PATCH, {"metadata": metadata, "status": status}) is done
+    assert patch_is_applied(PATCH, {"metadata": metadata, "status": status}) is done

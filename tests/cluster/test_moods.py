@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from scripted_server import GONE, Moody, a_list, after, event, refused
-from trainshed.cluster.transport import SILENCE
+from trainshed.client.transport import READ_TIMEOUT
 
 
 @pytest.mark.parametrize(("lasts", "most"), [(0, 61), (1, 61), (5, 13)])
@@ -137,10 +137,10 @@ def test_after_an_outage_the_watch_continues_without_a_new_list():
 def test_a_watch_that_hangs_is_found_out_and_goes_on_from_where_it_was():
     watches = [(None, [event("ADDED", "b", 11)]), (None, [event("DELETED", "a", 12)])]
     server = Moody([a_list(10, "a"), a_list(11)], watches)
-    listener, _ = after(server, SILENCE + 5)
+    listener, _ = after(server, READ_TIMEOUT + 5)
     first, second = server.times("watch")
-    assert second - first <= SILENCE + 1, "no data and no close"
-    assert SILENCE <= 90
+    assert second - first <= READ_TIMEOUT + 1, "no data and no close"
+    assert READ_TIMEOUT <= 90
     assert server.asked[-1][2]["resourceVersion"] == "11"
     assert listener.known == {"b": "11"}
 

@@ -8,8 +8,7 @@ import logging
 import msgspec
 import pytest
 
-from trainshed.cluster.lists import DOCUMENTS, PAGES, PODS, understood
-from trainshed.cluster.nesting import DEEPEST, decode, shallow
+from trainshed.client.lists import DOCUMENTS, MAX_DEPTH, PAGES, PODS, cut_nesting, decode_bounded, decode_items
 
 DEEP = b"[" * 5000 + b'"}]"' + b"]" * 5000
 ANY = msgspec.json.Decoder()
@@ -17,24 +16,24 @@ ANY = msgspec.json.Decoder()
 
 def test_a_shallow_document_is_not_changed():
     content = json.dumps({"a": [{"b": ['"}]\\"', "\\", 7]}, []], "{": "["}).encode()
-    assert shallow(content) == content
+    assert cut_nesting(content) == content
 
 
 def test_only_parts_that_are_too_deep_are_left_out():
     content = b'{"a": ' + DEEP + b', "b": [' + DEEP + b', {"c": "d"}]}'
-    found = decode(ANY, content)
+    found = decode_bounded(ANY, content)
     assert found["b"][1] == {"c": "d"}
     deepest, levels = found["a"], 1
     while deepest:
         deepest, levels = deepest[0], levels + 1
     assert deepest is None
-    assert levels == DEEPEST
+    assert levels == MAX_DEPTH
 
 
 @pytest.mark.parametrize("content", [b"[" * 5000, b"]" * 10 + b"[" * 5000, b'{"' + b"[" * 5000])
 def test_invalid_json_is_an_error(content: bytes):
     with pytest.raises(msgspec.DecodeError):
-        decode(ANY, content)
+        decode_bounded(ANY, content)
 
 
 def test_a_deep_object_does_not_prevent_decoding_its_page(caplog):
@@ -42,6 +41,6 @@ def test_a_deep_object_does_not_prevent_decoding_its_page(caplog):
     deep = b'{"metadata": {"name": "deep"}, "status": {"x": ' + DEEP + b"}}"
     flat = b'{"metadata": {"name": "flat"}}'
     page = PAGES.item(b'{"metadata": {"resourceVersion": "7"}, "items": [' + deep + b"," + flat + b"]}")
-    assert [pod.name for pod in understood(PODS, page, "pods")] == ["deep", "flat"]
-    assert [found["metadata"]["name"] for found in understood(DOCUMENTS, page, "tfjobs")] == ["deep", "flat"]
+    assert [pod.name for pod in decode_items(PODS, page, "pods")] == ["deep", "flat"]
+    assert [found["metadata"]["name"] for found in decode_items(DOCUMENTS, page, "tfjobs")] == ["deep", "flat"]
     assert caplog.messages == []

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from trainshed.api import objects
 from trainshed.api.objects import Phase, TerminatedState
-from trainshed.cluster import objects
-from trainshed.cluster.lists import PODS
+from trainshed.client import decode
+from trainshed.client.lists import PODS
 
 POD = {
     "metadata": {
@@ -68,7 +69,7 @@ POD = {
 
 
 def decoded(document):
-    return objects.pod(msgspec.json.Decoder(objects.PodObject).decode(json.dumps(document).encode()))
+    return decode.pod(msgspec.json.Decoder(decode.PodObject).decode(json.dumps(document).encode()))
 
 
 def test_every_fact_arrives():
@@ -109,7 +110,7 @@ def test_a_very_long_number_is_tolerated():
 
 def test_the_fields_of_a_service_are_converted():
     document = {"metadata": POD["metadata"], "spec": {"clusterIP": "None"}}
-    service = objects.service(msgspec.json.Decoder(objects.ServiceObject).decode(json.dumps(document).encode()))
+    service = decode.service(msgspec.json.Decoder(decode.ServiceObject).decode(json.dumps(document).encode()))
     assert (service.name, service.owner, service.role, service.index, service.deleting) == (
         "mnist-worker-1",
         "job",
@@ -121,22 +122,27 @@ def test_the_fields_of_a_service_are_converted():
 
 def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, {"uid": "job", "controller": True}]}}
-    ours = [objects.Owner("job", controller=True)]
-    labelled, bare = objects.Meta(labels={objects.JOB_NAME: "a"}, owner_references=ours), objects.Meta(name="a")
-    assert objects.foreign("pod", labelled, wanted) == objects.unlabelled("pod", labelled) == ""
-    assert "pod a is controlled by this job, but its label" in objects.unlabelled("pod", bare)
-    assert objects.unlabelled("configmap", bare) == "", "v1 puts no label on these"
-    strangers = objects.Meta(labels=labelled.labels, owner_references=[objects.Owner("job")])
-    assert "is not controlled by this job. Delete" in objects.foreign("pod", strangers, wanted)
+    ours = [decode.OwnerReference("job", controller=True)]
+    labelled, bare = (
+        decode.ObjectMeta(labels={objects.JOB_NAME_LABEL: "a"}, owner_references=ours),
+        decode.ObjectMeta(name="a"),
+    )
+    assert decode.owned_by_other("pod", labelled, wanted) == decode.missing_label("pod", labelled) == ""
+    assert "pod a is controlled by this job, but its label" in decode.missing_label("pod", bare)
+    assert decode.missing_label("configmap", bare) == "", "v1 puts no label on these"
+    strangers = decode.ObjectMeta(labels=labelled.labels, owner_references=[decode.OwnerReference("job")])
+    assert "is not controlled by this job. Delete" in decode.owned_by_other("pod", strangers, wanted)
     strangers.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
-    assert "is being deleted" in objects.foreign("pod", strangers, wanted)
+    assert "is being deleted" in decode.owned_by_other("pod", strangers, wanted)
 
 
 @pytest.mark.parametrize(
     ("text", "attempt"), [("2147483647", 2**31 - 1), ("7", 7), ("9" * 5000, 0), ("-1", 0), ("", 0)]
 )
 def test_an_attempt_within_int32_is_parsed(text, attempt):
-    content = json.dumps({"metadata": {"name": "a", "uid": "u", "annotations": {objects.ATTEMPT: text}}}).encode()
+    content = json.dumps(
+        {"metadata": {"name": "a", "uid": "u", "annotations": {objects.RESTART_ATTEMPT_ANNOTATION: text}}}
+    ).encode()
     assert PODS.item(content).attempt == attempt
 
 
@@ -154,10 +160,15 @@ def test_extreme_numbers_times_and_texts_are_bounded():
     states = [{"restartCount": -5, "state": {"terminated": end}}, {"restartCount": 2**40, "lastState": last}]
     meta = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 2**62}
     first, second = decoded({"metadata": meta, "status": {"containerStatuses": states}}).containers
-    assert (first.restarts, first.exit_code, first.finished, len(first.reason)) == (0, 2**31 - 1, None, objects.REASON)
+    assert (first.restarts, first.exit_code, first.finished, len(first.reason)) == (
+        0,
+        2**31 - 1,
+        None,
+        decode.MAX_REASON_LENGTH,
+    )
     assert (second.restarts, second.before.exit_code) == (2**31 - 1, -(2**31))
     assert second.before.started.timestamp() == 0, "the start is unknown"
-    assert len(second.before.message) == objects.MESSAGE
+    assert len(second.before.message) == decode.MAX_MESSAGE_LENGTH
 
 
 def test_an_extreme_grace_period_is_tolerated():

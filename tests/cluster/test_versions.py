@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.cluster.versions import older
+from trainshed.api.objects import is_older
 
 
 @pytest.mark.parametrize(
@@ -12,4 +12,4 @@ from trainshed.cluster.versions import older
     [("9", "10", True), ("10", "9", False), ("7", "7", False), ("a", "10", False), ("", "10", False)],
 )
 def test_versions_are_compared_as_numbers(version, than, expected):
-    assert older(version, than) is expected
+    assert is_older(version, than) is expected

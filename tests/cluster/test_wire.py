@@ -9,10 +9,9 @@ import json
 import pytest
 from aiohttp import web
 
-from trainshed import cluster
-from trainshed.cluster.credentials import Credentials
-from trainshed.cluster.transport import Sockets
-from trainshed.cluster.wire import AlreadyExists, Path, Wire
+from trainshed import client
+from trainshed.client.credentials import Credentials
+from trainshed.client.transport import AiohttpTransport, AlreadyExists, Path, RestClient
 
 PODS = Path("/api/v1", "pods", "ml")
 
@@ -27,7 +26,9 @@ async def answering(handler, told=None, **who):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
-    wire = Wire(Sockets(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None))
+    wire = RestClient(
+        AiohttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None)
+    )
     yield wire
     await wire.close()
     await runner.cleanup()
@@ -45,20 +46,20 @@ def saying(status, reason="", message="m", headers=None):
 @pytest.mark.parametrize(
     ("status", "reason", "message", "error", "name"),
     [
-        (400, "BadRequest", "m", cluster.Invalid, "Invalid"),
-        (401, "Unauthorized", "m", cluster.Unavailable, "Unauthorized"),
-        (403, "Forbidden", "exceeded quota: few", cluster.Denied, "QuotaExceeded"),
-        (403, "Forbidden", "x because it is being terminated", cluster.Denied, "NamespaceTerminating"),
-        (403, "Forbidden", "no rights", cluster.Denied, "Forbidden"),
-        (404, "NotFound", "m", cluster.Missing, "NotFound"),
+        (400, "BadRequest", "m", client.Invalid, "Invalid"),
+        (401, "Unauthorized", "m", client.Unavailable, "Unauthorized"),
+        (403, "Forbidden", "exceeded quota: few", client.Forbidden, "QuotaExceeded"),
+        (403, "Forbidden", "x because it is being terminated", client.Forbidden, "NamespaceTerminating"),
+        (403, "Forbidden", "no rights", client.Forbidden, "Forbidden"),
+        (404, "NotFound", "m", client.NotFound, "NotFound"),
         (409, "AlreadyExists", "m", AlreadyExists, "AlreadyExists"),
-        (409, "Conflict", "m", cluster.Conflict, "Conflict"),
-        (410, "Expired", "m", cluster.Expired, "Expired"),
-        (413, "", "m", cluster.Invalid, "Invalid"),
-        (422, "Invalid", "m", cluster.Invalid, "Invalid"),
-        (429, "TooManyRequests", "m", cluster.Throttled, "TooManyRequests"),
-        (500, "InternalError", "m", cluster.Unavailable, "Unavailable"),
-        (503, "", "m", cluster.Unavailable, "Unavailable"),
+        (409, "Conflict", "m", client.Conflict, "Conflict"),
+        (410, "Expired", "m", client.Gone, "Expired"),
+        (413, "", "m", client.Invalid, "Invalid"),
+        (422, "Invalid", "m", client.Invalid, "Invalid"),
+        (429, "TooManyRequests", "m", client.TooManyRequests, "TooManyRequests"),
+        (500, "InternalError", "m", client.Unavailable, "Unavailable"),
+        (503, "", "m", client.Unavailable, "Unavailable"),
     ],
 )
 async def test_each_status_code_becomes_its_error(status, reason, message, error, name):
@@ -73,7 +74,7 @@ async def test_each_status_code_becomes_its_error(status, reason, message, error
 @pytest.mark.parametrize(("header", "seconds"), [({"Retry-After": "7"}, 7), ({"Retry-After": "900"}, 60), ({}, 1)])
 async def test_retry_after_is_parsed(header, seconds):
     async with answering(saying(429, headers=header)) as wire:
-        with pytest.raises(cluster.Throttled) as raised:
+        with pytest.raises(client.TooManyRequests) as raised:
             await wire.call("GET", PODS)
     assert raised.value.wait == seconds
 
@@ -104,7 +105,7 @@ async def test_an_error_without_a_status_object_has_the_text_of_the_response():
         return web.Response(status=502, text="<html>bad gateway")
 
     async with answering(handler) as wire:
-        with pytest.raises(cluster.Unavailable, match="bad gateway"):
+        with pytest.raises(client.Unavailable, match="bad gateway"):
             await wire.call("GET", PODS)
 
 
@@ -123,20 +124,20 @@ async def test_a_watch_yields_whole_lines():
 
 
 async def test_a_line_that_is_too_long_is_an_error(monkeypatch):
-    monkeypatch.setattr("trainshed.cluster.wire.LONGEST_LINE", 10)
+    monkeypatch.setattr("trainshed.client.transport.MAX_LINE_BYTES", 10)
 
     async def handler(_request):
         return web.Response(body=b"x" * 100)
 
     async with answering(handler) as wire:
-        with pytest.raises(cluster.Unavailable, match="too long"):
+        with pytest.raises(client.Unavailable, match="too long"):
             async for _ in wire.watch(PODS, {}):
                 pass
 
 
 async def test_a_rejected_watch_is_an_error():
     async with answering(saying(410, "Expired")) as wire:
-        with pytest.raises(cluster.Expired):
+        with pytest.raises(client.Gone):
             async for _ in wire.watch(PODS, {}):
                 pass
 
@@ -182,7 +183,7 @@ async def test_a_rejected_token_is_not_retried_in_a_loop(tmp_path, who, times):
 
     path = {key: str(tmp_path / value) if key == "token_file" else value for key, value in who.items()}
     async with answering(handler, **path) as wire:
-        with pytest.raises(cluster.Unavailable) as raised:
+        with pytest.raises(client.Unavailable) as raised:
             await wire.call("PATCH", PODS, {})
     assert raised.value.reason == "Unauthorized"
     assert len(asked) == times
@@ -209,7 +210,7 @@ async def test_an_error_quotes_nothing_of_the_request_and_is_truncated():
     body = {"metadata": {"name": "a"}, "spec": {"containers": [{"args": [secret]}]}}
     async with answering(saying(422, "Invalid", f"{'x' * 1990} {secret} {'y' * 100}")) as wire:
         for call in (wire.call("POST", PODS, body), wire.write("POST", PODS, body, lambda: True)):
-            with pytest.raises(cluster.Invalid) as refused:
+            with pytest.raises(client.Invalid) as refused:
                 await call
             assert "s3cr" not in str(refused.value)
             assert len(str(refused.value)) == 2000

@@ -15,7 +15,7 @@ import click
 
 from bed.control_plane import ControlPlane
 from rig.planes import ready_control_plane
-from trainshed.cluster.event_loop import EventLoop
+from trainshed.runtime import EventLoop
 
 from .campaign import Diary, learn_all, run
 from .play import stage

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bed.control_plane import ControlPlane
-from trainshed.cluster.event_loop import EventLoop
+from trainshed.runtime import EventLoop
 
 from .play import Stage, stage
 

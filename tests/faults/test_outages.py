@@ -16,7 +16,7 @@ from bed.control_plane import ControlPlane
 from rig.hand import Refused
 from rig.jobs import pytorchjob
 from rig.planes import ready_control_plane
-from trainshed.cluster.event_loop import EventLoop
+from trainshed.runtime import EventLoop
 
 from .fixtures import clock, scenery
 from .play import Play, Stage, stage

@@ -17,7 +17,7 @@ from .workloads import Workload
 #: Seconds: until it must have ended as it would have without a fault, and of rest where that is learned.
 ENDED, REST = 60.0, 3.0
 #: Seconds of silence after which an operator takes a watch for dead, where a trial cannot wait for a minute and a half.
-IMPATIENT = {"trainshed.cluster.transport.SILENCE": 1.5}
+IMPATIENT = {"trainshed.client.transport.READ_TIMEOUT": 1.5}
 
 
 @dataclass(frozen=True, slots=True)

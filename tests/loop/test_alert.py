@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainshed.cluster import (
-    ClusterError,
+from trainshed.client import (
+    ApiError,
     Conflict,
-    Denied,
-    Expired,
-    Hidden,
+    Forbidden,
+    Gone,
     Invalid,
-    Missing,
-    NameTaken,
-    NotLeading,
+    LabelRemoved,
+    NameConflict,
+    NotFound,
+    NotLeader,
     StatusRejected,
-    Throttled,
+    TooManyRequests,
     Unavailable,
 )
-from trainshed.cluster.wire import AlreadyExists
+from trainshed.client.transport import AlreadyExists
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.queue import Queue
 from trainshed.loop.reconcile import Outcome
@@ -36,8 +36,8 @@ from virtual_time import hastily, now
 ALERTS = yaml.safe_load((Path(__file__).parents[2] / "charts" / "trainshed" / "files" / "alerts.yaml").read_text())
 (RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedBug")
 ANSWERS = (
-    *(Conflict, AlreadyExists, Missing, NameTaken, Hidden, Denied, Invalid, StatusRejected),
-    *(Expired, Throttled, NotLeading, Unavailable, ClusterError),
+    *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
+    *(Gone, TooManyRequests, NotLeader, Unavailable, ApiError),
 )
 
 
@@ -76,7 +76,7 @@ def matched(metrics: Metrics) -> float:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_api_server_errors_do_not_fire_the_alert(answer: type[ClusterError]):
+def test_api_server_errors_do_not_fire_the_alert(answer: type[ApiError]):
     assert raised(lambda: Outcome(error=answer("no"))) == 0
 
 
@@ -89,7 +89,7 @@ def test_an_internal_error_fires_the_alert(error: Exception):
 
 
 def test_all_api_errors_are_covered():
-    def below(kind: type[ClusterError]) -> set[type[ClusterError]]:
+    def below(kind: type[ApiError]) -> set[type[ApiError]]:
         return {kind}.union(*(below(one) for one in kind.__subclasses__()))
 
-    assert {one for one in below(ClusterError) if one.__module__.startswith("trainshed.")} == set(ANSWERS)
+    assert {one for one in below(ApiError) if one.__module__.startswith("trainshed.")} == set(ANSWERS)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
-from trainshed.cluster import Denied, Missing, Throttled, Unavailable
+from trainshed.client import Forbidden, NotFound, TooManyRequests, Unavailable
 from trainshed.loop.discovery import find_groups
 from virtual_time import clock, hastily
 
@@ -39,12 +39,12 @@ def test_the_pod_groups_of_the_scheduler_must_be_served(scheduler, kind):
     assert guide.asked == [kind]
     other = {VOLCANO_GROUPS: COSCHEDULING_GROUPS, COSCHEDULING_GROUPS: VOLCANO_GROUPS}[kind]
     said = f"--gang-scheduler-name={scheduler}: the API server does not serve PodGroup in {kind.api_version}"
-    with pytest.raises(Missing, match=said):
+    with pytest.raises(NotFound, match=said):
         hastily(find_groups(Guide(other), scheduler))
 
 
 def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
-    errors = [Unavailable("no connection"), Throttled("later"), Unavailable("no connection")]
+    errors = [Unavailable("no connection"), TooManyRequests("later"), Unavailable("no connection")]
 
     async def waited() -> float:
         begun = clock()
@@ -57,5 +57,5 @@ def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
 
 
 def test_a_forbidden_discovery_fails_at_once():
-    with pytest.raises(Denied):
-        hastily(find_groups(Guide(errors=[Denied("no")]), "volcano"))
+    with pytest.raises(Forbidden):
+        hastily(find_groups(Guide(errors=[Forbidden("no")]), "volcano"))

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from trainshed.api.framework import JobDefaults
-from trainshed.cluster import Denied, Missing
-from trainshed.cluster.wire import Wire
+from trainshed.client import Forbidden, NotFound
+from trainshed.client.transport import RestClient
 from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.district import District, Districts, Means
@@ -35,7 +35,7 @@ def districts(woken) -> Districts:
 
 def some(*names: str, woken: list[Key]) -> Districts:
     recorder = Recorder(None, lambda: None, lambda: NOW)
-    means = Means(Wire(None), None, recorder, Metrics(), woken.append)
+    means = Means(RestClient(None), None, recorder, Metrics(), woken.append)
     return Districts(District(name, (TENSORFLOW,), JobDefaults(), means) for name in names)
 
 
@@ -82,7 +82,7 @@ async def test_readiness_problems_are_reported_per_namespace(districts):
     list_all(districts.all["a"])
     assert districts.problem() == "the cache of tfjobs in namespace b has not synced yet"
     for informer in districts.all["b"].informers:
-        informer._after(Denied(f"{informer.plural} is forbidden: User u cannot list it"))
+        informer._after(Forbidden(f"{informer.plural} is forbidden: User u cannot list it"))
     first, *_ = districts.all["b"].informers
     assert first.refused
     said = "cannot list and watch tfjobs in namespace b: tfjobs is forbidden: User u cannot list it"
@@ -97,14 +97,14 @@ async def test_readiness_problems_are_reported_per_namespace(districts):
 
 async def test_permanent_problems_come_before_transient_ones(woken):
     districts = some("", woken=woken)
-    districts.all[""].informers[1]._after(Denied("pods is forbidden"))
+    districts.all[""].informers[1]._after(Forbidden("pods is forbidden"))
     assert districts.problem() == "cannot list and watch pods: pods is forbidden"
 
 
 def missing(*districts: District) -> None:
     """Answer a list of TFJobs with 404."""
     for district in districts:
-        district.informers[0]._after(Missing("the server could not find the requested resource"))
+        district.informers[0]._after(NotFound("the server could not find the requested resource"))
 
 
 async def test_a_namespace_without_any_crd_is_not_ready(districts, caplog):
@@ -123,7 +123,7 @@ async def test_a_namespace_without_any_crd_is_not_ready(districts, caplog):
 
 async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     recorder = Recorder(None, lambda: None, lambda: NOW)
-    means = Means(Wire(None), None, recorder, Metrics(), lambda _key: None)
+    means = Means(RestClient(None), None, recorder, Metrics(), lambda _key: None)
     district = District("", (TENSORFLOW, JAX), JobDefaults(), means)
     districts = Districts([district])
     list_all(district)
@@ -143,7 +143,7 @@ async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
 async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(districts):
     for district in districts.all.values():
         list_all(district)
-    districts.all["a"].informers[1]._after(Missing("404 page not found"))
+    districts.all["a"].informers[1]._after(NotFound("404 page not found"))
     assert districts.problem() == "the API server does not serve pods in namespace a"
 
 

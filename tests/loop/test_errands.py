@@ -20,7 +20,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.cluster import Conflict, Denied
+from trainshed.client import Conflict, Forbidden
 from trainshed.loop.counters import COUNTERS
 from trainshed.loop.errands import FIRST, THEN, Errands
 from trainshed.plan import plan
@@ -82,7 +82,7 @@ async def test_dependents_are_created_before_the_pods_that_mount_them():
     other = Scene()
 
     async def denied(*_):
-        raise Denied("not here")
+        raise Forbidden("not here")
 
     other.world.create_dependent = denied
     assert str(await other.run(*other.planned(), shared)) == "not here"
@@ -184,7 +184,7 @@ async def test_successful_and_failed_actions_are_counted():
     assert await scene.run(*scene.planned()) is not None
 
     async def denied(*_):
-        raise Denied("not here")
+        raise Forbidden("not here")
 
     scene.world.create_service = denied
     scene.world.delete_job = denied

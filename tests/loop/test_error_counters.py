@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from trainshed.cluster import Conflict, Denied
+from trainshed.client import Conflict, Forbidden
 from trainshed.loop.error_counters import ErrorCounters
 
 
 def test_reconcile_errors_are_counted_by_class():
     own = CollectorRegistry()
     counters = ErrorCounters(own)
-    for error in (Conflict("x"), Conflict("y"), Denied("z")):
+    for error in (Conflict("x"), Conflict("y"), Forbidden("z")):
         counters.failed(error)
     assert own.get_sample_value("trainshed_reconcile_errors_total", {"error": "Conflict"}) == 2
     assert own.get_sample_value("trainshed_reconcile_errors_total", {"error": "Denied"}) == 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trainshed.api.framework import JobDefaults
-from trainshed.cluster.transport import Answer, Request
-from trainshed.cluster.wire import Wire
+from trainshed.client.transport import Answer, Request, RestClient
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.feeds import Documents, informers
@@ -26,7 +25,7 @@ class Noted:
 async def test_every_kind_is_listed_in_the_namespace_only():
     carrier = Noted()
     view = View(FRAMEWORKS, JobDefaults(), lambda _key: None)
-    found = tuple(informers(Wire(carrier), view, FRAMEWORKS, "ml"))
+    found = tuple(informers(RestClient(carrier), view, FRAMEWORKS, "ml"))
     for informer in found:
         await informer._list()
     assert all("/namespaces/ml/" in path for path in carrier.paths)
@@ -39,7 +38,7 @@ async def test_every_kind_is_listed_in_the_namespace_only():
 
 async def test_without_a_namespace_the_whole_cluster_is_listed():
     carrier = Noted()
-    for informer in informers(Wire(carrier), View(FRAMEWORKS, JobDefaults(), lambda _key: None), FRAMEWORKS, ""):
+    for informer in informers(RestClient(carrier), View(FRAMEWORKS, JobDefaults(), lambda _key: None), FRAMEWORKS, ""):
         await informer._list()
     assert carrier.paths
     assert not any("namespaces" in path for path in carrier.paths)

@@ -9,7 +9,7 @@ import logging
 import kopf
 import pytest
 
-from trainshed.cluster.credentials import Credentials
+from trainshed.client.credentials import Credentials
 from trainshed.frameworks import FRAMEWORKS, served
 from trainshed.loop import handlers
 from trainshed.loop.view import Key

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripted_server import Leases, Line, Replica
-from trainshed.cluster import Denied
+from trainshed.client import Forbidden
 from trainshed.loop.lease import DURATION, RENEW_WITHIN, RETRY, Claim, Elector
 from virtual_time import clock, hastily, now
 
@@ -228,7 +228,7 @@ def test_a_forbidden_lease_is_reported_until_it_is_allowed():
         read = replica.line.read_lease
 
         async def refuse(_namespace: str, _name: str) -> None:
-            raise Denied("leases is forbidden")
+            raise Forbidden("leases is forbidden")
 
         replica.line.read_lease = refuse
         await asyncio.sleep(5)

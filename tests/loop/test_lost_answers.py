@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness import Office, a_spec
-from trainshed.cluster import Unavailable
+from trainshed.client import Unavailable
 
 
 class Deafened:

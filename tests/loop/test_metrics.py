@@ -19,7 +19,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, ConditionType, Retries, Status
-from trainshed.cluster import Conflict
+from trainshed.client import Conflict
 from trainshed.loop.counters import COUNTERS
 from trainshed.loop.course import CLASSES, VERDICTS
 from trainshed.loop.metrics import STATES, Metrics

@@ -14,9 +14,9 @@ import pytest
 from bed.ports import free_port
 from make import a_job, seen
 from trainshed.api.status import Status
-from trainshed.cluster import NotLeading
-from trainshed.cluster.credentials import Credentials
-from trainshed.cluster.transport import Sockets
+from trainshed.client import NotLeader
+from trainshed.client.credentials import Credentials
+from trainshed.client.transport import AiohttpTransport
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.loop.clock import Clock
 from trainshed.loop.operator import ALTOGETHER, ANSWERS, GRACE, Operator
@@ -26,7 +26,7 @@ from trainshed.settings import Settings
 
 def an_operator(settings: Settings) -> Operator:
     """An operator whose API server does not respond."""
-    return Operator(settings, FRAMEWORKS, Sockets(Credentials(server="http://127.0.0.1:1")), Clock())
+    return Operator(settings, FRAMEWORKS, AiohttpTransport(Credentials(server="http://127.0.0.1:1")), Clock())
 
 
 def list_all(operator: Operator) -> None:
@@ -246,5 +246,5 @@ async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, u
     await operator.stop()
     assert least <= left.pop() <= ALTOGETHER
     assert not left
-    with pytest.raises(NotLeading):
+    with pytest.raises(NotLeader):
         await operator._gateway.create_pod("ml", {"metadata": {"name": "late"}})

@@ -6,7 +6,7 @@ import asyncio
 
 from harness import Office, a_spec
 from trainshed.api.framework import JobDefaults
-from trainshed.cluster import Conflict
+from trainshed.client import Conflict
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.loop.orphans import EVERY, Orphans
 from virtual_time import hastily

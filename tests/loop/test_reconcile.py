@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import KEY, Office, Weak, a_spec, group_with_one_hidden
-from trainshed.cluster import Conflict, Unavailable
+from trainshed.client import Conflict, Unavailable
 from trainshed.loop.reconcile import Outcome, Reconciler
 
 SMALL = a_spec(Chief=1, Worker=2)

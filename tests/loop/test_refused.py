@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from harness import KEY, Office, Weak, a_spec, group_with_one_hidden
-from trainshed.cluster import Denied, NameTaken
+from trainshed.client import Forbidden, NameConflict
 
 SMALL = a_spec(Chief=1, Worker=2)
 
@@ -32,7 +32,7 @@ async def test_a_refusal_with_changing_messages_causes_no_endless_requests():
     office, asked = Office(SMALL), count(1)
 
     async def refuse(*_: object) -> None:
-        raise Denied(f"request {next(asked)} is not wanted", "Forbidden")
+        raise Forbidden(f"request {next(asked)} is not wanted", "Forbidden")
 
     office.world.create_pod = refuse
     assert await rests(office)
@@ -43,7 +43,7 @@ async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     office = await group_with_one_hidden()
     service = office.world.services["mnist-chief-0"]
     await office.world.delete_service("ml", service.name, service.uid)
-    Weak(office.world, "create_service", NameTaken("mnist-chief-0"), times=100)
+    Weak(office.world, "create_service", NameConflict("mnist-chief-0"), times=100)
     office.hear()
     assert await rests(office)
     assert office.snapshot().trouble.reason == "LabelTakenOff"

@@ -6,8 +6,8 @@ import asyncio
 
 from make import a_job
 from trainshed.api.status import Status
-from trainshed.cluster.credentials import Credentials
-from trainshed.cluster.transport import Sockets
+from trainshed.client.credentials import Credentials
+from trainshed.client.transport import AiohttpTransport
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.loop.clock import Clock
 from trainshed.loop.operator import Operator
@@ -30,7 +30,7 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
         return Outcome()
 
     operator = Operator(
-        Settings(health="", metrics=""), FRAMEWORKS, Sockets(Credentials("http://127.0.0.1:1")), Clock()
+        Settings(health="", metrics=""), FRAMEWORKS, AiohttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
     operator._districts.look, operator._elector.holds = look, leads.is_set
     await operator.start()

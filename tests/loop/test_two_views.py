@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness import Office, a_spec
-from trainshed.cluster import Unavailable
+from trainshed.client import Unavailable
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]

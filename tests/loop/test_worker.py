@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from trainshed.cluster import Denied, StatusRejected, Unavailable
+from trainshed.client import Forbidden, StatusRejected, Unavailable
 from trainshed.loop.metrics import Metrics
 from trainshed.loop.queue import Queue
 from trainshed.loop.reconcile import Outcome
@@ -87,7 +87,7 @@ def test_the_next_reconcile_starts_at_the_requested_time():
 def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
     async def story():
         due = now() + timedelta(seconds=1.9)  # the second reconcile starts after 1.6 s and ends after 2.2 s
-        refused = Denied("full", "QuotaExceeded")
+        refused = Forbidden("full", "QuotaExceeded")
         scene = Scene(lambda _key: Outcome(due if len(scene.looks.at) <= 2 else None, error=refused))
         scene.looks.seconds = 0.6
         scene.queue.add(A)
@@ -98,7 +98,8 @@ def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
 
 
 @pytest.mark.parametrize(
-    ("error", "first", "longest"), [(Denied("full", "QuotaExceeded"), *AFTER_NO), (Unavailable("gone"), *AFTER_ERROR)]
+    ("error", "first", "longest"),
+    [(Forbidden("full", "QuotaExceeded"), *AFTER_NO), (Unavailable("gone"), *AFTER_ERROR)],
 )
 def test_errors_increase_the_back_off(error, first, longest, caplog):
     async def story():

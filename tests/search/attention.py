@@ -23,7 +23,7 @@ from sim.machine import Machine
 from sim.moments import Handle
 from sim.server import Server
 from sim.transport import Flight
-from trainshed.cluster.versions import older
+from trainshed.api.objects import is_older
 
 from .words import sender, tail
 
@@ -54,7 +54,7 @@ class Attention:
             return False
         horizon, latest = self._view._horizon, self._view.pods.store.latest
         told = (last or before for before, last in horizon._written.values())
-        return bool(horizon._doubtful) or any(older(latest, version) for version in told)
+        return bool(horizon._doubtful) or any(is_older(latest, version) for version in told)
 
     def looks(self, messages: list[Handle]) -> bool:
         """Whether a look is under way that waits for answers, and for nothing else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainshed.cluster.versions import older
+from trainshed.api.objects import is_older
 
 from .words import Names
 
@@ -18,7 +18,7 @@ def mind(operator: Any, names: Names, current: Mapping[str, str], now: float) ->
         yield from sorted(names.item(item, current.get(item.uid, "")) for item in store.items.values())
         yield names.plain(repr(sorted(uid for uid, until in store._past.items() if until is not None)))
     latest, horizon = view.pods.store.latest, view._horizon
-    yield repr([older(latest, last or before) for before, last in horizon._written.values()])
+    yield repr([is_older(latest, last or before) for before, last in horizon._written.values()])
     yield repr((len(horizon._doubtful), [informer.synced.is_set() for informer in operator._informers]))
     yield repr((sorted(queue._since), sorted(queue._held), sorted(queue._again), sorted(queue._failures.items())))
     yield repr(sorted((key, names.span(timer.when() - now)) for key, timer in queue._later.items()))

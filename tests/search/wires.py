@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.faults import Fate, Passage
-from trainshed.cluster.transport import Request
+from trainshed.client.transport import Request
 
 #: What does not wait on the table, as nothing is decided by it.
 ASIDE = ("events", "services", "configmaps", "horizontalpodautoscalers")

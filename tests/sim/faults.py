@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainshed.cluster.transport import Answer, Request
+from trainshed.client.transport import Answer, Request
 
 from .answers import Refusal
 

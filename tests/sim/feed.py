@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
-from trainshed.cluster.transport import SILENCE, Broken
+from trainshed.client.transport import READ_TIMEOUT, TransportError
 
 from .faults import LATENCY, Ending, Weather
 from .loop import VirtualLoop
@@ -91,14 +91,14 @@ class Feed:
                 yield arrived
             elif self._ending is not None and not self._ending.silent:
                 if self._ending.broken:
-                    raise Broken("ClientPayloadError: the connection was broken off")
+                    raise TransportError("ClientPayloadError: the connection was broken off")
                 return
             else:
                 await self._something()
 
     async def _something(self) -> None:
         self._waiting = self._loop.create_future()
-        silence = self._loop.call_at(self._heard + SILENCE, self._give_up)
+        silence = self._loop.call_at(self._heard + READ_TIMEOUT, self._give_up)
         try:
             await self._waiting
         finally:
@@ -107,7 +107,7 @@ class Feed:
 
     def _give_up(self) -> None:
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(Broken("SocketTimeoutError: Timeout on reading data from socket"))
+            self._waiting.set_exception(TransportError("SocketTimeoutError: Timeout on reading data from socket"))
 
     def _send(self, line: bytes) -> None:
         if self.held:

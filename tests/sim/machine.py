@@ -10,7 +10,7 @@ from typing import Any
 
 from audit.change import OPERATOR
 from trainshed.api.framework import Framework
-from trainshed.cluster.transport import Request
+from trainshed.client.transport import Request
 from trainshed.loop.clock import Clock
 from trainshed.loop.operator import Operator
 from trainshed.settings import Settings

@@ -13,7 +13,7 @@ import orjson
 
 from audit.change import CREATED, DELETED, MODIFIED, Change
 from audit.change import Request as Asked
-from trainshed.cluster.transport import Answer, Request
+from trainshed.client.transport import Answer, Request
 
 from .answers import Refusal, bad, expired, missing
 from .departure import Options

@@ -10,7 +10,7 @@ import pytest
 
 from sim.absurd import Tale, job, log
 from sim.faults import Fair, Fate, Passage
-from trainshed.cluster.transport import Request
+from trainshed.client.transport import Request
 from trainshed.loop.queue import MIN_WAIT
 
 #: Seconds in which the second writer writes all the time.

@@ -6,7 +6,7 @@ import logging
 
 from sim.absurd import Tale, log
 from sim.faults import Fair, Fate, refusal
-from trainshed.cluster.transport import Answer, Request
+from trainshed.client.transport import Answer, Request
 
 MESSAGE = 'TFJob.kubeflow.org "job" is invalid: status.restarts: Invalid value: must be less than 0'
 

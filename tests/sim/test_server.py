@@ -8,7 +8,7 @@ import pytest
 from sim.answers import Refusal
 from sim.collector import Collector
 from sim.server import Server
-from trainshed.cluster.transport import Request
+from trainshed.client.transport import Request
 
 MAPS = "/api/v1/namespaces/ml/configmaps"
 

@@ -13,8 +13,8 @@ from sim.faults import RESET, Ending, Fate, Passage, error_event, refusal
 from sim.loop import PROCESS, VirtualLoop
 from sim.server import Server
 from sim.transport import Line
-from trainshed import cluster
-from trainshed.cluster.wire import Path, Wire
+from trainshed import client
+from trainshed.client.transport import Path, RestClient
 
 MAPS = Path("/api/v1", "configmaps", "ml")
 ONE = Path("/api/v1", "configmaps", "ml", "one")
@@ -43,7 +43,7 @@ class Scene:
         self.server = Server(self.loop.time)
         self.server.make_namespace("ml")
         self.line = Line(self.loop, self.server, self.storm, "a", "operator")
-        self.wire = Wire(self.line)
+        self.wire = RestClient(self.line)
 
     def run(self, story: Callable):
         return self.loop.run_until_complete(story())
@@ -66,15 +66,15 @@ def scene() -> Iterator[Scene]:
 @pytest.mark.parametrize(
     ("fate", "error", "carried_out"),
     [
-        (Fate(instead=refusal(409, "Conflict")), cluster.Conflict, False),
-        (Fate(instead=refusal(429, "TooManyRequests", wait="7")), cluster.Throttled, False),
-        (Fate(instead=refusal(503, "ServiceUnavailable")), cluster.Unavailable, False),
-        (Fate(instead=RESET), cluster.Unavailable, False),
-        (Fate(lost=refusal(504, "Timeout")), cluster.Unavailable, True),
-        (Fate(lost=RESET), cluster.Unavailable, True),
-        (Fate(before=None), cluster.Unavailable, False),
-        (Fate(after=None), cluster.Unavailable, True),
-        (Fate(before=31), cluster.Unavailable, True),
+        (Fate(instead=refusal(409, "Conflict")), client.Conflict, False),
+        (Fate(instead=refusal(429, "TooManyRequests", wait="7")), client.TooManyRequests, False),
+        (Fate(instead=refusal(503, "ServiceUnavailable")), client.Unavailable, False),
+        (Fate(instead=RESET), client.Unavailable, False),
+        (Fate(lost=refusal(504, "Timeout")), client.Unavailable, True),
+        (Fate(lost=RESET), client.Unavailable, True),
+        (Fate(before=None), client.Unavailable, False),
+        (Fate(after=None), client.Unavailable, True),
+        (Fate(before=31), client.Unavailable, True),
     ],
 )
 def test_a_request_may_fail_before_or_after_it_is_carried_out(scene, fate, error, carried_out):
@@ -89,7 +89,7 @@ def test_a_request_may_fail_before_or_after_it_is_carried_out(scene, fate, error
     found = scene.run(story)
     assert scene.there() is carried_out
     assert scene.loop.time() <= 1000 + 30 + 60 + 0.1, "nobody waits for ever"
-    if isinstance(found, cluster.Throttled):
+    if isinstance(found, client.TooManyRequests):
         assert found.wait == 7
 
 
@@ -129,7 +129,7 @@ def watched(scene: Scene, happens: Callable[[], None], seconds: float = 400) -> 
                     if line:
                         found = orjson.loads(line)
                         told.append((found["type"], found["object"]["metadata"].get("name", "")))
-        except cluster.Unavailable:
+        except client.Unavailable:
             return "broken", scene.loop.time() - began
         return "ended", scene.loop.time() - began
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from trainshed.cluster.transport import REQUEST, Answer, Broken, Request, Stream
+from trainshed.client.transport import REQUEST_TIMEOUT, Answer, Request, Stream, TransportError
 
 from .answers import Refusal
 from .faults import Fate, Weather
@@ -42,13 +42,13 @@ class Flight:
     def give_up(self) -> None:
         """The client has waited long enough."""
         if not self.answer.done():
-            self.answer.set_exception(Broken("TimeoutError: "))
+            self.answer.set_exception(TransportError("TimeoutError: "))
 
     def _return(self, answer: Answer) -> None:
         if self.answer.done():
             return
         if answer.status == 0:
-            self.answer.set_exception(Broken("ClientOSError: Connection reset by peer"))
+            self.answer.set_exception(TransportError("ClientOSError: Connection reset by peer"))
         else:
             self.answer.set_result(answer)
 
@@ -79,8 +79,8 @@ class Line:
             self.flights[flight] = None
             if fate.before is not None:
                 flight.timer = self.later(fate.before, flight.arrive)
-        if fate.before is None or fate.after is None or fate.before + fate.after > REQUEST:
-            self.later(REQUEST, flight.give_up)
+        if fate.before is None or fate.after is None or fate.before + fate.after > REQUEST_TIMEOUT:
+            self.later(REQUEST_TIMEOUT, flight.give_up)
         return await flight.answer
 
     @asynccontextmanager
@@ -90,12 +90,12 @@ class Line:
             await self.loop.create_future()
         fate = self.weather.exchange(self.name, request)
         for seconds in (fate.before, fate.after):
-            await asyncio.sleep(REQUEST if seconds is None else seconds)
+            await asyncio.sleep(REQUEST_TIMEOUT if seconds is None else seconds)
         if fate.before is None or fate.after is None:
-            raise Broken("TimeoutError: ")
+            raise TransportError("TimeoutError: ")
         refusal = fate.instead or fate.lost
         if refusal is not None and refusal.status == 0:
-            raise Broken("ClientOSError: Connection reset by peer")
+            raise TransportError("ClientOSError: Connection reset by peer")
         if refusal is not None:
             yield refusal, _nothing()
             return

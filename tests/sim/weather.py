@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from trainshed.cluster.transport import Request
+from trainshed.client.transport import Request
 
 from .faults import LATENCY, RESET, Ending, Fate, Passage, error_event, refusal
 

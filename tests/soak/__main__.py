@@ -23,7 +23,7 @@ from faults.evidence import Evidence
 from faults.kubelet import Kubelet
 from faults.proxy import Proxy
 from rig.planes import ready_control_plane
-from trainshed.cluster.event_loop import EventLoop
+from trainshed.runtime import EventLoop
 
 from .gaps import filled
 from .health import Sample, sample

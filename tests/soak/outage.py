@@ -23,7 +23,7 @@ from faults.request import refusal
 from reliability.results import keep, place
 from rig.jobs import tfjob
 from rig.planes import ready_control_plane
-from trainshed.cluster.event_loop import EventLoop
+from trainshed.runtime import EventLoop
 
 from .health import Sample, cpu, sample
 from .replicas import ROOT, Line, Replica, copy_sources

@@ -206,3 +206,12 @@ JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
 
 #: An annotation: the attempt of its role that a pod belongs to.
 RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/attempt"
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return whether `version` is older than `than`.
+
+    The resourceVersions of one server ascend and may be compared as integers (Kubernetes guarantees this since 1.35). A
+    version that is not decimal is never older, so the value received last is taken as the newest.
+    """
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)

@@ -11,11 +11,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trainshed.cluster import ClusterError
-from trainshed.cluster.census import Census
-from trainshed.cluster.credentials import Credentials, NoCredentials, find
-from trainshed.cluster.transport import Sockets
-from trainshed.cluster.wire import Wire
+from trainshed.client import ApiError
+from trainshed.client.client import Lister
+from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.transport import AiohttpTransport, RestClient
 
 from .foresight import Grade
 from .premises import State
@@ -63,18 +62,18 @@ def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, fla
         click.echo(STEPS)
         return
     try:
-        report = asyncio.run(_survey(find(kubeconfig, context), namespace, flags))
-    except (NoCredentials, ClusterError, OSError) as error:
+        report = asyncio.run(_survey(find_credentials(kubeconfig, context), namespace, flags))
+    except (NoCredentials, ApiError, OSError) as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from error
     _print(Console(soft_wrap=True, highlight=False), report)
     sys.exit(0 if report.sound else 1)
 
 
 async def _survey(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
-    wire = Wire(Sockets(credentials))
+    wire = RestClient(AiohttpTransport(credentials))
     try:
         now = datetime.now(UTC)  # noqa: TID251 - this command runs once, outside the operator and its clock
-        return await survey(Census(wire), namespace, flags, now)
+        return await survey(Lister(wire), namespace, flags, now)
     finally:
         await wire.close()
 

@@ -6,16 +6,14 @@ import asyncio
 
 import click
 
-from trainshed.cluster import ClusterError
-from trainshed.cluster.census import Census
-from trainshed.cluster.credentials import Credentials, NoCredentials, find
-from trainshed.cluster.gateway import CORE, Gateway
-from trainshed.cluster.holds import bereaved, let_go
-from trainshed.cluster.lanes import Pace
-from trainshed.cluster.lists import PODS
-from trainshed.cluster.objects import JOB_NAME
-from trainshed.cluster.transport import Sockets
-from trainshed.cluster.wire import Path, Wire
+from trainshed.api.objects import JOB_NAME_LABEL
+from trainshed.client import ApiError
+from trainshed.client.client import CORE, ApiClient, Lister, release_finalizer
+from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.flow_control import TokenBucket
+from trainshed.client.lists import PODS
+from trainshed.client.transport import AiohttpTransport, Path, RestClient
+from trainshed.controller.finalizers import owner_is_gone
 
 
 @click.command()
@@ -35,8 +33,10 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
     these pods has the finalizer any more.
     """
     try:
-        names = asyncio.run(_remove(find(kubeconfig, context), namespace, include_active=include_active_jobs))
-    except (NoCredentials, ClusterError, OSError) as error:
+        names = asyncio.run(
+            _remove(find_credentials(kubeconfig, context), namespace, include_active=include_active_jobs)
+        )
+    except (NoCredentials, ApiError, OSError) as error:
         raise click.ClickException(f"cannot remove the finalizer from all pods: {error}") from error
     for name in names:
         click.echo(f"pod {name}: finalizer removed")
@@ -44,14 +44,14 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
 
 
 async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> list[str]:
-    wire = Wire(Sockets(credentials))
+    wire = RestClient(AiohttpTransport(credentials))
     try:
-        gateway = Gateway(wire, Pace(0, 0))
-        pods = await Census(wire).all(Path(CORE, "pods", namespace), PODS, JOB_NAME)
+        gateway = ApiClient(wire, TokenBucket(0, 0))
+        pods = await Lister(wire).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
         released = []
         for pod in pods:
-            if pod.held and (include_active or await bereaved(gateway, pod)):
-                await let_go(gateway, pod)
+            if pod.held and (include_active or await owner_is_gone(gateway, pod)):
+                await release_finalizer(gateway, pod)
                 released.append(f"{pod.namespace}/{pod.name}")
         return released
     finally:

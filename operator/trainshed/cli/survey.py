@@ -14,12 +14,10 @@ from trainshed.api import framework, parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.objects import SERVICE_ACCOUNTS, Dependent, Pod, Service
-from trainshed.cluster.census import Census
-from trainshed.cluster.gateway import CORE
-from trainshed.cluster.lists import DOCUMENTS, PODS, SERVICES, dependents
-from trainshed.cluster.objects import JOB_NAME
-from trainshed.cluster.wire import Path
+from trainshed.api.objects import JOB_NAME_LABEL, SERVICE_ACCOUNTS, Dependent, Pod, Service
+from trainshed.client.client import CORE, Lister
+from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
+from trainshed.client.transport import Path
 from trainshed.frameworks import served
 from trainshed.settings import Settings
 
@@ -58,11 +56,11 @@ class Report:
         return not failed and all(outlook.grade is not Grade.NEEDS_ATTENTION for outlook in self.outlooks)
 
 
-async def survey(census: Census, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
+async def survey(census: Lister, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
     """Read the cluster, without writing to it.
 
     Raises:
-        trainshed.cluster.ClusterError: The API server cannot be read.
+        trainshed.client.ApiError: The API server cannot be read.
         click.ClickException: The flags are invalid.
     """
     premises = Premises(
@@ -122,7 +120,7 @@ def _by_owner(items: Iterable[T]) -> defaultdict[str, tuple[T, ...]]:
     return found
 
 
-async def _snapshots(census: Census, settings: Settings, namespace: str, now: datetime) -> list[Snapshot]:
+async def _snapshots(census: Lister, settings: Settings, namespace: str, now: datetime) -> list[Snapshot]:
     known = served(settings.mpi_version, settings.kinds)
     documents = [
         (document, framework)
@@ -131,12 +129,12 @@ async def _snapshots(census: Census, settings: Settings, namespace: str, now: da
     ]
     # The children are listed after the jobs: objects created in between are then not reported as missing.
     children = Children(
-        await census.all(Path(CORE, "pods", namespace), PODS, JOB_NAME),
-        await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME),
+        await census.all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL),
+        await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
         [
             item
             for kind in framework.owned_gang_resources(known, settings.gang_scheduler)
-            for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependents(kind))
+            for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependent_decoder(kind))
             # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
             if item.job or kind != SERVICE_ACCOUNTS
         ],

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from trainshed.api import framework
 from trainshed.api.objects import Resource
-from trainshed.cluster import Missing, Throttled, Unavailable
+from trainshed.client import NotFound, TooManyRequests, Unavailable
 
 #: Seconds between tries while the API server does not respond.
 PAUSE = 2.0
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Guide(Protocol):
-    """Discovers which kinds are served; may raise any `trainshed.cluster.ClusterError`."""
+    """Discovers which kinds are served; may raise any `trainshed.client.ApiError`."""
 
     async def serves(self, resource: Resource) -> bool:
         """Return whether the API server serves this kind."""
@@ -32,7 +32,7 @@ async def find_groups(guide: Guide, scheduler: str) -> None:
     for kind in framework.gang_resources(scheduler):
         if not await _served(guide, kind):
             what = f"the API server does not serve {kind.kind} in {kind.api_version}"
-            raise Missing(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
+            raise NotFound(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
 
 
 async def _served(guide: Guide, kind: Resource) -> bool:
@@ -40,7 +40,7 @@ async def _served(guide: Guide, kind: Resource) -> bool:
     while True:
         try:
             return await guide.serves(kind)
-        except (Unavailable, Throttled) as error:
+        except (Unavailable, TooManyRequests) as error:
             log.log(logging.DEBUG if logged else logging.WARNING, "cannot discover %s: %s", kind.api_version, error)
             logged = True
         await asyncio.sleep(PAUSE)

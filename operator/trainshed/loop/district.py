@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Any
 
 from trainshed.api.framework import Framework, JobDefaults
-from trainshed.cluster import Cluster
-from trainshed.cluster.informer import Informer
-from trainshed.cluster.wire import Wire
+from trainshed.client import Client
+from trainshed.client.informer import Informer
+from trainshed.client.transport import RestClient
 
 from .course import state
 from .doors import MAX_SILENCE
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 class Means:
     """The dependencies that all namespace caches share; `wake` is called for each job that may have changed."""
 
-    wire: Wire
-    cluster: Cluster
+    wire: RestClient
+    cluster: Client
     recorder: Recorder
     metrics: Metrics
     wake: Callable[[Key], None]

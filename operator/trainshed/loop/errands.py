@@ -21,8 +21,8 @@ from trainshed.api.actions import (
     Snapshot,
     UpdateDependent,
 )
-from trainshed.cluster import Cluster, ClusterError, Conflict, Missing, NameTaken
-from trainshed.cluster.lanes import DEFINITE, carefully
+from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound
+from trainshed.client.flow_control import DEFINITE, run_with_slow_start
 
 from . import news, ssh
 from .metrics import Metrics
@@ -42,20 +42,20 @@ THEN: tuple[tuple[type[Action], ...], ...] = (
 class Errands:
     """Executes the actions of one reconcile."""
 
-    def __init__(self, cluster: Cluster, view: View, recorder: Recorder, metrics: Metrics) -> None:
+    def __init__(self, cluster: Client, view: View, recorder: Recorder, metrics: Metrics) -> None:
         self._cluster = cluster
         self._view = view
         self._recorder = recorder
         self._metrics = metrics
 
-    async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ClusterError | None:
+    async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ApiError | None:
         """Execute the actions; return an error if one failed. Everything that pods mount is created before the pods."""
         wanted = tuple(actions)
         if not wanted:
             return None
-        errors = await carefully(self._tasks(snapshot, wanted, FIRST))
+        errors = await run_with_slow_start(self._tasks(snapshot, wanted, FIRST))
         if not errors:
-            runs = (carefully(self._tasks(snapshot, wanted, kinds)) for kinds in THEN)
+            runs = (run_with_slow_start(self._tasks(snapshot, wanted, kinds)) for kinds in THEN)
             errors = [error for found in await asyncio.gather(*runs) for error in found]
         return min(errors, key=_standing, default=None)
 
@@ -68,7 +68,7 @@ class Errands:
         messages = news.words(snapshot, action)
         try:
             await self._do(snapshot, action)
-        except ClusterError as error:
+        except ApiError as error:
             self._metrics.done(snapshot, action, well=False)
             if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
                 self._recorder.tell(snapshot.job, messages.failure(error))
@@ -108,13 +108,13 @@ class Errands:
             case CreateDependent(body=body, shared=shared):
                 try:
                     store.answered(await self._cluster.create_dependent(resource, namespace, body))
-                except NameTaken:
+                except NameConflict:
                     if not shared:
                         raise
             case UpdateDependent(name=name, patch=patch):
                 try:
                     store.answered(await self._cluster.update_dependent(resource, namespace, name, patch))
-                except Missing:
+                except NotFound:
                     store.forgotten(patch["metadata"]["uid"])
             case DeleteDependent(name=name, uid=uid):
                 self._view.dependents[resource].left(
@@ -122,6 +122,6 @@ class Errands:
                 )
 
 
-def _standing(error: ClusterError) -> tuple[bool, str, str]:
+def _standing(error: ApiError) -> tuple[bool, str, str]:
     """Sort key: definite errors first, then by text, so that the status names the same error in any order."""
     return not isinstance(error, DEFINITE), error.reason, str(error)

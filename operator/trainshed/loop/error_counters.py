@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
 
-from trainshed.cluster import ClusterError
+from trainshed.client import ApiError
 
 
 class ErrorCounters:
@@ -28,7 +28,7 @@ class ErrorCounters:
             registry=own,
         )
 
-    def failed(self, error: ClusterError) -> None:
+    def failed(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error, which may be a normal one such as a conflict."""
         self._errors.labels(type(error).__name__).inc()
 

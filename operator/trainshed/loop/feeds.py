@@ -7,11 +7,11 @@ from typing import Any
 
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.cluster.gateway import CORE
-from trainshed.cluster.informer import Audience, Informer
-from trainshed.cluster.lists import DOCUMENTS, PODS, SERVICES, dependents
-from trainshed.cluster.objects import JOB_NAME
-from trainshed.cluster.wire import Path, Wire
+from trainshed.api.objects import JOB_NAME_LABEL
+from trainshed.client.client import CORE
+from trainshed.client.informer import Informer, ResourceEventHandler
+from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
+from trainshed.client.transport import Path, RestClient
 
 from .store import Store
 from .view import Record, View
@@ -45,18 +45,20 @@ class Documents:
         return self._store.count()
 
 
-def informers(wire: Wire, view: View, frameworks: Iterable[Framework], namespace: str) -> Iterator[Informer[Any]]:
+def informers(wire: RestClient, view: View, frameworks: Iterable[Framework], namespace: str) -> Iterator[Informer[Any]]:
     """Yield the informers of one namespace (empty: all): one per kind of job, then pods, Services and dependents."""
     for framework in frameworks:
         yield _jobs(wire, view, framework, namespace)
-    yield Informer(wire, Path(CORE, "pods", namespace), PODS, view.pods.store, JOB_NAME)
-    yield Informer(wire, Path(CORE, "services", namespace), SERVICES, view.services.store, JOB_NAME)
+    yield Informer(wire, Path(CORE, "pods", namespace), PODS, view.pods.store, JOB_NAME_LABEL)
+    yield Informer(wire, Path(CORE, "services", namespace), SERVICES, view.services.store, JOB_NAME_LABEL)
     for found, children in view.dependents.items():
         path = Path(found.prefix, found.plural, namespace)
-        yield Informer(wire, path, dependents(found), children.store, JOB_NAME)
+        yield Informer(wire, path, dependent_decoder(found), children.store, JOB_NAME_LABEL)
 
 
-def _jobs(wire: Wire, view: View, framework: Framework, namespace: str) -> Informer[Document]:
+def _jobs(wire: RestClient, view: View, framework: Framework, namespace: str) -> Informer[Document]:
     path = Path(framework.prefix, framework.plural, namespace)
-    audience: Audience[Document] = Documents(view.jobs[framework.kind], lambda found: view.record(found, framework))
+    audience: ResourceEventHandler[Document] = Documents(
+        view.jobs[framework.kind], lambda found: view.record(found, framework)
+    )
     return Informer(wire, path, DOCUMENTS, audience)

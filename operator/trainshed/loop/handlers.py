@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import kopf
 
 from trainshed.api.framework import Framework
-from trainshed.cluster.credentials import Credentials
+from trainshed.client.credentials import Credentials
 
 from .view import Key
 

@@ -10,7 +10,7 @@ operator lists pods more often than necessary, or relies on the watch as other c
 
 from __future__ import annotations
 
-from trainshed.cluster.versions import older
+from trainshed.api.objects import is_older
 
 
 class Horizon:
@@ -47,7 +47,7 @@ class Horizon:
     def beyond(self, uid: str, latest: str) -> bool:
         """Return whether the pods of this job may differ from the cache, which contains all changes until `latest`."""
         before, last = self._written.get(uid, ("", ""))
-        if older(latest, last or before):
+        if is_older(latest, last or before):
             return True
         self._written.pop(uid, None)
         return uid in self._doubtful

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainshed.api.job import Document
-from trainshed.cluster import Cluster, ClusterError, Conflict, Denied
+from trainshed.client import ApiError, Client, Conflict, Forbidden
 
 #: Seconds: a Lease that is not renewed expires after DURATION, a leader that cannot renew it steps down after
 #: RENEW_WITHIN, and it renews every RETRY. client-go's values.
@@ -42,7 +42,7 @@ class Elector:
     process may have been stopped.
     """
 
-    def __init__(self, cluster: Cluster, claim: Claim, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
+    def __init__(self, cluster: Client, claim: Claim, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self.held = asyncio.Event()
         self._cluster = cluster
         self._claim = claim
@@ -76,7 +76,7 @@ class Elector:
                 if self.held.is_set():
                     self.held.clear()
                     await self._write({**self._seen, "spec": self._spec("", 1)})
-        except (ClusterError, TimeoutError) as error:
+        except (ApiError, TimeoutError) as error:
             log.warning("lease %s: not released: %s", self._claim.name, str(error) or "request timed out")
         self.held.clear()
 
@@ -106,7 +106,7 @@ class Elector:
         try:
             async with self._asking, asyncio.timeout(REQUEST):
                 await self._try()
-        except (ClusterError, TimeoutError) as error:
+        except (ApiError, TimeoutError) as error:
             if not self._failing:
                 log.warning("lease %s: %s", self._claim.name, str(error) or "request timed out")
             self._failing = True
@@ -118,7 +118,7 @@ class Elector:
     def _refuse(self, error: Exception) -> None:
         """Set `refused`: without the right to read and write the Lease this replica can never act."""
         where = f"{self._claim.namespace}/{self._claim.name}"
-        self.refused = f"cannot acquire the Lease {where}: {error}" if isinstance(error, Denied) else ""
+        self.refused = f"cannot acquire the Lease {where}: {error}" if isinstance(error, Forbidden) else ""
 
     async def _try(self) -> None:
         if self._leaving:

@@ -20,7 +20,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
-from trainshed.cluster import ClusterError
+from trainshed.client import ApiError
 
 from . import course
 from .counters import Counters, Home
@@ -75,7 +75,7 @@ class Metrics:
         """Observe the duration of a reconcile."""
         self._looks.observe(seconds)
 
-    def failed(self, error: ClusterError) -> None:
+    def failed(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error."""
         self._errors.failed(error)
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from trainshed.api.framework import Framework
-from trainshed.cluster import ClusterError
-from trainshed.cluster.gateway import Gateway
-from trainshed.cluster.lanes import Pace
-from trainshed.cluster.transport import Transport
-from trainshed.cluster.wire import Wire
+from trainshed.client import ApiError
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
+from trainshed.client.transport import RestClient, Transport
 from trainshed.settings import Settings
 
 from .clock import Clock
@@ -54,8 +53,8 @@ class Operator:
         self._clock = clock
         self._metrics = Metrics()
         self._queue = Queue(self._metrics.waited)
-        self._wire = Wire(transport, self._metrics.requested)
-        self._gateway = gateway = Gateway(self._wire, Pace(settings.qps, settings.burst), self._may_act)
+        self._wire = RestClient(transport, self._metrics.requested)
+        self._gateway = gateway = ApiClient(self._wire, TokenBucket(settings.qps, settings.burst), self._may_act)
         self._recorder = Recorder(gateway, self._metrics.lost, clock.now)
         means = Means(self._wire, gateway, self._recorder, self._metrics, self._add)
         self._districts = Districts(
@@ -91,7 +90,7 @@ class Operator:
         await self._doors.open(self._settings.health, self._settings.metrics)
         try:
             await find_groups(self._gateway, self._settings.gang_scheduler)
-        except ClusterError:
+        except ApiError:
             await self.stop()
             raise
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from trainshed.cluster import Cluster, ClusterError
-from trainshed.cluster.holds import bereaved, let_go
+from trainshed.client import ApiError, Client
+from trainshed.client.client import release_finalizer
+from trainshed.controller.finalizers import owner_is_gone
 
 from .view import View
 
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 class Orphans:
     """Searches the cache for such pods periodically while `may_act` returns true."""
 
-    def __init__(self, cluster: Cluster, view: View, may_act: Callable[[], bool]) -> None:
+    def __init__(self, cluster: Client, view: View, may_act: Callable[[], bool]) -> None:
         self._cluster = cluster
         self._view = view
         self._may_act = may_act
@@ -36,9 +37,9 @@ class Orphans:
         """Remove the finalizer from the pods whose job is gone; failures are retried in the next round."""
         for pod in self._view.orphans():
             try:
-                if await bereaved(self._cluster, pod):
-                    self._view.pods.left(pod.uid, await let_go(self._cluster, pod))
-            except ClusterError as error:
+                if await owner_is_gone(self._cluster, pod):
+                    self._view.pods.left(pod.uid, await release_finalizer(self._cluster, pod))
+            except ApiError as error:
                 log.warning(
                     "pod %s/%s: cannot remove the finalizer of a deleted job: %s", pod.namespace, pod.name, error
                 )

@@ -9,21 +9,21 @@ from datetime import datetime
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, Event, EventType, Plan, Snapshot
 from trainshed.api.job import Document, Job
+from trainshed.api.objects import is_older
 from trainshed.api.status import Status
-from trainshed.cluster import (
-    Cluster,
-    ClusterError,
+from trainshed.client import (
+    ApiError,
+    Client,
     Conflict,
-    Denied,
-    Hidden,
+    Forbidden,
     Invalid,
-    Missing,
-    NameTaken,
+    LabelRemoved,
+    NameConflict,
+    NotFound,
     StatusRejected,
     Unavailable,
 )
-from trainshed.cluster.discretion import softened
-from trainshed.cluster.versions import older
+from trainshed.client.redaction import redact_error
 from trainshed.plan import Planner
 
 from .errands import Errands
@@ -51,7 +51,7 @@ class Outcome:
 
     look_again: datetime | None = None
     told: str = ""
-    error: ClusterError | None = None
+    error: ApiError | None = None
     known: bool = False
 
 
@@ -62,7 +62,7 @@ class Reconciler:
     is taken, and an action that was not executed is planned again.
     """
 
-    def __init__(self, cluster: Cluster, view: View, recorder: Recorder, metrics: Metrics) -> None:
+    def __init__(self, cluster: Client, view: View, recorder: Recorder, metrics: Metrics) -> None:
         self._cluster = cluster
         self._view = view
         self._recorder = recorder
@@ -91,7 +91,7 @@ class Reconciler:
                     return Outcome(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
             planner, hidden = await self._seek(Planner(snapshot))
-        except ClusterError as error:
+        except ApiError as error:
             return Outcome(error=error)
         return await self._decide(key, planner, hidden)
 
@@ -106,44 +106,44 @@ class Reconciler:
         if not self._view.asked(snapshot, pods, version):
             raise Unavailable("the list of pods is older than the cache")
 
-    async def _seek(self, planner: Planner) -> tuple[Planner, Hidden | None]:
+    async def _seek(self, planner: Planner) -> tuple[Planner, LabelRemoved | None]:
         """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
         snapshot, names = planner.snapshot, planner.awaited()[:SOUGHT]
         for error in await asyncio.gather(*(self._ask_for(snapshot, name) for name in names)) if names else ():
-            if isinstance(error, Hidden):
+            if isinstance(error, LabelRemoved):
                 return Planner(replace(snapshot, trouble=_trouble(error))), error
             if error:
                 raise error
         over = names and snapshot.trouble and snapshot.trouble.hidden
         return (Planner(replace(snapshot, trouble=None)) if over else planner), None
 
-    async def _ask_for(self, snapshot: Snapshot, name: str) -> ClusterError | None:
+    async def _ask_for(self, snapshot: Snapshot, name: str) -> ApiError | None:
         """GET a pod of the job; return an error if it exists or if the request fails."""
         async with self._asking:
             try:
                 await self._cluster.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
-            except ClusterError as error:
+            except ApiError as error:
                 return error
         return None
 
-    async def _decide(self, key: Key, planner: Planner, hidden: Hidden | None) -> Outcome:
+    async def _decide(self, key: Key, planner: Planner, hidden: LabelRemoved | None) -> Outcome:
         snapshot, decision = planner.snapshot, planner.plan()
         self._metrics.died(snapshot, self._losses.news(key, snapshot))
         if (seconds := self._startups.news(key, snapshot)) is not None:
             self._metrics.started(snapshot, seconds)
         try:
             return await self._carry_out(key, snapshot, decision, hidden)
-        except Missing:
+        except NotFound:
             self._view.forget(key, snapshot.job.uid)
             return Outcome(told="the job no longer exists")
         except Conflict as conflict:
             return Outcome(error=await self._read_again(key, snapshot) or conflict)
-        except ClusterError as error:
-            softened(error, _user_input(snapshot.job))
+        except ApiError as error:
+            redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
             return self._rejected(key, snapshot, error) if rejected else Outcome(decision.look_again, error=error)
 
-    async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: Hidden | None) -> Outcome:
+    async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Outcome:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
         if later or status_codec.same_status(snapshot.status, decision.status):
             await self._prove(snapshot, decision)
@@ -177,11 +177,11 @@ class Reconciler:
             return
         document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
-            raise Missing(f"{job.kind} {job.namespace}/{job.name}")
+            raise NotFound(f"{job.kind} {job.namespace}/{job.name}")
         if document["metadata"]["resourceVersion"] != job.version:
             raise Conflict("the job changed after the cache read it")
 
-    def _rejected(self, key: Key, snapshot: Snapshot, error: ClusterError) -> Outcome:
+    def _rejected(self, key: Key, snapshot: Snapshot, error: ApiError) -> Outcome:
         """Write an Event that the API server rejects the status; without a stored status no action is possible."""
         self._metrics.rejected(snapshot)
         is_new = self._rejections.news(key, str(error))
@@ -189,9 +189,9 @@ class Reconciler:
             self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
         return Outcome(error=error, known=not is_new)
 
-    async def _explain(self, key: Key, snapshot: Snapshot, error: ClusterError | None) -> None:
+    async def _explain(self, key: Key, snapshot: Snapshot, error: ApiError | None) -> None:
         """Store why pods cannot be created, or that they can again; after an unknown outcome change nothing."""
-        refused = isinstance(error, (Denied, Invalid, NameTaken))
+        refused = isinstance(error, (Forbidden, Invalid, NameConflict))
         if error and not refused:
             return
         changed = self._view.trouble(key, _trouble(error), snapshot.now)
@@ -202,14 +202,14 @@ class Reconciler:
         if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 
-    async def _read_again(self, key: Key, snapshot: Snapshot) -> ClusterError | None:
+    async def _read_again(self, key: Key, snapshot: Snapshot) -> ApiError | None:
         """GET the job after a conflict and update the cache; return an error if the request fails."""
         job = snapshot.job
         try:
             document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
-        except ClusterError as error:
+        except ApiError as error:
             return error
-        if document and older(document["metadata"]["resourceVersion"], job.version):
+        if document and is_older(document["metadata"]["resourceVersion"], job.version):
             return Unavailable("the response for the job is older than the cache")
         if document is None or self._view.record(document, snapshot.framework).uid != job.uid:
             self._view.forget(key, job.uid)
@@ -218,10 +218,10 @@ class Reconciler:
         return None
 
 
-def _trouble(error: ClusterError | None) -> ApiRefusal | None:
+def _trouble(error: ApiError | None) -> ApiRefusal | None:
     if error is None:
         return None
-    return ApiRefusal(error.reason, str(error), (error.pod,) if isinstance(error, Hidden) and error.pod else ())
+    return ApiRefusal(error.reason, str(error), (error.pod,) if isinstance(error, LabelRemoved) and error.pod else ())
 
 
 def _user_input(job: Job) -> Document:

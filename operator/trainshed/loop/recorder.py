@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from trainshed.api.actions import Event
 from trainshed.api.job import Job
-from trainshed.cluster import Cluster, ClusterError, Conflict, Missing
+from trainshed.client import ApiError, Client, Conflict, NotFound
 
 #: Seconds during which notes with one reason on one job are aggregated into one Event.
 GATHER = 1.0
@@ -68,7 +68,7 @@ class _Allowance:
 class Recorder:
     """Queues notes without blocking and writes Events in the background; calls `lost` for each dropped Event."""
 
-    def __init__(self, cluster: Cluster, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
+    def __init__(self, cluster: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self._cluster = cluster
         self._lost = lost
         self._now = now
@@ -122,7 +122,7 @@ class Recorder:
                 await self._new(job, key, _event(job, note, (message, times), self._now()))
         except Conflict:
             log.debug("%s %s/%s: Event %s already exists", job.kind, job.namespace, job.name, note.reason)
-        except ClusterError as error:
+        except ApiError as error:
             self._lost()
             log.debug("%s %s/%s: cannot write an Event: %s", job.kind, job.namespace, job.name, error)
 
@@ -137,7 +137,7 @@ class Recorder:
         try:
             patch = {"count": known.count, "lastTimestamp": self._now().strftime(TIMESTAMP)}
             await self._cluster.update_event(job.namespace, known.name, patch)
-        except Missing:
+        except NotFound:
             return False
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
-from trainshed.cluster.versions import older
+from trainshed.api.objects import is_older
 
 
 class Item(Protocol):
@@ -48,12 +48,12 @@ class Store(Generic[T]):
 
         A version older than `latest` means that etcd was restored from a backup; then the list replaces everything.
         """
-        set_back = older(version, self.latest)
+        set_back = is_older(version, self.latest)
         there = set() if set_back else {item.uid for item in items}
         self._past = {uid: until for uid, until in self._past.items() if uid in there}
         items = [item for item in items if not self._is_past(item)]
         before, self.latest = self.items, version
-        newer = {uid: item for uid, item in before.items() if older(version, item.version)}
+        newer = {uid: item for uid, item in before.items() if is_older(version, item.version)}
         made_since = {} if set_back else newer
         self.items = {item.uid: item for item in items} | made_since
         for uid, item in before.items():
@@ -82,7 +82,7 @@ class Store(Generic[T]):
         If the watch is already past that version and the object is not in the store, it was deleted meanwhile and is
         ignored.
         """
-        if item.uid in self.items or older(self.latest, item.version):
+        if item.uid in self.items or is_older(self.latest, item.version):
             self._put(item)
 
     def asked(self, known: Iterable[T], items: Iterable[T], version: str) -> bool:
@@ -90,11 +90,11 @@ class Store(Generic[T]):
 
         Does nothing and returns False if the watch has delivered newer versions than the list.
         """
-        if older(version, self.latest):
+        if is_older(version, self.latest):
             return False
         found = {item.uid: item for item in items}
         for item in known:
-            if item.uid not in found and not older(version, item.version):
+            if item.uid not in found and not is_older(version, item.version):
                 self._left(item.uid, version)
         for item in found.values():
             self._put(item)
@@ -112,7 +112,7 @@ class Store(Generic[T]):
 
     def reached(self, version: str) -> None:
         """Handle a bookmark: everything until this version has been delivered."""
-        if not older(version, self.latest):
+        if not is_older(version, self.latest):
             self.latest = version
 
     def count(self) -> int:
@@ -128,13 +128,13 @@ class Store(Generic[T]):
         if item.uid not in self._past:
             return False
         until = self._past[item.uid]
-        return until is None or item.version == until or older(item.version, until)
+        return until is None or item.version == until or is_older(item.version, until)
 
     def _put(self, item: T) -> None:
         if self._is_past(item):
             return
         self._past.pop(item.uid, None)
         known = self.items.get(item.uid)
-        if known is None or (item.version != known.version and not older(item.version, known.version)):
+        if known is None or (item.version != known.version and not is_older(item.version, known.version)):
             self.items[item.uid] = item
             self._rumour(known, item)

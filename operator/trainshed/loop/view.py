@@ -11,9 +11,8 @@ from trainshed.api import framework, parse, status_codec
 from trainshed.api.actions import ApiRefusal, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, Job
-from trainshed.api.objects import Dependent, Pod, Resource, Service
+from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
-from trainshed.cluster.versions import older
 
 from .horizon import Horizon
 from .store import Item, Store
@@ -220,7 +219,9 @@ class View:
         if after:
             self._keys[record.uid] = key
             other = self.jobs[key.kind].items.get(known or "")
-            if other is None or not older(record.version, other.version):  # a direct read may be newer than the watch
+            if other is None or not is_older(
+                record.version, other.version
+            ):  # a direct read may be newer than the watch
                 self._current[key] = record.uid
             if after.status.conditions and (before is None or before.status != after.status):
                 self._horizon.heard(record.uid, record.version)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from trainshed.cluster import ClusterError, Conflict, Denied, Invalid, NameTaken, StatusRejected
+from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NameConflict, StatusRejected
 
 from .journal import about
 from .metrics import Metrics
@@ -118,7 +118,7 @@ class Worker:
         if outcome.look_again and (outcome.error is None or outcome.look_again > now):
             self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
 
-    def _fail(self, key: Key, error: ClusterError, *, known: bool) -> None:
+    def _fail(self, key: Key, error: ApiError, *, known: bool) -> None:
         self._metrics.failed(error)
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if conflict else self._queue.failed
@@ -128,9 +128,9 @@ class Worker:
         log.log(level, "%s: %s: %s; retrying in %.1f s", key, error.reason, error, seconds, extra=about(key))
 
 
-def _backoff(error: ClusterError) -> tuple[float, float]:
+def _backoff(error: ApiError) -> tuple[float, float]:
     if isinstance(error, Conflict):
         return AFTER_CONFLICT
     if isinstance(error, StatusRejected):
         return AFTER_REJECTION
-    return AFTER_NO if isinstance(error, (Denied, Invalid, NameTaken)) else AFTER_ERROR
+    return AFTER_NO if isinstance(error, (Forbidden, Invalid, NameConflict)) else AFTER_ERROR

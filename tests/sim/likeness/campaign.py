@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rig import Hand
 from rig.hand import eventually
-from trainshed.cluster.credentials import find
-from trainshed.cluster.transport import Sockets
+from trainshed.client.credentials import find_credentials
+from trainshed.client.transport import AiohttpTransport
 
 from .play import Difference, Play
 from .sides import Real
@@ -48,7 +48,7 @@ class Campaign:
 
     async def run(self, workers: int) -> None:
         """Play all."""
-        sockets = Sockets(find(str(self._kubeconfig)))
+        sockets = AiohttpTransport(find_credentials(str(self._kubeconfig)))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
@@ -56,7 +56,7 @@ class Campaign:
         finally:
             await sockets.close()
 
-    async def _work(self, sockets: Sockets, namespace: str) -> None:
+    async def _work(self, sockets: AiohttpTransport, namespace: str) -> None:
         hand = Hand(self._kubeconfig, namespace)
         await asyncio.to_thread(hand.make_namespace)
         await asyncio.to_thread(eventually, lambda: hand.core("configmaps"))  # the root certificate, of a controller's
@@ -72,7 +72,7 @@ class Campaign:
             if self.sequences % EVERY == 0:
                 self.checkpoint(self)
 
-    async def _play(self, seed: int, sockets: Sockets, namespace: str) -> Difference | None:
+    async def _play(self, seed: int, sockets: AiohttpTransport, namespace: str) -> Difference | None:
         play = Play(seed, Real(sockets), namespace)
         self.calls += len(play.calls)
         return await play.differ()

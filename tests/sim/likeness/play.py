@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from trainshed.cluster.transport import Answer
+from trainshed.client.transport import Answer
 
 from . import bodies
 from .masks import CERTIFICATE, Mask, ranked

@@ -14,7 +14,7 @@ from sim.collector import Collector
 from sim.machine import EPOCH
 from sim.resources import PODS
 from sim.server import Server
-from trainshed.cluster.transport import Answer, Request, Sockets
+from trainshed.client.transport import AiohttpTransport, Answer, Request
 
 from .masks import CERTIFICATE
 
@@ -97,7 +97,7 @@ class Simulated:
 class Real:
     """The real server, through one pool of connections that others use as well."""
 
-    def __init__(self, sockets: Sockets) -> None:
+    def __init__(self, sockets: AiohttpTransport) -> None:
         self._sockets = sockets
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -11,7 +11,7 @@ from sim.likeness.masks import Mask, ranked
 from sim.likeness.play import Play
 from sim.likeness.sequences import sequence
 from sim.likeness.sides import Simulated
-from trainshed.cluster.transport import Answer, Request
+from trainshed.client.transport import Answer, Request
 
 #: So many sequences are played in CI; `make sim-conformance N=20000` plays more.
 COUNT, FIRST = 500, 1_000_000

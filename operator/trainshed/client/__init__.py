@@ -23,7 +23,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 
 
-class ClusterError(Exception):
+class ApiError(Exception):
     """A request failed; `reason` is in CamelCase, the message is the API server's."""
 
     reason = "ClusterError"
@@ -33,25 +33,25 @@ class ClusterError(Exception):
         self.reason = reason or type(self).reason
 
 
-class Missing(ClusterError):
+class NotFound(ApiError):
     """The object does not exist."""
 
     reason = "NotFound"
 
 
-class Conflict(ClusterError):
+class Conflict(ApiError):
     """The object has changed since it was read."""
 
     reason = "Conflict"
 
 
-class NameTaken(ClusterError):
+class NameConflict(ApiError):
     """An object that the job does not control has the name."""
 
     reason = "NameTaken"
 
 
-class Hidden(NameTaken):
+class LabelRemoved(NameConflict):
     """The job controls the object of that name, but its job label is missing, so no watch selects it.
 
     `pod` is the object, if it is a pod.
@@ -64,13 +64,13 @@ class Hidden(NameTaken):
         self.pod = pod
 
 
-class Denied(ClusterError):
+class Forbidden(ApiError):
     """The server refuses the request: quota, admission, RBAC, or a namespace that is being deleted."""
 
     reason = "Forbidden"
 
 
-class Invalid(ClusterError):
+class Invalid(ApiError):
     """The object is invalid; sending it again is of no use."""
 
     reason = "Invalid"
@@ -82,13 +82,13 @@ class StatusRejected(Invalid):
     reason = "StatusRejected"
 
 
-class Expired(ClusterError):
+class Gone(ApiError):
     """The resourceVersion to continue from has been compacted."""
 
     reason = "Expired"
 
 
-class Throttled(ClusterError):
+class TooManyRequests(ApiError):
     """The server asks the client to wait `wait` seconds."""
 
     reason = "TooManyRequests"
@@ -98,19 +98,19 @@ class Throttled(ClusterError):
         self.wait = wait
 
 
-class NotLeading(ClusterError):
+class NotLeader(ApiError):
     """This replica may no longer write, because another may be the leader by now. Nothing was sent."""
 
     reason = "NotLeading"
 
 
-class Unavailable(ClusterError):
+class Unavailable(ApiError):
     """There is no valid response: the request may or may not have been carried out."""
 
     reason = "Unavailable"
 
 
-class Cluster(Protocol):
+class Client(Protocol):
     """The operations on the API server, all idempotent.
 
     Creating an object that the same job controls already, or deleting one that is gone, succeeds. Every operation may

@@ -1,4 +1,4 @@
-"""Limits on requests in flight, adapted to the server: halved on overload, then increased gradually (AIMD)."""
+"""Limits requests in flight and per second, starts slowly, and retries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
-from trainshed.cluster import ClusterError, Denied, Invalid, NameTaken, NotLeading, Throttled, Unavailable
+from trainshed.client import ApiError, Forbidden, Invalid, NameConflict, NotLeader, TooManyRequests, Unavailable
 
 T = TypeVar("T")
 #: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.
@@ -19,12 +19,12 @@ SLOW = 2.0
 #: The largest share of a lane for one namespace, and the seconds without a response after which a smaller one is reset.
 LARGEST_SHARE, KEPT = 0.75, 300.0
 #: The tries of a request whose outcome is unknown, and the first delay between them in seconds, doubled each time.
-TRIES, PAUSE = 3, 0.2
+TRIES, RETRY_DELAY = 3, 0.2
 #: Errors that the next request of the same kind would get as well.
-DEFINITE = (Denied, Invalid, NameTaken, NotLeading)
+DEFINITE = (Forbidden, Invalid, NameConflict, NotLeader)
 
 
-class Pace:
+class TokenBucket:
     """A rate limiter like client-go's: `rate` requests per second after a burst of `burst`; a rate of 0 is no limit."""
 
     def __init__(self, rate: float = 0, burst: int = 1) -> None:
@@ -43,7 +43,7 @@ class Pace:
             await asyncio.sleep(turn - now)
 
 
-class Lane:
+class Limiter:
     """Limits concurrent requests: `width` is halved after a 429, and grows by one after `width` successful responses.
 
     Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
@@ -51,7 +51,7 @@ class Lane:
     responses, as a webhook of its namespace may cause them, is halved, so that other flows are admitted at once.
     """
 
-    def __init__(self, width: int, pace: Pace) -> None:
+    def __init__(self, width: int, pace: TokenBucket) -> None:
         self._widest = width
         self._width = float(width)
         self._shares: dict[str, tuple[float, float]] = {}
@@ -88,7 +88,7 @@ class Lane:
                 raise _closed()
             began = clock()
             result = await call()
-        except Throttled:
+        except TooManyRequests:
             self._width = max(self._width / 2, 1.0)
             raise
         else:
@@ -150,12 +150,12 @@ class Lane:
             del self._shares[old]
 
 
-class Lanes:
+class Limiters:
     """One lane for each kind of write, so that no kind waits for another."""
 
-    def __init__(self, pace: Pace) -> None:
-        self.creates, self.deletes = Lane(CREATES, pace), Lane(DELETES, pace)
-        self.statuses, self.events = Lane(STATUSES, pace), Lane(EVENTS, pace)
+    def __init__(self, pace: TokenBucket) -> None:
+        self.creates, self.deletes = Limiter(CREATES, pace), Limiter(DELETES, pace)
+        self.statuses, self.events = Limiter(STATUSES, pace), Limiter(EVENTS, pace)
 
     def close(self) -> None:
         """Admit only writes of Events from now on; writes in flight continue."""
@@ -168,41 +168,41 @@ class Lanes:
         return {name: lane.waiting for name, lane in lanes.items()}
 
 
-def _closed() -> NotLeading:
-    return NotLeading("not sent: the operator is shutting down")
+def _closed() -> NotLeader:
+    return NotLeader("not sent: the operator is shutting down")
 
 
-async def carefully(tasks: Sequence[Callable[[], Awaitable[None]]], width: int = 32) -> list[ClusterError]:
+async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], width: int = 32) -> list[ApiError]:
     """Run tasks, the first alone and the others `width` at a time; a definite error stops the tasks not yet started.
 
     A bad template or an exhausted quota then costs only one request, or those in flight, instead of one for each pod.
     If only the first task's name is taken, the others run: their names may be free. Return the errors.
     """
-    errors: list[ClusterError] = []
+    errors: list[ApiError] = []
     remaining = iter(tasks)
 
     async def work(most: int) -> None:
         for _, task in zip(range(most), remaining):  # noqa: B905 - the workers share the iterator
             try:
                 await task()
-            except ClusterError as error:
+            except ApiError as error:
                 errors.append(error)
             if any(isinstance(error, DEFINITE) for error in errors):
                 return
 
     await work(1)
-    if all(isinstance(error, NameTaken) for error in errors):
+    if all(isinstance(error, NameConflict) for error in errors):
         await asyncio.gather(*(work(len(tasks)) for _ in range(min(width, len(tasks) - 1))))
     return errors
 
 
-async def persistently(call: Callable[[], Awaitable[T]]) -> T:
+async def retry(call: Callable[[], Awaitable[T]]) -> T:
     """Await `call`, and retry it a few times while the outcome is unknown or the server throttles."""
     for tried in range(1, TRIES):
         try:
             return await call()
         except Unavailable:
-            await asyncio.sleep(PAUSE * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-        except Throttled as error:
+            await asyncio.sleep(RETRY_DELAY * 2**tried * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        except TooManyRequests as error:
             await asyncio.sleep(error.wait * random.uniform(1.0, 1.5))  # noqa: S311 - jitter
     return await call()

@@ -1,4 +1,4 @@
-"""Informer of one kind of object: LIST in pages, then WATCH with bookmarks; a new LIST replaces all known objects."""
+"""LIST and WATCH of one resource."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from trainshed.cluster import ClusterError, Denied, Expired, Missing, Throttled, Unavailable
+from trainshed.api.objects import is_older
+from trainshed.client import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unavailable
 
-from . import nesting
-from .lists import PAGES, Kind, pages, understood
-from .versions import older
-from .wire import Path, Wire
+from . import lists
+from .lists import PAGES, Decoder, decode_items, list_pages
+from .transport import Path, RestClient
 
 T = TypeVar("T")
 #: `timeoutSeconds` of a watch: shorter than the read timeout, because an idle kind gets no bookmarks either, and only
 #: the end of the watch distinguishes an idle connection from a dead one.
 WATCH = 60
 #: Seconds between tries after an error, doubled each time; caches must be current again 10 s after an outage.
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 4.0
+BASE_BACKOFF, MAX_BACKOFF = 0.2, 4.0
 #: Failures that are kept when the server responds again: the delay after its next error is about a second.
 ANSWERED = 2
 #: Minimum seconds between the starts of two watches; a watch that lasted so long counts as successful.
 BRIEF = 1.0
 #: Seconds until a suspicious list is repeated, and for which a list older than a known version is not accepted: a stale
 #: server or a caching proxy has caught up by then, but a store that was restored from a backup has not.
-SECOND_THOUGHT, DISBELIEF = 0.5, 30.0
+RECHECK_AFTER, DISBELIEF = 0.5, 30.0
 
 log = logging.getLogger(__name__)
 
 
-class Audience(Protocol[T]):
+class ResourceEventHandler(Protocol[T]):
     """The handler of an informer's events. Versions are resourceVersions, which ascend for the whole store."""
 
     def replaced(self, items: list[T], version: str) -> None:
@@ -55,14 +55,14 @@ class Audience(Protocol[T]):
         """Return the number of known objects."""
 
 
-class Event(msgspec.Struct):
+class WatchEvent(msgspec.Struct):
     """A line of a watch, with the undecoded object."""
 
     type: str
     object: msgspec.Raw
 
 
-EVENTS = msgspec.json.Decoder(Event)
+WATCH_EVENTS = msgspec.json.Decoder(WatchEvent)
 
 
 class Version(msgspec.Struct, rename="camel"):
@@ -90,7 +90,9 @@ class Informer(Generic[T]):
     objects were known.
     """
 
-    def __init__(self, wire: Wire, path: Path, kind: Kind[T], audience: Audience[T], selector: str = "") -> None:
+    def __init__(
+        self, wire: RestClient, path: Path, kind: Decoder[T], audience: ResourceEventHandler[T], selector: str = ""
+    ) -> None:
         self.synced = asyncio.Event()
         self.heard = 0.0
         self.refused = ""
@@ -125,30 +127,30 @@ class Informer(Generic[T]):
                 await self._round()
                 pause = self._began + BRIEF - _clock()
                 self._failures = 0
-            except ClusterError as error:
+            except ApiError as error:
                 pause = self._after(error)
             await asyncio.sleep(max(0.0, pause))
 
     def _after(self, error: Exception) -> float:
         """Return the seconds to wait after an error: 0 before the first new list, then increasing with each error."""
-        if isinstance(error, Missing):  # a kind that is not served has no objects; its CRD may be installed later
+        if isinstance(error, NotFound):  # a kind that is not served has no objects; its CRD may be installed later
             self.missing = True
             self.synced.set()
         elif self.heard - self._began >= BRIEF:
             self._failures = 0
-        self.refused = str(error) if isinstance(error, Denied) else self.refused
+        self.refused = str(error) if isinstance(error, Forbidden) else self.refused
         self._failures += 1
-        expired = isinstance(error, Expired)
+        expired = isinstance(error, Gone)
         first = self._failures == (2 if expired else 1)  # an expired version is normal
-        what = f"the API server does not serve this kind: {error}" if isinstance(error, Missing) else error
+        what = f"the API server does not serve this kind: {error}" if isinstance(error, NotFound) else error
         log.log(logging.WARNING if first else logging.DEBUG, "watch %s: %s", self.what, what)
         if expired:
             self._version = ""
             if self._failures == 1:
                 return 0.0
-        if isinstance(error, Throttled):  # as a server does that has just started and fills its watch cache
+        if isinstance(error, TooManyRequests):  # as a server does that has just started and fills its watch cache
             return error.wait * random.uniform(1.0, 1.5)  # noqa: S311 - jitter
-        longest = min(FIRST_PAUSE * 2.0 ** min(self._failures, 10), LONGEST_PAUSE)
+        longest = min(BASE_BACKOFF * 2.0 ** min(self._failures, 10), MAX_BACKOFF)
         return random.uniform(longest / 2, longest)  # noqa: S311 - jitter
 
     async def _round(self) -> None:
@@ -163,7 +165,7 @@ class Informer(Generic[T]):
         """After an outage, drop the version if the store was restored: a watch from it would get no events for long."""
         page = PAGES.answer(await self._wire.call("GET", self._path, query={"limit": "1", **self._selector}))
         self._failures = min(self._failures, ANSWERED)  # the server responds again: further errors are likely brief
-        if older(page.metadata.version, self._version):
+        if is_older(page.metadata.version, self._version):
             self._version = ""
 
     async def _list(self) -> None:
@@ -173,7 +175,7 @@ class Informer(Generic[T]):
         while doubt := self._doubt(items, version, _clock() - since):
             log.log(level, "list %s: %s; listing again", self.what, doubt)
             level = logging.DEBUG
-            await asyncio.sleep(SECOND_THOUGHT)
+            await asyncio.sleep(RECHECK_AFTER)
             items, version = await self._all()
         self._emptied = not items and (self._emptied or self._audience.count() > 0)
         self._version = self._newest = version
@@ -182,23 +184,23 @@ class Informer(Generic[T]):
 
     def _doubt(self, items: list[T], version: str, seconds: float) -> str:
         """Return why a list is not accepted yet, `seconds` after the first suspicious one; empty if it is accepted."""
-        if older(version, self._newest) and seconds < DISBELIEF:
+        if is_older(version, self._newest) and seconds < DISBELIEF:
             return f"version {version} is older than {self._newest}, which is known already"
-        if not items and self._audience.count() and seconds < SECOND_THOUGHT:
+        if not items and self._audience.count() and seconds < RECHECK_AFTER:
             return f"the list is empty, but {self._audience.count()} objects are known"
         return ""
 
     async def _all(self) -> tuple[list[T], str]:
         try:
             return await self._read(whole=False)
-        except Expired:  # the pages expire before all of them are read
+        except Gone:  # the pages expire before all of them are read
             return await self._read(whole=True)
 
     async def _read(self, *, whole: bool) -> tuple[list[T], str]:
         items: list[T] = []
         version = ""
-        async for page in pages(self._wire, self._path, self._selector, whole=whole):
-            items.extend(understood(self._kind, page, self.plural))
+        async for page in list_pages(self._wire, self._path, self._selector, whole=whole):
+            items.extend(decode_items(self._kind, page, self.plural))
             version = page.metadata.version
             self._received()
         return items, version
@@ -217,10 +219,10 @@ class Informer(Generic[T]):
         self._received()
 
     def _handle(self, line: bytes) -> None:
-        event = nesting.decode(EVENTS, line)
+        event = lists.decode_bounded(WATCH_EVENTS, line)
         body = self._bookmark.decode(event.object)
         if event.type == "ERROR":
-            raise (Expired if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
+            raise (Gone if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
         if event.type in ("ADDED", "MODIFIED"):
             self._audience.changed(self._kind.item(event.object))
         elif event.type == "DELETED":
@@ -228,7 +230,7 @@ class Informer(Generic[T]):
         elif event.type == "BOOKMARK":
             self._audience.reached(body.metadata.resource_version)
         self._version = body.metadata.resource_version or self._version
-        self._newest = self._newest if older(self._version, self._newest) else self._version
+        self._newest = self._newest if is_older(self._version, self._newest) else self._version
 
     def _received(self) -> None:
         self.heard = _clock()

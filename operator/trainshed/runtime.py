@@ -1,4 +1,4 @@
-"""uvloop's event loop with one fix: the file descriptor of a closed connection is not closed a second time."""
+"""The process: its clock, its event loop and its logs."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from trainshed.cluster import ClusterError
+from trainshed.client import ApiError
 
-E = TypeVar("E", bound=ClusterError)
+E = TypeVar("E", bound=ApiError)
 #: Replaces a redacted value.
-HIDDEN = "(hidden)"
+REDACTED = "(hidden)"
 #: Lengths in characters: shorter values are not redacted; values shorter than WORD are redacted as whole words only;
 #: lines of a script of at least LINE are redacted by themselves.
 SHORTEST, WORD, LINE = 4, 8, 8
@@ -24,7 +24,7 @@ SHORTEST, WORD, LINE = 4, 8, 8
 MOST = 65_536
 
 
-def discreet(message: str, body: object) -> str:
+def redact(message: str, body: object) -> str:
     """Return the message without the values of environments, command lines, annotations and data of the body."""
     public = _identity(body)
     hidden = {form for value in _private(body) for form in _forms(value) if form not in public}
@@ -34,16 +34,16 @@ def discreet(message: str, body: object) -> str:
     return message
 
 
-def softened(error: E, body: object) -> E:
+def redact_error(error: E, body: object) -> E:
     """Return the same error, with values of the body redacted in its message."""
-    error.args = (discreet(str(error), body),)
+    error.args = (redact(str(error), body),)
     return error
 
 
 def _without(message: str, value: str) -> str:
     if len(value) >= WORD:
-        return message.replace(value, HIDDEN)
-    return re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", HIDDEN, message)
+        return message.replace(value, REDACTED)
+    return re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", REDACTED, message)
 
 
 def _identity(body: object) -> frozenset[str]:

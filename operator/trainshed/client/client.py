@@ -1,4 +1,4 @@
-"""The operations on the API server; each is idempotent, also if the response to an earlier try was lost."""
+"""The verbs of the API server that the operator uses, with their retries and preconditions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from trainshed.api import status_codec
+from trainshed.api.actions import ReleasePod
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.objects import Dependent, Pod, Resource, Service
-from trainshed.cluster import ClusterError, Conflict, Hidden, Missing, NameTaken, Unavailable
+from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
+from trainshed.client import ApiError, Client, Conflict, LabelRemoved, NameConflict, NotFound, Unavailable
 
-from .holds import let_go
-from .lanes import PAUSE, Lane, Lanes, Pace, persistently
-from .lists import DOCUMENTS, METAS, PODS, SERVICES, dependents, pages, understood
-from .merges import carried_out
-from .objects import JOB_NAME, foreign, unlabelled
-from .wire import FIELD_MANAGER, AlreadyExists, Path, Wire
+from .decode import missing_label, owned_by_other
+from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
+from .lists import DOCUMENTS, METADATA, PODS, SERVICES, Decoder, decode_items, dependent_decoder, list_pages
+from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
 
 Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
@@ -30,13 +30,13 @@ WRONG_CRD = (
 log = logging.getLogger(__name__)
 
 
-class Gateway:
-    """Implements `trainshed.cluster.Cluster`; writes are limited by `pace` and the lanes, and need `may_write`."""
+class ApiClient:
+    """Implements `trainshed.client.Client`; writes are limited by `pace` and the lanes, and need `may_write`."""
 
-    def __init__(self, wire: Wire, pace: Pace, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, wire: RestClient, pace: TokenBucket, may_write: Callable[[], bool] = lambda: True) -> None:
         self._wire = wire
         self._may_write = may_write
-        self.lanes = Lanes(pace)
+        self.lanes = Limiters(pace)
         self._warned: set[str] = set()
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
@@ -49,9 +49,9 @@ class Gateway:
         try:
             stored = DOCUMENTS.answer(await self._write(self.lanes.statuses, "PATCH", path, patch))
         except Unavailable:
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_DELAY)
             found = await self.read_job(framework, namespace, name)
-            if found is None or not carried_out(patch, found):
+            if found is None or not patch_is_applied(patch, found):
                 raise
             stored = found
         dropped = {key for key, value in patch["status"].items() if value is not None} - stored.get("status", {}).keys()
@@ -62,11 +62,11 @@ class Gateway:
 
     async def read_pods(self, namespace: str, job: str) -> tuple[list[Pod], str]:
         """List the pods with the label of a job; return them and the resourceVersion of the list."""
-        path, selector = Path(CORE, "pods", namespace), {"labelSelector": f"{JOB_NAME}={job}"}
+        path, selector = Path(CORE, "pods", namespace), {"labelSelector": f"{JOB_NAME_LABEL}={job}"}
         found: list[Pod] = []
         version = ""
-        async for page in pages(self._wire, path, selector):
-            found.extend(understood(PODS, page, path.plural))
+        async for page in list_pages(self._wire, path, selector):
+            found.extend(decode_items(PODS, page, path.plural))
             version = page.metadata.version
         return found, version
 
@@ -74,14 +74,14 @@ class Gateway:
         """Check that `owner` controls no pod of this name; raises `Hidden` if it does, but no watch selects the pod."""
         try:
             content = await self._wire.call("GET", Path(CORE, "pods", namespace, name))
-        except Missing:
+        except NotFound:
             return
-        meta = METAS.answer(content)
+        meta = METADATA.answer(content)
         if meta.controller == owner:
             found = PODS.answer(content)
             await self._remove_stuck_finalizer(found)
-            if why := unlabelled("pod", meta):
-                raise Hidden(why, found)
+            if why := missing_label("pod", meta):
+                raise LabelRemoved(why, found)
             raise Unavailable(f"pod {name} exists, but the watch has not delivered it yet")
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
@@ -100,12 +100,12 @@ class Gateway:
         """Create a Secret; an existing one is success, and is not read: the operator may not read Secrets."""
         path = Path(CORE, "secrets", namespace)
         with contextlib.suppress(AlreadyExists):
-            await persistently(lambda: self._write(self.lanes.creates, "POST", path, body))
+            await retry(lambda: self._write(self.lanes.creates, "POST", path, body))
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent; raises `NameTaken` if another controller has one of that name."""
         content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
-        found = dependents(resource).answer(content)
+        found = dependent_decoder(resource).answer(content)
         if found.job:
             return found
         # v1 created it, without the job label. Without the label, no watch selects it.
@@ -115,7 +115,7 @@ class Gateway:
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `Missing` if it does not exist."""
         path = Path(resource.prefix, resource.plural, namespace, name)
-        return dependents(resource).answer(await self._write(self.lanes.creates, "PATCH", path, patch))
+        return dependent_decoder(resource).answer(await self._write(self.lanes.creates, "PATCH", path, patch))
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
         """Delete the pod with this uid and version; return it while it is terminating. Raises `Conflict`."""
@@ -126,7 +126,7 @@ class Gateway:
         """Merge `patch` into a pod; raises `Conflict`. Return None if it is gone, or if this write removes it."""
         try:
             left = await self._write(self.lanes.deletes, "PATCH", Path(CORE, "pods", namespace, name), patch)
-        except Missing:
+        except NotFound:
             return None
         found = PODS.answer(left)
         return None if found.deleting and not (found.grace or found.finalizers) else found
@@ -139,16 +139,16 @@ class Gateway:
     async def delete_dependent(self, resource: Resource, namespace: str, name: str, uid: str) -> Dependent | None:
         """Delete the dependent with this uid; return it while it is terminating."""
         left = await self._delete(Path(resource.prefix, resource.plural, namespace, name), uid, None)
-        return _remaining(dependents(resource).answer(left), uid) if left else None
+        return _remaining(dependent_decoder(resource).answer(left), uid) if left else None
 
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event; its name makes a repeated request fail with `Conflict` instead of a duplicate."""
-        await persistently(lambda: self._write(self.lanes.events, "POST", Path(CORE, "events", namespace), body))
+        await retry(lambda: self._write(self.lanes.events, "POST", Path(CORE, "events", namespace), body))
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
         """Merge `patch` into an Event; raises `Missing` if the server has removed it."""
         path = Path(CORE, "events", namespace, name)
-        await persistently(lambda: self._write(self.lanes.events, "PATCH", path, patch))
+        await retry(lambda: self._write(self.lanes.events, "PATCH", path, patch))
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:
         """Return the Lease, or None if it does not exist."""
@@ -168,12 +168,12 @@ class Gateway:
     async def _read(self, path: Path) -> Document | None:
         try:
             return DOCUMENTS.answer(await self._wire.call("GET", path))
-        except Missing:
+        except NotFound:
             return None
 
     async def _create(self, path: Path, body: Document) -> bytes:
         try:
-            return await persistently(lambda: self._write(self.lanes.creates, "POST", path, body))
+            return await retry(lambda: self._write(self.lanes.creates, "POST", path, body))
         except AlreadyExists:
             return await self._ours(path, body)
 
@@ -182,32 +182,32 @@ class Gateway:
         name = body["metadata"]["name"]
         try:
             content = await self._wire.call("GET", Path(path.prefix, path.plural, path.namespace, name))
-        except Missing:
+        except NotFound:
             raise Unavailable(f"{path.plural} {name} existed, but was deleted before it was read") from None
-        kind, meta = path.plural[:-1], METAS.answer(content)
-        taken, hidden = foreign(kind, meta, body), unlabelled(kind, meta)
+        kind, meta = path.plural[:-1], METADATA.answer(content)
+        taken, hidden = owned_by_other(kind, meta, body), missing_label(kind, meta)
         found = PODS.answer(content) if (taken or hidden) and kind == "pod" else None
         if found:
             await self._remove_stuck_finalizer(found)
         if taken:
-            raise NameTaken(taken)
+            raise NameConflict(taken)
         if hidden:
-            raise Hidden(hidden, found)
+            raise LabelRemoved(hidden, found)
         return content
 
     async def _remove_stuck_finalizer(self, pod: Pod) -> None:
         """Remove the finalizer from a terminating pod without the job label: no watch selects such a pod."""
         if pod.held and pod.deleting and not pod.job:
-            with contextlib.suppress(ClusterError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
-                await let_go(self, pod)
+            with contextlib.suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
+                await release_finalizer(self, pod)
 
     async def _delete(self, path: Path, uid: str, grace: int | None, version: str = "") -> bytes | None:
         known = {"uid": uid} | ({"resourceVersion": version} if version else {})
         period = {} if grace is None else {"gracePeriodSeconds": grace}
         options = {"preconditions": known, "propagationPolicy": "Background"} | period
         try:
-            return await persistently(lambda: self._write(self.lanes.deletes, "DELETE", path, options))
-        except Missing:
+            return await retry(lambda: self._write(self.lanes.deletes, "DELETE", path, options))
+        except NotFound:
             return None
         except Conflict as error:
             if version:
@@ -216,7 +216,7 @@ class Gateway:
                 raise Unavailable(str(error)) from None  # an internal conflict of the server: nothing was done
             return None  # another object has the name by now
 
-    async def _write(self, lane: Lane, verb: str, path: Path, body: object) -> bytes:
+    async def _write(self, lane: Limiter, verb: str, path: Path, body: object) -> bytes:
         """Send one write as soon as its lane admits it, if writing is still permitted then."""
         return await lane.run(path.namespace, lambda: self._wire.write(verb, path, body, self._may_write))
 
@@ -224,3 +224,62 @@ class Gateway:
 def _remaining(found: Child, uid: str) -> Child | None:
     """Return the object if it is the one with this uid and still terminating."""
     return found if found.uid == uid and found.deleting else None
+
+
+T = TypeVar("T")
+CRDS = "/apis/apiextensions.k8s.io/v1"
+APPS = "/apis/apps/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Lister:
+    """Reads lists; every method may raise a `trainshed.client.ApiError`."""
+
+    def __init__(self, wire: RestClient) -> None:
+        self._wire = wire
+
+    async def all(self, path: Path, kind: Decoder[T], label: str = "") -> list[T]:
+        """List the objects at `path`, with `label` if it is set; none if the server does not serve the kind."""
+        selector = {"labelSelector": label} if label else {}
+        try:
+            return [kind.answer(item) async for page in list_pages(self._wire, path, selector) for item in page.items]
+        except NotFound:
+            return []
+
+    async def definitions(self) -> list[Document]:
+        """List all CustomResourceDefinitions."""
+        return await self.all(Path(CRDS, "customresourcedefinitions"), DOCUMENTS)
+
+    async def deployments(self) -> list[Document]:
+        """List the Deployments of all namespaces."""
+        return await self.all(Path(APPS, "deployments"), DOCUMENTS)
+
+    async def webhooks(self) -> list[Document]:
+        """List all ValidatingWebhookConfigurations."""
+        return await self.all(Path(ADMISSION, "validatingwebhookconfigurations"), DOCUMENTS)
+
+
+def patch_is_applied(patch: Document, found: Document) -> bool:
+    """Return whether the patch was applied although its response was lost.
+
+    The job that was read has then changed, and contains the values of the patch.
+    """
+    metadata, wanted = found["metadata"], patch["metadata"]
+    changed = metadata["resourceVersion"] != wanted["resourceVersion"]
+    return changed and metadata["uid"] == wanted["uid"] and _has(found.get("status") or {}, patch["status"])
+
+
+def _has(found: Document, patch: Document) -> bool:
+    return all(
+        _has(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
+        for key, value in patch.items()
+    )
+
+
+async def release_finalizer(cluster: Client, pod: Pod) -> Pod | None:
+    """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
+
+    May raise a `ClusterError`.
+    """
+    patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
+    return await cluster.release_pod(pod.namespace, pod.name, patch)

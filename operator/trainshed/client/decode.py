@@ -1,4 +1,4 @@
-"""Converts decoded objects to `Pod`, `Service` and `Dependent`; only fields that the planner needs are decoded."""
+"""Decodes pods, Services and metadata from JSON into the types of trainshed.api."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import msgspec
 from trainshed.api.coerce import EARLIEST, parse_count, within_time_range
 from trainshed.api.job import Document
 from trainshed.api.objects import (
+    JOB_NAME_LABEL,
     JOB_TRACKING_FINALIZER,
+    REPLICA_INDEX_LABEL,
+    REPLICA_TYPE_LABEL,
+    RESTART_ATTEMPT_ANNOTATION,
     Container,
     Dependent,
     Phase,
@@ -22,28 +26,99 @@ from trainshed.api.objects import (
 )
 from trainshed.api.status_schema import LARGEST, int32
 
-from .anatomy import ContainerSpec, ContainerStatus, Ended, PodSpec, PodStatus, State
+
+class ContainerStateTerminated(msgspec.Struct, gc=False, rename="camel"):
+    """The terminated state of a container."""
+
+    exit_code: int = 0
+    reason: str | None = None
+    message: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ContainerStateRunning(msgspec.Struct, gc=False, rename="camel"):
+    """The running state of a container."""
+
+    started_at: datetime | None = None
+
+
+class ContainerStateWaiting(msgspec.Struct, gc=False):
+    """The waiting state of a container."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
+class ContainerState(msgspec.Struct, gc=False):
+    """The state of a container: one of the fields is set."""
+
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
+    waiting: ContainerStateWaiting | None = None
+
+
+class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
+    """The status of a container."""
+
+    name: str = ""
+    image: str = ""
+    restart_count: int = 0
+    state: ContainerState | None = None
+    last_state: ContainerState | None = None
+
+
+class PodCondition(msgspec.Struct, gc=False, rename="camel"):
+    """A condition of a pod."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class PodStatus(msgspec.Struct, gc=False, rename="camel"):
+    """The status of a pod."""
+
+    phase: str = "Pending"
+    reason: str | None = None
+    message: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class ContainerSpec(msgspec.Struct, gc=False, rename="camel"):
+    """The name and restart policy of a container; an init container with policy Always is a sidecar (KEP-753)."""
+
+    name: str = ""
+    restart_policy: str | None = None
+
+
+class PodSpec(msgspec.Struct, gc=False, rename="camel"):
+    """The node of a pod, and its containers in order."""
+
+    node_name: str | None = None
+    containers: list[ContainerSpec] | None = None
+    init_containers: list[ContainerSpec] | None = None
+
 
 PHASES = {str(phase): phase for phase in Phase}
 #: Maximum digits of a number in a label or annotation: Python refuses to parse very long numbers.
 DIGITS = 10
 #: Characters that are kept: the first of a reason, the last of a message. Kubelets write no longer ones.
-REASON, MESSAGE = 128, 16_384
-ATTEMPT = "trainshed.dev/attempt"
-#: The label of the objects of jobs; lists and watches select by it.
-JOB_NAME = "training.kubeflow.org/job-name"
-REPLICA_TYPE = "training.kubeflow.org/replica-type"
-REPLICA_INDEX = "training.kubeflow.org/replica-index"
+MAX_REASON_LENGTH, MAX_MESSAGE_LENGTH = 128, 16_384
 
 
-class Owner(msgspec.Struct, gc=False):
+class OwnerReference(msgspec.Struct, gc=False):
     """An owner reference."""
 
     uid: str = ""
     controller: bool = False
 
 
-class Meta(msgspec.Struct, gc=False, rename="camel"):
+class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
     """The metadata of an object."""
 
     name: str = ""
@@ -56,7 +131,7 @@ class Meta(msgspec.Struct, gc=False, rename="camel"):
     finalizers: list[str] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[OwnerReference] | None = None
 
     @property
     def controller(self) -> str:
@@ -67,7 +142,7 @@ class Meta(msgspec.Struct, gc=False, rename="camel"):
 class PodObject(msgspec.Struct, gc=False):
     """A pod, as the API server sends it."""
 
-    metadata: Meta
+    metadata: ObjectMeta
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
@@ -75,13 +150,13 @@ class PodObject(msgspec.Struct, gc=False):
 class ServiceObject(msgspec.Struct, gc=False):
     """A Service, as the API server sends it."""
 
-    metadata: Meta
+    metadata: ObjectMeta
 
 
-class Stub(msgspec.Struct, gc=False):
+class PartialObjectMetadata(msgspec.Struct, gc=False):
     """An object of any kind, with its metadata only."""
 
-    metadata: Meta
+    metadata: ObjectMeta
 
 
 def pod(found: PodObject) -> Pod:
@@ -92,7 +167,7 @@ def pod(found: PodObject) -> Pod:
     disruption = target if target and target.status == "True" else None
     return Pod(
         **_identity(meta),
-        attempt=_number((meta.annotations or {}).get(ATTEMPT), 0),
+        attempt=_number((meta.annotations or {}).get(RESTART_ATTEMPT_ANNOTATION), 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
         node=spec.node_name or "",
@@ -119,7 +194,7 @@ def service(found: ServiceObject) -> Service:
     return Service(**_identity(found.metadata))
 
 
-def dependent(resource: Resource, meta: Meta, document: Document) -> Dependent:
+def dependent(resource: Resource, meta: ObjectMeta, document: Document) -> Dependent:
     """Convert a dependent."""
     return Dependent(
         resource=resource,
@@ -128,13 +203,13 @@ def dependent(resource: Resource, meta: Meta, document: Document) -> Dependent:
         version=meta.resource_version,
         owner=meta.controller,
         namespace=meta.namespace,
-        job=(meta.labels or {}).get(JOB_NAME, ""),
+        job=(meta.labels or {}).get(JOB_NAME_LABEL, ""),
         document=document,
         deleting=meta.deletion_timestamp is not None,
     )
 
 
-def foreign(kind: str, there: Meta, wanted: Document) -> str:
+def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> str:
     """Return why an existing object is not the wanted one, empty if both have the same controller."""
     name, owners = wanted["metadata"]["name"], wanted["metadata"]["ownerReferences"]
     owner = next(reference["uid"] for reference in owners if reference.get("controller"))
@@ -145,11 +220,11 @@ def foreign(kind: str, there: Meta, wanted: Document) -> str:
     return f"{kind} {name} already exists and is not controlled by this job. Delete it, or rename it or the job."
 
 
-def unlabelled(kind: str, there: Meta) -> str:
+def missing_label(kind: str, there: ObjectMeta) -> str:
     """Return why no watch selects a pod or Service of the job, empty if its job label is there."""
-    if kind not in ("pod", "service") or JOB_NAME in (there.labels or {}):
+    if kind not in ("pod", "service") or JOB_NAME_LABEL in (there.labels or {}):
         return ""
-    what = f"{kind} {there.name} is controlled by this job, but its label {JOB_NAME} was removed."
+    what = f"{kind} {there.name} is controlled by this job, but its label {JOB_NAME_LABEL} was removed."
     return f"{what} Restore the label, or delete the {kind}."
 
 
@@ -167,7 +242,7 @@ class Identity(TypedDict):
     deleting: bool
 
 
-def _identity(meta: Meta) -> Identity:
+def _identity(meta: ObjectMeta) -> Identity:
     labels = meta.labels or {}
     return Identity(
         name=meta.name,
@@ -175,9 +250,9 @@ def _identity(meta: Meta) -> Identity:
         version=meta.resource_version,
         owner=meta.controller,
         namespace=meta.namespace,
-        job=labels.get(JOB_NAME, ""),
-        role=labels.get(REPLICA_TYPE, ""),
-        index=_number(labels.get(REPLICA_INDEX), -1),
+        job=labels.get(JOB_NAME_LABEL, ""),
+        role=labels.get(REPLICA_TYPE_LABEL, ""),
+        index=_number(labels.get(REPLICA_INDEX_LABEL), -1),
         deleting=meta.deletion_timestamp is not None,
     )
 
@@ -193,7 +268,7 @@ def _containers(
 
 
 def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Container:
-    state, last = found.state or State(), (found.last_state or State()).terminated
+    state, last = found.state or ContainerState(), (found.last_state or ContainerState()).terminated
     ended, waiting = state.terminated, state.waiting
     explained, begun = ended or waiting, ended or state.running
     return Container(
@@ -208,11 +283,11 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
         started=_started(begun.started_at) if begun else None,
         finished=within_time_range(ended.finished_at) if ended else None,
         waiting=waiting is not None,
-        before=_run(last) if last else None,
+        before=_terminated(last) if last else None,
     )
 
 
-def _run(ended: Ended) -> TerminatedState:
+def _terminated(ended: ContainerStateTerminated) -> TerminatedState:
     times = (_started(ended.started_at), within_time_range(ended.finished_at))
     return TerminatedState(_code(ended), *times, reason=_reason(ended.reason), message=_message(ended.message))
 
@@ -222,16 +297,16 @@ def _started(found: datetime | None) -> datetime | None:
     return (within_time_range(found) or EARLIEST) if found else None
 
 
-def _code(ended: Ended) -> int:
+def _code(ended: ContainerStateTerminated) -> int:
     return int32(ended.exit_code)
 
 
 def _reason(found: str | None) -> str:
-    return found[:REASON] if found else ""
+    return found[:MAX_REASON_LENGTH] if found else ""
 
 
 def _message(found: str | None) -> str:
-    return found[-MESSAGE:] if found else ""
+    return found[-MAX_MESSAGE_LENGTH:] if found else ""
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -1,0 +1,197 @@
+"""Decodes objects and lists; skips values that have a wrong type and documents that are nested too deeply."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, inspect
+
+from trainshed.api.job import Document
+from trainshed.api.objects import Dependent, Pod, Resource, Service
+from trainshed.api.status_schema import encodable
+from trainshed.client import Unavailable
+
+from .decode import ObjectMeta, PartialObjectMetadata, PodObject, ServiceObject, dependent, pod, service
+from .transport import Path, RestClient
+
+T = TypeVar("T")
+#: Types without parts, by their msgspec type.
+LEAVES: dict[type[inspect.Type], type] = {
+    inspect.StrType: str,
+    inspect.IntType: int,
+    inspect.BoolType: bool,
+    inspect.DateTimeType: datetime,
+    inspect.NoneType: type(None),
+}
+#: The fields of the metadata that identify an object.
+IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+#: Digits of an integer; longer ones exceed every format of the API.
+DIGITS = 20
+
+
+def decode_leniently(content: msgspec.Raw | bytes, wanted: type[T]) -> T:
+    """Decode an object without its invalid values; raises `msgspec.DecodeError` if it is not an object.
+
+    This is many times slower than msgspec's decoder, so it is only for objects that msgspec's decoder rejects.
+    """
+    try:
+        found = json.loads(bytes(content).decode(errors="replace"), parse_int=_bounded_integer)
+    except (ValueError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
+    metadata = found.get("metadata") if isinstance(found, dict) else None
+    if isinstance(metadata, dict) and not all(isinstance(metadata.get(key, ""), str) for key in IDENTITY):
+        raise msgspec.DecodeError("the metadata do not identify the object")
+    return msgspec.convert(_fitting(found, inspect.type_info(wanted)), wanted)
+
+
+def _fitting(found: object, wanted: inspect.Type) -> object:
+    """Return the value without the parts of a wrong type, `UNSET` if the value itself has a wrong type."""
+    match wanted:
+        case inspect.UnionType(types=types):
+            return next((kept for one in types if (kept := _fitting(found, one)) is not UNSET), UNSET)
+        case inspect.StructType(fields=fields):
+            known = {field.encode_name: field.type for field in fields}
+            return _parts(found, known)
+        case inspect.ListType(item_type=kind):
+            items = [_fitting(item, kind) for item in found] if isinstance(found, list) else UNSET
+            return items if items is UNSET else [item for item in items if item is not UNSET]
+        case inspect.DictType(value_type=kind):
+            return _parts(found, dict.fromkeys(found, kind)) if isinstance(found, dict) else UNSET
+    return _leaf(found, LEAVES[type(wanted)])
+
+
+def _parts(found: object, known: dict[str, inspect.Type]) -> object:
+    if not isinstance(found, dict):
+        return UNSET
+    parts = {encodable(key): _fitting(found[key], kind) for key, kind in known.items() if key in found}
+    return {key: value for key, value in parts.items() if value is not UNSET}
+
+
+def _leaf(found: object, wanted: type) -> object:
+    try:
+        return msgspec.convert(encodable(found) if isinstance(found, str) else found, wanted)
+    except msgspec.ValidationError:
+        return UNSET
+
+
+def _bounded_integer(digits: str) -> int | None:
+    return int(digits) if len(digits) <= DIGITS else None
+
+
+#: Levels that are kept; objects of Kubernetes have less than half as many.
+MAX_DEPTH = 100
+#: A string, or a bracket of an object or an array.
+MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
+
+
+def decode_bounded(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | bytes) -> T:
+    """Decode the content, without the parts that are nested too deeply; raises `msgspec.DecodeError`."""
+    try:
+        return decoder.decode(content)
+    except RecursionError:
+        return decoder.decode(cut_nesting(bytes(content)))
+
+
+def cut_nesting(content: bytes) -> bytes:
+    """Return the content with null in place of each object and array that is nested too deeply."""
+    kept, depth, done = [], 0, 0
+    for mark in MARK.finditer(content):
+        if mark[0] in b"{[":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept += [content[done : mark.start()], b"null"]
+                done = len(content)
+        elif mark[0] in b"}]":
+            depth -= 1
+            if depth == MAX_DEPTH:
+                done = mark.end()
+    return b"".join((*kept, content[done:]))
+
+
+PAGE_SIZE = 500
+
+log = logging.getLogger(__name__)
+
+
+class Decoder(Generic[T]):
+    """Decodes objects of one kind from JSON."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
+        self._decoder = decoder
+        self._convert = convert
+
+    def item(self, content: msgspec.Raw | bytes) -> T:
+        """Decode an object, without its invalid values; raises `msgspec.DecodeError` if it is not an object."""
+        try:
+            found = decode_bounded(self._decoder, content)
+        except msgspec.ValidationError:
+            found = decode_leniently(content, self._decoder.type)
+        return self._convert(found)
+
+    def answer(self, content: msgspec.Raw | bytes) -> T:
+        """Decode the response to a request; raises `Unavailable` if it cannot be decoded."""
+        try:
+            return self.item(content)
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"cannot decode the response: {error}") from error
+
+
+PODS: Decoder[Pod] = Decoder(msgspec.json.Decoder(PodObject), pod)
+SERVICES: Decoder[Service] = Decoder(msgspec.json.Decoder(ServiceObject), service)
+JSON_OBJECT = msgspec.json.Decoder(dict[str, Any])
+#: Objects of any kind as a whole, and only the metadata.
+DOCUMENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found: found)
+METADATA: Decoder[ObjectMeta] = Decoder(msgspec.json.Decoder(PartialObjectMetadata), lambda found: found.metadata)
+
+
+def dependent_decoder(resource: Resource) -> Decoder[Dependent]:
+    """Return the decoder of dependents of a kind."""
+    return Decoder(
+        JSON_OBJECT, lambda found: dependent(resource, msgspec.convert(found, PartialObjectMetadata).metadata, found)
+    )
+
+
+class ListMeta(msgspec.Struct):
+    """The metadata of a list."""
+
+    version: str = msgspec.field(name="resourceVersion", default="")
+    go_on: str | None = msgspec.field(name="continue", default=None)
+
+
+class Page(msgspec.Struct):
+    """A page of a list, with undecoded items."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw]
+
+
+PAGES: Decoder[Page] = Decoder(msgspec.json.Decoder(Page), lambda page: page)
+
+
+def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:
+    """Yield the objects of a page; one that cannot be decoded is logged and skipped."""
+    for content in page.items:
+        try:
+            yield kind.item(content)
+        except msgspec.DecodeError as error:
+            log.error("list %s: skipped undecodable object: %s", plural, error)  # noqa: TRY400 - no traceback
+
+
+async def list_pages(
+    wire: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False
+) -> AsyncIterator[Page]:
+    """Yield the pages of a list, or the whole list; raises the errors of `Wire.call`, `Expired` also between pages."""
+    query = {**selector} if whole else {"limit": str(PAGE_SIZE), **selector}
+    go_on: dict[str, str] = {}
+    while True:
+        page = PAGES.answer(await wire.call("GET", path, query={**query, **go_on}))
+        yield page
+        if not page.metadata.go_on:
+            return
+        go_on = {"continue": page.metadata.go_on}
