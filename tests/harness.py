@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from fake_cluster import KINDS, World
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import JobDefaults
+from trainshed.api.job import JobKey
+from trainshed.controller.cache import Cache
+from trainshed.controller.events import EventRecorder
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.reconciler import Reconciler, Result
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.loop.metrics import Metrics
-from trainshed.loop.reconcile import Outcome, Reconciler
-from trainshed.loop.recorder import Recorder
-from trainshed.loop.view import Key, View
 
-KEY = Key("ml", "TFJob", "mnist")
+KEY = JobKey("ml", "TFJob", "mnist")
 CONTAINER = {"name": "tensorflow", "image": "x"}
 
 
@@ -30,10 +31,10 @@ class Office:
 
     def __init__(self, spec: dict | None = None, site: JobDefaults | None = None, world: World | None = None) -> None:
         self.world = world or World()
-        self.woken: list[Key] = []
-        self.view = View(FRAMEWORKS, site or JobDefaults(), self.woken.append)
+        self.woken: list[JobKey] = []
+        self.view = Cache(FRAMEWORKS, site or JobDefaults(), self.woken.append)
         self.metrics = Metrics()
-        self.recorder = Recorder(self.world, lambda: None, self.now)
+        self.recorder = EventRecorder(self.world, lambda: None, self.now)
         self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)
         if spec:
             self.world.submit("TFJob", "mnist", spec)
@@ -56,9 +57,9 @@ class Office:
             store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
             getattr(store.store, what)(item)
 
-    async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Outcome:
+    async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Result:
         """Reconcile `times` times, each after `seconds`, and deliver the events unless `deaf`; the last outcome."""
-        outcome = Outcome()
+        outcome = Result()
         for _ in range(times):
             self.world.now += timedelta(seconds=seconds)
             outcome = await self.reconciler.look(KEY, self.world.now)

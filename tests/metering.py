@@ -9,15 +9,15 @@ from prometheus_client import Metric
 from make import T0, a_job, seen
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.client import ApiError
-from trainshed.loop.metrics import Metrics
-from trainshed.loop.series import Series
-from trainshed.loop.view import Record
+from trainshed.controller.job_metrics import JobCollector
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.store import CachedJob
 
 
 def all_meters() -> Metrics:
     """As they are once a job has failed, with the series of jobs."""
     metrics, job = Metrics(), replace(a_job(worker=1), created=T0)
-    metrics.show(Series(lambda: [Record(job, Status())], lambda: T0))
+    metrics.show(JobCollector(lambda: [CachedJob(job, Status())], lambda: T0))
     failed = Status(conditions=(Condition(ConditionType.FAILED, True, "r", "m", T0, T0),))
     metrics.stored(seen(job), failed)
     metrics.stored(seen(job), Status(attempts={"Worker": 1}))

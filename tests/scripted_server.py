@@ -18,8 +18,8 @@ from trainshed.client.credentials import Credentials
 from trainshed.client.informer import Informer
 from trainshed.client.lists import PODS
 from trainshed.client.transport import AiohttpTransport, Path, RestClient
-from trainshed.loop.lease import Claim, Elector
-from trainshed.loop.recorder import GATHER, Recorder
+from trainshed.controller.events import AGGREGATION_SECONDS, EventRecorder
+from trainshed.controller.leader_election import LeaderElector, LeaseConfig
 from virtual_time import clock, hastily, now
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
@@ -169,7 +169,7 @@ class Scene:
 
     def __init__(self, desk: Desk | None = None) -> None:
         self.desk, self.losses = desk or Desk(), 0
-        self.recorder = Recorder(self.desk, self._lose, now)
+        self.recorder = EventRecorder(self.desk, self._lose, now)
         self.task = asyncio.create_task(self.recorder.run())
 
     def tell(self, *notes: Event, job=JOB) -> None:
@@ -179,7 +179,7 @@ class Scene:
 
     async def settle(self) -> None:
         """Return when all Events are written."""
-        await asyncio.sleep(2 * GATHER + 0.1)
+        await asyncio.sleep(2 * AGGREGATION_SECONDS + 0.1)
         assert not self.task.done()
 
     def _lose(self) -> None:
@@ -233,7 +233,9 @@ class Replica:
     def __init__(self, leases: Leases, name: str) -> None:
         self.line = Line(leases)
         self.losses: list[float] = []
-        self.elector = Elector(self.line, Claim("ml", "lease", name), lambda: self.losses.append(clock()), now)
+        self.elector = LeaderElector(
+            self.line, LeaseConfig("ml", "lease", name), lambda: self.losses.append(clock()), now
+        )
         self.task = asyncio.create_task(self.elector.run())
 
     async def held(self, within: float) -> float:

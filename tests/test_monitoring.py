@@ -11,10 +11,9 @@ import pytest
 import yaml
 
 from metering import families, labels
+from trainshed.controller.job_metrics import TERMINAL_STATES
+from trainshed.controller.metrics import COUNTERS, LABELS, STATES
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.loop.counters import COUNTERS, LABELS
-from trainshed.loop.course import VERDICTS
-from trainshed.loop.metrics import STATES
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ROOT / "charts" / "trainshed" / "files"
@@ -60,7 +59,7 @@ def test_the_page_lists_exactly_the_served_metrics():
 
 
 def test_the_page_lists_every_framework_state_and_class():
-    for word in (*(framework.label for framework in FRAMEWORKS), *STATES, *VERDICTS):
+    for word in (*(framework.label for framework in FRAMEWORKS), *STATES, *TERMINAL_STATES):
         assert f"`{word}`" in PAGE, word
 
 

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainshed import __main__
+from trainshed import __main__, runtime
 from trainshed.__main__ import complain, end_when_stepped, freeze, supervise
-from trainshed.loop import clock
-from trainshed.settings import Settings
+from trainshed.config import Config
 
 #: What uvloop raises when a connection breaks during a write, and in the TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
@@ -71,7 +70,7 @@ async def test_kopf_starts_only_after_the_cache_sync(monkeypatch, order):
 
     monkeypatch.setattr(__main__.kopf, "operator", kopfs_own)
     known, over, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    shell = asyncio.create_task(supervise(__main__.kopf.OperatorRegistry(), Settings(), (known, over, stop)))
+    shell = asyncio.create_task(supervise(__main__.kopf.OperatorRegistry(), Config(), (known, over, stop)))
     await asyncio.sleep(0.1)
     assert not begun.is_set()
     if order.startswith("known"):
@@ -83,10 +82,10 @@ async def test_kopf_starts_only_after_the_cache_sync(monkeypatch, order):
 
 
 async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypatch, caplog):
-    monkeypatch.setattr(clock, "LASTING", 0.05)
-    monkeypatch.setattr(clock, "COMPARED", 0.01)
+    monkeypatch.setattr(runtime, "LASTING", 0.05)
+    monkeypatch.setattr(runtime, "COMPARED", 0.01)
     ahead = [0.0]
-    ours = clock.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
+    ours = runtime.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
     operator = SimpleNamespace(over=asyncio.Event(), broken=False)
     watching = asyncio.create_task(end_when_stepped(ours, operator))
     await asyncio.sleep(0.2)

@@ -7,31 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from trainshed import settings as module
+from trainshed import config as module
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import CleanPodPolicy
-from trainshed.settings import Settings, bind_address
+from trainshed.config import Config, bind_address
 
 
 def test_the_site_has_the_settings_of_jobs():
-    assert Settings().site == JobDefaults()
-    settings = Settings(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
+    assert Config().site == JobDefaults()
+    settings = Config(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
     assert settings.site == JobDefaults("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
 
 
 def test_the_site_has_the_scheduler_and_the_kubectl_image():
-    site = Settings(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").site
+    site = Config(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").site
     assert (site.gang_scheduler, site.mpi_kubectl_image) == ("volcano", "kubectl:1")
 
 
 def test_a_template_of_init_containers_enables_them():
-    assert Settings(init_template="- name: a").site == JobDefaults(init_image="alpine:3.10", init_template="- name: a")
-    assert Settings(init_template="- name: a", init_image="busybox").site.init_image == "busybox"
+    assert Config(init_template="- name: a").site == JobDefaults(init_image="alpine:3.10", init_template="- name: a")
+    assert Config(init_template="- name: a", init_image="busybox").site.init_image == "busybox"
 
 
 def test_two_operators_on_a_host_have_different_identities():
-    assert Settings().identity.endswith(f"_{os.getpid()}")
-    assert Settings(lease_identity="me").identity == "me"
+    assert Config().identity.endswith(f"_{os.getpid()}")
+    assert Config(lease_identity="me").identity == "me"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_lease_namespace_is_the_configured_or_the_own_one(told, file, expect
     if file is not None:
         path.write_text(file)
     monkeypatch.setattr(module, "NAMESPACE_FILE", path)
-    assert Settings(lease_namespace=told).lease_home == expected
+    assert Config(lease_namespace=told).lease_home == expected
 
 
 @pytest.mark.parametrize(

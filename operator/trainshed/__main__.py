@@ -16,17 +16,16 @@ from typing import Any
 
 import kopf
 
+from trainshed import runtime
 from trainshed.cli import cli
 from trainshed.client import ApiError
 from trainshed.client.credentials import NoCredentials, find_credentials
 from trainshed.client.transport import AiohttpTransport
+from trainshed.config import Config
+from trainshed.controller.kopf_shim import registry
+from trainshed.controller.manager import Operator
 from trainshed.frameworks import served
-from trainshed.loop import journal
-from trainshed.loop.clock import Clock
-from trainshed.loop.handlers import registry
-from trainshed.loop.operator import Operator
-from trainshed.runtime import EventLoop
-from trainshed.settings import Settings
+from trainshed.runtime import Clock, EventLoop
 
 #: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
 #: meanwhile), the time kopf has to stop, and how long the event loop may hang before its stack is logged.
@@ -37,9 +36,9 @@ SETTLED = (0.0, 60.0)
 log = logging.getLogger("trainshed")
 
 
-def run(settings: Settings) -> int:
+def run(settings: Config) -> int:
     """Run the operator until a signal or an error ends it; return the exit code."""
-    journal.begin(settings.log_level, settings.log_format)
+    runtime.configure_logging(settings.log_level, settings.log_format)
     for warning in settings.passed_over:
         log.warning("%s", warning)
     # The caches hold many small objects that live long; collecting them as often as by default costs more than it
@@ -51,7 +50,7 @@ def run(settings: Settings) -> int:
         return runner.run(operate(settings))
 
 
-async def operate(settings: Settings) -> int:
+async def operate(settings: Config) -> int:
     """Run the operator with kopf beside it; return the exit code."""
     frameworks = served(settings.mpi_version, settings.kinds)
     try:
@@ -120,7 +119,7 @@ async def end_when_stepped(clock: Clock, operator: Operator) -> None:
 
 
 async def supervise(
-    found: kopf.OperatorRegistry, settings: Settings, flags: tuple[asyncio.Event, asyncio.Event, asyncio.Event]
+    found: kopf.OperatorRegistry, settings: Config, flags: tuple[asyncio.Event, asyncio.Event, asyncio.Event]
 ) -> None:
     """Run kopf until it ends without an error, and restart it after an error or a hang.
 

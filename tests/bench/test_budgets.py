@@ -9,7 +9,7 @@ import pytest
 from rig.hand import Hand, eventually
 from rig.jobs import KINDS, job, tfjob
 from rig.stage import Stage
-from trainshed.loop.patience import LONGEST
+from trainshed.controller.reconciler import MAX_DEBOUNCE
 
 WRITES = ("create", "patch", "delete", "update")
 #: Who decides beside the workers.
@@ -44,7 +44,7 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measur
     assert writes["create pods"] == pods
     assert writes["create services"] == pods
     config_maps = 1 if pods > 64 else 0
-    between = int(lasted / LONGEST.total_seconds())  # on a machine that is slow
+    between = int(lasted / MAX_DEBOUNCE.total_seconds())  # on a machine that is slow
     assert sum(writes.values()) - events - config_maps <= 2 * pods + 2 + between
     assert events <= 6
 

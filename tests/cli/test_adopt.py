@@ -13,7 +13,7 @@ from trainshed.cli.adopt import _print
 from trainshed.cli.foresight import Grade, Outlook, foresee
 from trainshed.cli.premises import Finding, State
 from trainshed.cli.survey import Report
-from trainshed.settings import Settings
+from trainshed.config import Config
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
     job = a_job(worker=1)
     fine = foresee(seen(job, *pods_of(job), status=running(job)))
     bad = Outlook(seen(job), Grade.NEEDS_ATTENTION, ("[it] would fail",))
-    settings = Settings(passed_over=("--a is ignored: b",))
+    settings = Config(passed_over=("--a is ignored: b",))
     found = Finding(State.ACTION_REQUIRED, "v1 runs", "kubectl scale")
     lines = printed(Report((found,), settings, (fine, bad)), capsys)
     assert lines == [
@@ -59,5 +59,5 @@ def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
 
 
 def test_a_cluster_without_jobs_has_a_summary_too(capsys):
-    lines = printed(Report((Finding(State.ERROR, "w"),), Settings(), ()), capsys)
+    lines = printed(Report((Finding(State.ERROR, "w"),), Config(), ()), capsys)
     assert lines[-1] == "0 jobs; cluster (error: 1, action required: 0). Nothing was written."

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from trainshed.cli import cli
 from trainshed.cli.operate import operator
-from trainshed.settings import Settings
+from trainshed.config import Config
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,14 +23,14 @@ class Started:
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
-        self.settings: list[Settings] = []
+        self.settings: list[Config] = []
 
-    def __call__(self, settings: Settings) -> int:
+    def __call__(self, settings: Config) -> int:
         self.settings.append(settings)
         return self.code
 
 
-def start(*flags: str, env: dict | None = None, code: int = 0) -> tuple[Result, Settings | None]:
+def start(*flags: str, env: dict | None = None, code: int = 0) -> tuple[Result, Config | None]:
     started = Started(code)
     result = CliRunner().invoke(cli, ["operator", *flags], env=env, obj=started, auto_envvar_prefix="TRAINSHED")
     return result, started.settings[0] if started.settings else None
@@ -39,7 +39,7 @@ def start(*flags: str, env: dict | None = None, code: int = 0) -> tuple[Result, 
 def test_without_flags_the_settings_are_the_defaults():
     result, settings = start()
     assert result.exit_code == 0
-    assert settings == Settings()
+    assert settings == Config()
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_flag_changes_its_setting_and_no_other(flags, field, expected):
     result, settings = start(*flags)
     assert result.exit_code == 0, result.output
     assert getattr(settings, field) == expected
-    others = [setting.name for setting in fields(Settings) if setting.name != field]
-    assert [getattr(settings, other) for other in others] == [getattr(Settings(), other) for other in others]
+    others = [setting.name for setting in fields(Config) if setting.name != field]
+    assert [getattr(settings, other) for other in others] == [getattr(Config(), other) for other in others]
 
 
 @pytest.mark.parametrize("flag", ["--metrics-bind-address", "--health-probe-bind-address"])
@@ -131,13 +131,13 @@ def test_an_environment_variable_changes_its_setting(name, value, field, expecte
 
 
 def test_every_setting_has_a_flag():
-    settings = {setting.name for setting in fields(Settings)} - {"passed_over"}
+    settings = {setting.name for setting in fields(Config)} - {"passed_over"}
     assert {option.name for option in operator.params if option.expose_value} == settings
 
 
 def test_defaults_of_v1_may_be_given_explicitly():
     flags = ["--gang-scheduler-name=", "--gang-scheduler-name=None", "--zap-encoder=console", "--zap-log-level=info"]
-    assert start(*flags)[1] == Settings()
+    assert start(*flags)[1] == Config()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_unneeded_flags_of_v1_are_ignored_with_a_warning(flag):
     assert result.exit_code == 0, result.output
     (warning,) = settings.passed_over
     assert warning.startswith(f"-{flag}".replace("---", "--").partition("=")[0] + " is ignored: ")
-    assert replace(settings, passed_over=()) == Settings()
+    assert replace(settings, passed_over=()) == Config()
 
 
 def test_all_flags_of_a_v1_deployment_are_accepted_together():

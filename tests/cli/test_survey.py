@@ -9,7 +9,7 @@ from make import a_job, seen
 from trainshed.cli.foresight import Grade, Outlook
 from trainshed.cli.premises import Finding, Premises, State
 from trainshed.cli.survey import Report, settle
-from trainshed.settings import Settings
+from trainshed.config import Config
 
 
 def premises(*flags: str) -> Premises:
@@ -19,11 +19,11 @@ def premises(*flags: str) -> Premises:
 
 
 def test_the_flags_of_v1_are_the_default():
-    assert settle(Premises((), (), ()), ()) == Settings()
+    assert settle(Premises((), (), ()), ()) == Config()
     found = settle(premises("-namespace=ml", "--controller-threads=4"), ())
     assert found.namespaces == ("ml",)
     assert found.passed_over[0].startswith("--controller-threads is ignored")
-    assert settle(premises("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Settings(gang_scheduler="volcano")
+    assert settle(premises("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Config(gang_scheduler="volcano")
 
 
 def test_unknown_flags_are_an_error():
@@ -44,4 +44,4 @@ def test_unknown_flags_are_an_error():
 )
 def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, grade, sound):
     outlook = Outlook(seen(a_job(worker=1)), grade, ())
-    assert Report((Finding(state, ""),), Settings(), (outlook,)).sound is sound
+    assert Report((Finding(state, ""),), Config(), (outlook,)).sound is sound

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trainshed.api.job import JobKey
 from trainshed.client import (
     ApiError,
     Conflict,
@@ -26,11 +27,9 @@ from trainshed.client import (
     Unavailable,
 )
 from trainshed.client.transport import AlreadyExists
-from trainshed.loop.metrics import Metrics
-from trainshed.loop.queue import Queue
-from trainshed.loop.reconcile import Outcome
-from trainshed.loop.view import Key
-from trainshed.loop.worker import Worker
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.reconciler import Result
+from trainshed.controller.workqueue import Worker, WorkQueue
 from virtual_time import hastily, now
 
 ALERTS = yaml.safe_load((Path(__file__).parents[2] / "charts" / "trainshed" / "files" / "alerts.yaml").read_text())
@@ -44,21 +43,21 @@ ANSWERS = (
 class Looks:
     """A reconciler whose every reconcile has this outcome."""
 
-    def __init__(self, end: Callable[[], Outcome]) -> None:
+    def __init__(self, end: Callable[[], Result]) -> None:
         self._end = end
 
-    async def look(self, _key: Key, _now: datetime) -> Outcome:
+    async def look(self, _key: JobKey, _now: datetime) -> Result:
         return self._end()
 
 
-def raised(end: Callable[[], Outcome]) -> float:
+def raised(end: Callable[[], Result]) -> float:
     """Return the increase of the alert's series after reconciles with this outcome."""
 
     async def story() -> float:
         metrics = Metrics()
-        queue = Queue(metrics.waited)
+        queue = WorkQueue(metrics.waited)
         worker = asyncio.create_task(Worker(queue, Looks(end), metrics, lambda: True, now).run())
-        queue.add(Key("ml", "TFJob", "a"))
+        queue.add(JobKey("ml", "TFJob", "a"))
         await asyncio.sleep(30)
         worker.cancel()
         return matched(metrics)
@@ -77,12 +76,12 @@ def matched(metrics: Metrics) -> float:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_api_server_errors_do_not_fire_the_alert(answer: type[ApiError]):
-    assert raised(lambda: Outcome(error=answer("no"))) == 0
+    assert raised(lambda: Result(error=answer("no"))) == 0
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), KeyError("metadata"), RecursionError(), Conflict("not caught")])
 def test_an_internal_error_fires_the_alert(error: Exception):
-    def end() -> Outcome:
+    def end() -> Result:
         raise error
 
     assert raised(end) >= 1

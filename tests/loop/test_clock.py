@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from trainshed.loop import clock as module
-from trainshed.loop.clock import COMPARED, LASTING, Clock, uptime
+from trainshed import runtime as module
+from trainshed.runtime import COMPARED, LASTING, Clock, uptime
 from virtual_time import clock as virtual
 from virtual_time import hastily
 

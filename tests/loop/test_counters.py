@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from trainshed.loop.counters import COUNTERS, Counters, Home
+from trainshed.controller.metrics import COUNTERS, ExpiringCounters, MetricScope
 
-ML, AI = Home("ml", "tensorflow"), Home("ai", "tensorflow")
+ML, AI = MetricScope("ml", "tensorflow"), MetricScope("ai", "tensorflow")
 
 
 class Scene:
@@ -14,13 +14,13 @@ class Scene:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.counters = Counters(self.registry)
+        self.counters = ExpiringCounters(self.registry)
 
-    def value(self, home: Home, name: str) -> float | None:
+    def value(self, home: MetricScope, name: str) -> float | None:
         labels = {"job_namespace": home.namespace, "framework": home.framework}
         return self.registry.get_sample_value(f"{name}_total", labels)
 
-    def shown(self) -> list[Home]:
+    def shown(self) -> list[MetricScope]:
         """Return the homes with counters; each one has all of them."""
         found = [home for home in (ML, AI) if f'="{home.namespace}"'.encode() in generate_latest(self.registry)]
         assert all(self.value(home, name) is not None for home in found for name in COUNTERS)

@@ -10,8 +10,8 @@ import pytest
 from make import T0, a_job, seen
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status
-from trainshed.loop import course
-from trainshed.loop.metrics import STATES
+from trainshed.controller import job_metrics
+from trainshed.controller.metrics import STATES
 from trainshed.plan import failures
 
 JOB = a_job(worker=2)
@@ -19,7 +19,7 @@ FAILURE = Failure("mnist-worker-0", "Application", "Error", 1, "", "", T0)
 
 
 def test_the_classes_are_the_failure_classes():
-    assert course.CLASSES == (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, "Other")
+    assert job_metrics.CLASSES == (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, "Other")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_the_classes_are_the_failure_classes():
 )
 def test_the_state_is_the_last_true_condition(conditions, expected):
     status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
-    assert course.state(status) == expected
+    assert job_metrics.job_state(status) == expected
     assert expected in STATES
 
 
@@ -55,7 +55,7 @@ def a_restart(kind: str) -> Restart:
 )
 def test_a_restart_has_the_class_of_its_failure(before, after, expected):
     was, now = (Status(recent=tuple(map(a_restart, kinds))) for kinds in (before, after))
-    assert course.cause_of_restart(was, now) == expected
+    assert job_metrics.cause_of_restart(was, now) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,5 +72,5 @@ def test_a_restart_has_the_class_of_its_failure(before, after, expected):
 def test_a_failed_job_has_the_cause_of_the_first_matching_rule(problems, deadline, seconds, failure, expected):
     job = replace(JOB, problems=problems, policy=RunPolicy(deadline=deadline))
     snapshot = replace(seen(job), now=T0 + timedelta(seconds=seconds))
-    assert course.cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected
-    assert expected in course.VERDICTS
+    assert job_metrics.cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected
+    assert expected in job_metrics.TERMINAL_STATES

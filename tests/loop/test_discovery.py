@@ -8,7 +8,7 @@ import pytest
 
 from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.client import Forbidden, NotFound, TooManyRequests, Unavailable
-from trainshed.loop.discovery import find_groups
+from trainshed.controller.namespaces import discover_gang_resources
 from virtual_time import clock, hastily
 
 
@@ -28,19 +28,19 @@ class Guide:
 
 def test_without_a_gang_scheduler_nothing_is_discovered():
     guide = Guide()
-    hastily(find_groups(guide, ""))
+    hastily(discover_gang_resources(guide, ""))
     assert guide.asked == []
 
 
 @pytest.mark.parametrize(("scheduler", "kind"), [("Volcano", VOLCANO_GROUPS), ("mine", COSCHEDULING_GROUPS)])
 def test_the_pod_groups_of_the_scheduler_must_be_served(scheduler, kind):
     guide = Guide(kind)
-    hastily(find_groups(guide, scheduler))
+    hastily(discover_gang_resources(guide, scheduler))
     assert guide.asked == [kind]
     other = {VOLCANO_GROUPS: COSCHEDULING_GROUPS, COSCHEDULING_GROUPS: VOLCANO_GROUPS}[kind]
     said = f"--gang-scheduler-name={scheduler}: the API server does not serve PodGroup in {kind.api_version}"
     with pytest.raises(NotFound, match=said):
-        hastily(find_groups(Guide(other), scheduler))
+        hastily(discover_gang_resources(Guide(other), scheduler))
 
 
 def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
@@ -48,7 +48,7 @@ def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
 
     async def waited() -> float:
         begun = clock()
-        await find_groups(Guide(VOLCANO_GROUPS, errors=errors), "volcano")
+        await discover_gang_resources(Guide(VOLCANO_GROUPS, errors=errors), "volcano")
         return clock() - begun
 
     assert hastily(waited()) == 6
@@ -58,4 +58,4 @@ def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
 
 def test_a_forbidden_discovery_fails_at_once():
     with pytest.raises(Forbidden):
-        hastily(find_groups(Guide(errors=[Forbidden("no")]), "volcano"))
+        hastily(discover_gang_resources(Guide(errors=[Forbidden("no")]), "volcano"))

@@ -9,45 +9,45 @@ from datetime import UTC, datetime
 import pytest
 
 from trainshed.api.framework import JobDefaults
+from trainshed.api.job import JobKey
 from trainshed.client import Forbidden, NotFound
 from trainshed.client.transport import RestClient
+from trainshed.controller.events import EventRecorder
+from trainshed.controller.health import MAX_SILENCE
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.namespaces import Dependencies, NamespaceCache, NamespaceCaches
+from trainshed.controller.reconciler import Result
 from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.district import District, Districts, Means
-from trainshed.loop.doors import MAX_SILENCE
-from trainshed.loop.metrics import Metrics
-from trainshed.loop.reconcile import Outcome
-from trainshed.loop.recorder import Recorder
-from trainshed.loop.view import Key
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def woken() -> list[Key]:
+def woken() -> list[JobKey]:
     return []
 
 
 @pytest.fixture
-def districts(woken) -> Districts:
+def districts(woken) -> NamespaceCaches:
     return some("a", "b", woken=woken)
 
 
-def some(*names: str, woken: list[Key]) -> Districts:
-    recorder = Recorder(None, lambda: None, lambda: NOW)
-    means = Means(RestClient(None), None, recorder, Metrics(), woken.append)
-    return Districts(District(name, (TENSORFLOW,), JobDefaults(), means) for name in names)
+def some(*names: str, woken: list[JobKey]) -> NamespaceCaches:
+    recorder = EventRecorder(None, lambda: None, lambda: NOW)
+    means = Dependencies(RestClient(None), None, recorder, Metrics(), woken.append)
+    return NamespaceCaches(NamespaceCache(name, (TENSORFLOW,), JobDefaults(), means) for name in names)
 
 
-def tell_of(district: District, name: str) -> Key:
+def tell_of(district: NamespaceCache, name: str) -> JobKey:
     """Deliver a watch event of a job to its namespace cache."""
     metadata = {"namespace": district.namespace, "name": name, "uid": name, "resourceVersion": "1"}
     store = district.view.jobs["TFJob"]
     store.changed(district.view.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
-    return Key(district.namespace, "TFJob", name)
+    return JobKey(district.namespace, "TFJob", name)
 
 
-def list_all(district: District) -> None:
+def list_all(district: NamespaceCache) -> None:
     for informer in district.informers:
         informer._received()
         informer.synced.set()
@@ -101,7 +101,7 @@ async def test_permanent_problems_come_before_transient_ones(woken):
     assert districts.problem() == "cannot list and watch pods: pods is forbidden"
 
 
-def missing(*districts: District) -> None:
+def missing(*districts: NamespaceCache) -> None:
     """Answer a list of TFJobs with 404."""
     for district in districts:
         district.informers[0]._after(NotFound("the server could not find the requested resource"))
@@ -122,10 +122,10 @@ async def test_a_namespace_without_any_crd_is_not_ready(districts, caplog):
 
 
 async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
-    recorder = Recorder(None, lambda: None, lambda: NOW)
-    means = Means(RestClient(None), None, recorder, Metrics(), lambda _key: None)
-    district = District("", (TENSORFLOW, JAX), JobDefaults(), means)
-    districts = Districts([district])
+    recorder = EventRecorder(None, lambda: None, lambda: NOW)
+    means = Dependencies(RestClient(None), None, recorder, Metrics(), lambda _key: None)
+    district = NamespaceCache("", (TENSORFLOW, JAX), JobDefaults(), means)
+    districts = NamespaceCaches([district])
     list_all(district)
     assert districts.remark() == ""
     district.informers[0].heard = 0.0
@@ -153,12 +153,12 @@ async def test_jobs_are_routed_to_the_cache_of_their_namespace(districts, woken)
     await asyncio.sleep(0.01)
     looked = []
 
-    async def look(key: Key, _now: datetime) -> Outcome:
+    async def look(key: JobKey, _now: datetime) -> Result:
         looked.append(key)
-        return Outcome(told="looked")
+        return Result(told="looked")
 
     districts.all["a"].reconciler.look = look
-    ours, theirs = Key("a", "TFJob", "mnist"), Key("c", "TFJob", "mnist")
+    ours, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
     assert (await districts.look(ours, NOW)).told == "looked"
     assert (await districts.look(theirs, NOW)).told == ""
     assert looked == [ours]
@@ -172,8 +172,8 @@ async def test_the_whole_cluster_has_one_cache(woken):
     districts = some("", woken=woken)
     list_all(districts.all[""])
     await districts.open()
-    districts.wake(Key("anywhere", "TFJob", "mnist"))
-    assert woken == [Key("anywhere", "TFJob", "mnist")]
+    districts.wake(JobKey("anywhere", "TFJob", "mnist"))
+    assert woken == [JobKey("anywhere", "TFJob", "mnist")]
 
 
 async def test_jobs_are_counted_over_all_namespaces(districts):

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from bed.ports import free_port
-from trainshed.loop.doors import Doors, Pulse
+from trainshed.controller.health import HealthServer, LoopLagMonitor
 from virtual_time import hastily
 
 
@@ -26,8 +26,8 @@ async def ask(address: str, path: str) -> tuple[int, str]:
 async def test_the_endpoints_report_health_readiness_and_metrics():
     health, metrics = free_address(), free_address()
     problems = ["the cache of pods has not synced yet"]
-    pulse = Pulse()
-    doors = Doors(pulse, lambda: problems[-1], lambda: b"meters 1\n")
+    pulse = LoopLagMonitor()
+    doors = HealthServer(pulse, lambda: problems[-1], lambda: b"meters 1\n")
     await doors.open(health, metrics)
     try:
         assert await ask(health, "/readyz") == (503, "the cache of pods has not synced yet\n")
@@ -47,7 +47,7 @@ async def test_the_endpoints_report_health_readiness_and_metrics():
 
 async def test_remarks_follow_the_ok_of_readyz():
     health = free_address()
-    doors = Doors(Pulse(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
     await doors.open(health, "")
     try:
         assert await ask(health, "/readyz") == (200, "ok\nCRDs not installed: tfjobs\n")
@@ -57,7 +57,7 @@ async def test_remarks_follow_the_ok_of_readyz():
 
 @pytest.mark.parametrize("address", ["", "0"])
 async def test_an_empty_address_disables_an_endpoint(address):
-    doors = Doors(Pulse(), lambda: "", lambda: b"")
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
     await doors.open(address, address)
     assert doors._runners == []
     await doors.close()
@@ -76,7 +76,7 @@ def has_ipv6() -> bool:
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
 async def test_an_endpoint_can_have_an_ipv6_address():
     address = f"[::1]:{free_port()}"
-    doors = Doors(Pulse(), lambda: "", lambda: b"meters 1\n")
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"meters 1\n")
     await doors.open("0", address)
     try:
         assert await ask(address, "/metrics") == (200, "meters 1\n")
@@ -85,7 +85,7 @@ async def test_an_endpoint_can_have_an_ipv6_address():
 
 
 async def test_the_error_names_a_host_that_is_not_local():
-    doors = Doors(Pulse(), lambda: "", lambda: b"")
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
     with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:8080: "):
         await doors.open("no-such-host.invalid:8080", "0")
     await doors.close()
@@ -95,14 +95,14 @@ async def test_an_address_that_is_in_use_is_named():
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
         door.listen()
-        doors = Doors(Pulse(), lambda: "", lambda: b"")
+        doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
         with pytest.raises(OSError, match=str(door.getsockname()[1])):
             await doors.open(f"127.0.0.1:{door.getsockname()[1]}", "")
         await doors.close()
 
 
 async def test_a_blocked_event_loop_is_measured():
-    pulse = Pulse()
+    pulse = LoopLagMonitor()
     task = asyncio.create_task(pulse.run())
     await asyncio.sleep(0.01)
     time.sleep(0.6)
@@ -113,7 +113,7 @@ async def test_a_blocked_event_loop_is_measured():
 
 def test_an_idle_event_loop_has_no_lag():
     async def story():
-        pulse = Pulse()
+        pulse = LoopLagMonitor()
         task = asyncio.create_task(pulse.run())
         await asyncio.sleep(10)
         assert pulse.worst == 0
@@ -124,7 +124,7 @@ def test_an_idle_event_loop_has_no_lag():
 
 async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
     health = free_address()
-    doors = Doors(Pulse(), lambda: "", lambda: b"")
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
     await doors.open(health, "")
     host, _, port = health.rpartition(":")
     try:
@@ -140,7 +140,7 @@ async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
 
 async def test_metrics_are_served_in_the_prometheus_text_format():
     metrics = free_address()
-    doors = Doors(Pulse(), lambda: "", lambda: b"meters 1\n")
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"meters 1\n")
     await doors.open("", metrics)
     try:
         async with aiohttp.ClientSession() as session, session.get(f"http://{metrics}/metrics") as answer:
@@ -149,9 +149,9 @@ async def test_metrics_are_served_in_the_prometheus_text_format():
         await doors.close()
 
 
-def beats(*lags: float, every: float = 5.0) -> Pulse:
+def beats(*lags: float, every: float = 5.0) -> LoopLagMonitor:
     """Return a pulse with these lags, one after another."""
-    pulse = Pulse()
+    pulse = LoopLagMonitor()
     for number, lag in enumerate(lags):
         pulse.beat(number * every, number * every - lag)
     return pulse
@@ -179,7 +179,7 @@ def test_lags_older_than_a_minute_are_ignored():
 
 async def test_a_slow_reader_does_not_delay_the_shutdown():
     metrics = free_address()
-    doors = Doors(Pulse(), lambda: "", lambda: b"m" * 50_000_000)
+    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"m" * 50_000_000)
     await doors.open("", metrics)
     host, _, port = metrics.rpartition(":")
     _, writer = await asyncio.open_connection(host, int(port))

@@ -21,8 +21,8 @@ from trainshed.api.actions import (
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.client import Conflict, Forbidden
-from trainshed.loop.counters import COUNTERS
-from trainshed.loop.errands import FIRST, THEN, Errands
+from trainshed.controller.executor import FIRST, THEN, Executor
+from trainshed.controller.metrics import COUNTERS
 from trainshed.plan import plan
 
 
@@ -36,7 +36,7 @@ class Scene(Office):
 
     def __init__(self, workers: int = 2, site: JobDefaults | None = None) -> None:
         super().__init__(a_spec(Worker=workers), site)
-        self.errands = Errands(self.world, self.view, self.recorder, self.metrics)
+        self.errands = Executor(self.world, self.view, self.recorder, self.metrics)
 
     def planned(self) -> list:
         return list(plan(self.snapshot()).actions)

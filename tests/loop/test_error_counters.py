@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from trainshed.client import Conflict, Forbidden
-from trainshed.loop.error_counters import ErrorCounters
+from trainshed.controller.metrics import ErrorCounters
 
 
 def test_reconcile_errors_are_counted_by_class():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from trainshed.api.framework import JobDefaults
 from trainshed.client.transport import Answer, Request, RestClient
+from trainshed.controller.cache import Cache
+from trainshed.controller.namespaces import DocumentHandler, make_informers
+from trainshed.controller.store import CachedJob, Store
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.feeds import Documents, informers
-from trainshed.loop.store import Store
-from trainshed.loop.view import Record, View
 
 
 class Noted:
@@ -24,8 +24,8 @@ class Noted:
 
 async def test_every_kind_is_listed_in_the_namespace_only():
     carrier = Noted()
-    view = View(FRAMEWORKS, JobDefaults(), lambda _key: None)
-    found = tuple(informers(RestClient(carrier), view, FRAMEWORKS, "ml"))
+    view = Cache(FRAMEWORKS, JobDefaults(), lambda _key: None)
+    found = tuple(make_informers(RestClient(carrier), view, FRAMEWORKS, "ml"))
     for informer in found:
         await informer._list()
     assert all("/namespaces/ml/" in path for path in carrier.paths)
@@ -38,16 +38,18 @@ async def test_every_kind_is_listed_in_the_namespace_only():
 
 async def test_without_a_namespace_the_whole_cluster_is_listed():
     carrier = Noted()
-    for informer in informers(RestClient(carrier), View(FRAMEWORKS, JobDefaults(), lambda _key: None), FRAMEWORKS, ""):
+    for informer in make_informers(
+        RestClient(carrier), Cache(FRAMEWORKS, JobDefaults(), lambda _key: None), FRAMEWORKS, ""
+    ):
         await informer._list()
     assert carrier.paths
     assert not any("namespaces" in path for path in carrier.paths)
 
 
 def test_job_documents_are_parsed_into_the_store():
-    view = View((TENSORFLOW,), JobDefaults(), lambda _key: None)
-    store: Store[Record] = view.jobs["TFJob"]
-    documents = Documents(store, lambda document: view.record(document, TENSORFLOW))
+    view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
+    store: Store[CachedJob] = view.jobs["TFJob"]
+    documents = DocumentHandler(store, lambda document: view.record(document, TENSORFLOW))
 
     def a_document(version: str) -> dict:
         return {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}, "spec": {}}

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
-from trainshed.loop.gauges import Gauges
+from trainshed.controller.metrics import Gauges
 
 
 def test_a_gauge_shows_what_was_set_last():

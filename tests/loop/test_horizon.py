@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trainshed.loop.horizon import Horizon
+from trainshed.controller.cache import Staleness
 
 
 def test_a_foreign_status_write_makes_the_cache_stale_until_the_watch_catches_up():
-    horizon = Horizon()
+    horizon = Staleness()
     horizon.heard("a", "50")
     assert horizon.beyond("a", "49")
     assert horizon.beyond("a", "49"), "the check alone changes nothing"
@@ -16,14 +16,14 @@ def test_a_foreign_status_write_makes_the_cache_stale_until_the_watch_catches_up
 
 
 def test_an_own_status_write_does_not_count_even_if_its_event_comes_first():
-    horizon = Horizon()
+    horizon = Staleness()
     horizon.heard("a", "50")
     horizon.wrote("a", "50")
     assert not horizon.beyond("a", "1")
 
 
 def test_a_foreign_write_before_an_own_one_still_counts():
-    horizon = Horizon()
+    horizon = Staleness()
     horizon.heard("a", "50")
     horizon.heard("a", "60")
     horizon.wrote("a", "60")
@@ -32,7 +32,7 @@ def test_a_foreign_write_before_an_own_one_still_counts():
 
 
 def test_a_foreign_write_after_an_own_one_counts_even_if_the_response_is_late():
-    horizon = Horizon()
+    horizon = Staleness()
     horizon.heard("a", "50")
     horizon.heard("a", "60")
     horizon.wrote("a", "50")
@@ -40,7 +40,7 @@ def test_a_foreign_write_after_an_own_one_counts_even_if_the_response_is_late():
 
 
 def test_uncertain_pods_stay_uncertain_until_they_are_listed():
-    horizon = Horizon()
+    horizon = Staleness()
     horizon.doubt("a")
     assert horizon.beyond("a", "99")
     horizon.cleared("a")
@@ -48,7 +48,7 @@ def test_uncertain_pods_stay_uncertain_until_they_are_listed():
 
 
 def test_a_deleted_job_leaves_no_entries():
-    horizon = Horizon()
+    horizon = Staleness()
     horizon.heard("a", "50")
     horizon.doubt("a")
     horizon.forget("a")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainshed.loop import journal
-from trainshed.loop.view import Key
+from trainshed import runtime
+from trainshed.api.job import JobKey
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def _restore() -> Iterator[None]:
 
 
 def test_a_text_line_starts_with_time_and_level(capsys):
-    journal.begin("info", "text")
+    runtime.configure_logging("info", "text")
     logging.getLogger("any").info("%d jobs", 3)
     logging.getLogger("any").debug("not this")
     (line,) = capsys.readouterr().err.splitlines()
@@ -31,7 +31,7 @@ def test_a_text_line_starts_with_time_and_level(capsys):
 
 
 def test_a_json_line_contains_its_traceback(capsys):
-    journal.begin("warning", "json")
+    runtime.configure_logging("warning", "json")
     logging.getLogger("any").error('a "quoted"\nerror', exc_info=ZeroDivisionError())
     (line,) = capsys.readouterr().err.splitlines()
     found = json.loads(line)
@@ -41,14 +41,14 @@ def test_a_json_line_contains_its_traceback(capsys):
 
 
 def test_a_line_about_a_job_has_the_job_as_fields_in_json(capsys):
-    key = Key("ml", "TFJob", "mnist")
-    journal.begin("info", "json")
-    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=journal.about(key))
+    key = JobKey("ml", "TFJob", "mnist")
+    runtime.configure_logging("info", "json")
+    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=runtime.job_fields(key))
     logging.getLogger("any").info("ready")
     about, other = map(json.loads, capsys.readouterr().err.splitlines())
     assert about["job"] == {"kind": "TFJob", "namespace": "ml", "name": "mnist"}
     assert about["message"] == "TFJob ml/mnist: 2 CreatePod"
     assert "job" not in other
-    journal.begin("info", "text")
-    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=journal.about(key))
+    runtime.configure_logging("info", "text")
+    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=runtime.job_fields(key))
     assert capsys.readouterr().err.endswith("INFO    TFJob ml/mnist: 2 CreatePod\n")

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from scripted_server import Leases, Line, Replica
 from trainshed.client import Forbidden
-from trainshed.loop.lease import DURATION, RENEW_WITHIN, RETRY, Claim, Elector
+from trainshed.controller.leader_election import (
+    LEASE_DURATION,
+    RENEW_DEADLINE,
+    RETRY_PERIOD,
+    LeaderElector,
+    LeaseConfig,
+)
 from virtual_time import clock, hastily, now
 
 
@@ -41,7 +47,7 @@ def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
         leader, other = (first, second) if first.elector.holds() else (second, first)
         await asyncio.sleep(30)
         await leader.die()
-        assert DURATION - 3 * RETRY <= await other.held(60) <= DURATION + 2, "no other delay applies"
+        assert LEASE_DURATION - 3 * RETRY_PERIOD <= await other.held(60) <= LEASE_DURATION + 2, "no other delay applies"
 
     hastily(story())
 
@@ -104,7 +110,7 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog
         while not replica.losses:
             await asyncio.sleep(0.1)
         assert not replica.elector.holds()
-        assert clock() - began <= RENEW_WITHIN + 0.2
+        assert clock() - began <= RENEW_DEADLINE + 0.2
         await asyncio.sleep(60)
         setattr(replica.line, trouble, False)
         await replica.held(10)
@@ -127,7 +133,7 @@ def test_a_renewal_counts_from_its_request_not_from_its_response():
         leader.line.cut = True
         while leader.elector.holds():
             await asyncio.sleep(0.05)
-        assert clock() - leader.line.renewed <= RENEW_WITHIN + 0.1
+        assert clock() - leader.line.renewed <= RENEW_DEADLINE + 0.1
 
     hastily(story())
 
@@ -138,7 +144,7 @@ def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
         await replica.held(5)
         asyncio.get_running_loop()._now += 60  # a machine that was suspended
         assert not replica.elector.holds()
-        await asyncio.sleep(RETRY * 2)
+        await asyncio.sleep(RETRY_PERIOD * 2)
         assert replica.elector.holds(), "no other replica has acquired it"
         assert len(replica.losses) == 1
 
@@ -152,7 +158,7 @@ def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
         await replica.held(5)
         metadata = {**leases.lease["metadata"], "resourceVersion": "99"}
         leases.lease = {**leases.lease, "metadata": metadata, "spec": {"holderIdentity": "thief"}}
-        await asyncio.sleep(RETRY * 1.3)
+        await asyncio.sleep(RETRY_PERIOD * 1.3)
         assert len(replica.losses) == 1
         assert not replica.elector.holds()
 
@@ -186,7 +192,7 @@ def test_at_most_one_replica_holds_the_lease_and_finally_one_does(troubles):
                 assert sum(replica.elector.holds() for replica in replicas) <= 1
         for replica in replicas:
             replica.line.cut = replica.line.hangs = False
-        await asyncio.sleep(DURATION + 4 * RETRY)
+        await asyncio.sleep(LEASE_DURATION + 4 * RETRY_PERIOD)
         assert sum(replica.elector.holds() for replica in replicas) == 1
 
     hastily(story())
@@ -208,7 +214,7 @@ def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
     async def story():
         nonlocal frozen
         line = Line(Leases())
-        elector = Elector(line, Claim("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
+        elector = LeaderElector(line, LeaseConfig("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(5)
         assert elector.holds()

@@ -20,9 +20,8 @@ from trainshed.api.actions import (
 from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, ConditionType, Retries, Status
 from trainshed.client import Conflict
-from trainshed.loop.counters import COUNTERS
-from trainshed.loop.course import CLASSES, VERDICTS
-from trainshed.loop.metrics import STATES, Metrics
+from trainshed.controller.job_metrics import CLASSES, TERMINAL_STATES
+from trainshed.controller.metrics import COUNTERS, STATES, Metrics
 
 JOB = a_job(worker=2)
 SNAPSHOT = seen(JOB)
@@ -179,11 +178,11 @@ def test_failures_and_restarts_are_counted_by_class_from_zero():
         name = f"trainshed_jobs_{what}_total"
         return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
 
-    assert set(told("failed", VERDICTS).values()) == set(told("restarted", CLASSES).values()) == {0}
+    assert set(told("failed", TERMINAL_STATES).values()) == set(told("restarted", CLASSES).values()) == {0}
     metrics.stored(seen(JOB), having(ConditionType.FAILED))
     metrics.stored(seen(JOB), Status(attempts={"Worker": 1}))
-    assert told("failed", VERDICTS)["Other"] == told("restarted", CLASSES)["Other"] == 1
-    assert sum(told("failed", VERDICTS).values()) == sum(told("restarted", CLASSES).values()) == 1
+    assert told("failed", TERMINAL_STATES)["Other"] == told("restarted", CLASSES)["Other"] == 1
+    assert sum(told("failed", TERMINAL_STATES).values()) == sum(told("restarted", CLASSES).values()) == 1
 
 
 def test_startup_times_are_observed_by_framework():

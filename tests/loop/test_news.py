@@ -18,7 +18,7 @@ from trainshed.api.actions import (
     UpdateDependent,
 )
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.loop.news import words
+from trainshed.plan.messages import action_messages
 
 ERROR = ValueError("no room")
 TOLD = [
@@ -33,13 +33,13 @@ TOLD = [
 
 @pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
 def test_actions_have_v1s_events(action, what, done, error):
-    found = words(seen(a_job(worker=1)), action)
+    found = action_messages(seen(a_job(worker=1)), action)
     assert found.success == Event(EventType.NORMAL, f"Successful{what}", done)
     assert found.failure(ERROR) == Event(EventType.WARNING, f"Failed{what}", error)
 
 
 def test_the_end_of_a_pytorchjob_has_v1s_reason():
-    found = words(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
+    found = action_messages(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
     assert found.success == Event(EventType.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
     assert found.failure(ERROR).reason == "FailedDeletePod"
 
@@ -54,4 +54,4 @@ def test_the_end_of_a_pytorchjob_has_v1s_reason():
     ],
 )
 def test_actions_without_an_event_in_v1_have_none(action):
-    assert words(seen(a_job(worker=1)), action) is None
+    assert action_messages(seen(a_job(worker=1)), action) is None

@@ -13,18 +13,19 @@ import pytest
 
 from bed.ports import free_port
 from make import a_job, seen
+from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client import NotLeader
 from trainshed.client.credentials import Credentials
 from trainshed.client.transport import AiohttpTransport
+from trainshed.config import Config
+from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
+from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.loop.clock import Clock
-from trainshed.loop.operator import ALTOGETHER, ANSWERS, GRACE, Operator
-from trainshed.loop.view import Key, Record
-from trainshed.settings import Settings
+from trainshed.runtime import Clock
 
 
-def an_operator(settings: Settings) -> Operator:
+def an_operator(settings: Config) -> Operator:
     """An operator whose API server does not respond."""
     return Operator(settings, FRAMEWORKS, AiohttpTransport(Credentials(server="http://127.0.0.1:1")), Clock())
 
@@ -36,9 +37,9 @@ def list_all(operator: Operator) -> None:
 
 
 @pytest.fixture
-def settings() -> Settings:
+def settings() -> Config:
     health, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
-    return Settings(health=health, metrics=metrics)
+    return Config(health=health, metrics=metrics)
 
 
 @pytest.fixture
@@ -76,10 +77,10 @@ async def test_requests_to_the_api_server_are_counted(alone, settings):
 
 
 async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settings, monkeypatch):
-    monkeypatch.setattr("trainshed.loop.operator.CENSUS", 0.1)
+    monkeypatch.setattr("trainshed.controller.manager.GAUGE_INTERVAL", 0.1)
     operator, job = an_operator(settings), a_job(worker=1)
     jobs = operator._districts.all[""].view.jobs["TFJob"]
-    jobs.changed(record := Record(job, Status()))
+    jobs.changed(record := CachedJob(job, Status()))
     operator._metrics.died(seen(job), 1)
     await operator.start()
     await asyncio.sleep(0.5)
@@ -112,7 +113,7 @@ async def test_no_job_is_reconciled_before_the_cache_sync(settings):
 
 
 async def test_events_of_unknown_jobs_are_ignored(alone):
-    alone.wake(Key("ml", "TFJob", "unknown"))
+    alone.wake(JobKey("ml", "TFJob", "unknown"))
     await asyncio.sleep(0.1)
     assert not alone.over.is_set()
 
@@ -169,7 +170,7 @@ async def test_an_address_that_is_in_use_is_an_error_with_a_name(settings):
         door.bind(("127.0.0.1", 0))
         door.listen()
         port = door.getsockname()[1]
-        operator = an_operator(Settings(health=f"127.0.0.1:{port}"))
+        operator = an_operator(Config(health=f"127.0.0.1:{port}"))
         with pytest.raises(OSError, match=str(port)):
             await operator.start()
         await operator.stop()
@@ -212,7 +213,7 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
     operator = an_operator(replace(settings, leader_elect=False))
     broken_off = asyncio.Event()
 
-    async def look(_key: Key, _now: object) -> None:
+    async def look(_key: JobKey, _now: object) -> None:
         try:
             await asyncio.sleep(60)
         finally:
@@ -221,7 +222,7 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
     operator._districts.look = look
     operator._districts.some.set()
     await operator.start()
-    operator._queue.add(Key("ml", "TFJob", "mnist"))
+    operator._queue.add(JobKey("ml", "TFJob", "mnist"))
     await asyncio.sleep(0.1)
     began = asyncio.get_running_loop().time()
     await operator.stop()
@@ -229,7 +230,9 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
     assert broken_off.is_set()
 
 
-@pytest.mark.parametrize(("under_way", "least"), [(0, ALTOGETHER - 0.2), (60, ALTOGETHER - GRACE - ANSWERS - 0.2)])
+@pytest.mark.parametrize(
+    ("under_way", "least"), [(0, ALTOGETHER - 0.2), (60, ALTOGETHER - SHUTDOWN_GRACE - ANSWERS - 0.2)]
+)
 async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, under_way, least):
     operator = an_operator(settings)
     left = []

@@ -7,8 +7,8 @@ import asyncio
 from harness import Office, a_spec
 from trainshed.api.framework import JobDefaults
 from trainshed.client import Conflict
+from trainshed.controller.finalizers import INTERVAL, OrphanedFinalizers
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.orphans import EVERY, Orphans
 from virtual_time import hastily
 
 KEEPS = {"trainshed.dev/keep-results": "true"}
@@ -30,8 +30,8 @@ async def an_orphaned_pod() -> Office:
     return office
 
 
-def orphans(office: Office, *, may_act: bool = True) -> Orphans:
-    return Orphans(office.world, office.view, lambda: may_act)
+def orphans(office: Office, *, may_act: bool = True) -> OrphanedFinalizers:
+    return OrphanedFinalizers(office.world, office.view, lambda: may_act)
 
 
 async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
@@ -80,7 +80,7 @@ def test_the_search_is_periodic_and_only_by_the_leader():
     async def watch(may_act: bool) -> bool:
         office = await an_orphaned_pod()
         running = asyncio.ensure_future(orphans(office, may_act=may_act).run())
-        await asyncio.sleep(1.5 * EVERY)
+        await asyncio.sleep(1.5 * INTERVAL)
         running.cancel()
         return not office.world.pods
 

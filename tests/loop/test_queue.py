@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.loop.queue import MIN_WAIT, PAUSE, Queue
-from trainshed.loop.view import Key
+from trainshed.api.job import JobKey
+from trainshed.controller.workqueue import BASE_DELAY, MIN_WAIT, WorkQueue
 from virtual_time import hastily
 
-A, B, C = (Key("ml", "TFJob", name) for name in "abc")
+A, B, C = (JobKey("ml", "TFJob", name) for name in "abc")
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def waits() -> list[float]:
 
 
 @pytest.fixture
-def queue(waits) -> Queue:
-    return Queue(waits.append)
+def queue(waits) -> WorkQueue:
+    return WorkQueue(waits.append)
 
 
-async def take(queue: Queue, within: float = 0.5) -> Key | None:
+async def take(queue: WorkQueue, within: float = 0.5) -> JobKey | None:
     """Return the next key, or None if none comes in time."""
     try:
         async with asyncio.timeout(within):
@@ -64,12 +64,12 @@ async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):
     for _ in range(5):
         queue.add(A)
     assert await take(queue) == A
-    assert clock() - began >= PAUSE * 0.9
+    assert clock() - began >= BASE_DELAY * 0.9
 
 
 async def test_namespaces_take_turns(queue):
-    many = [Key("crowd", "TFJob", str(number)) for number in range(3)]
-    few = Key("quiet", "TFJob", "only")
+    many = [JobKey("crowd", "TFJob", str(number)) for number in range(3)]
+    few = JobKey("quiet", "TFJob", "only")
     for key in (*many, few):
         queue.add(key)
     assert [await queue.take() for _ in range(4)] == [many[0], few, many[1], many[2]]
@@ -124,7 +124,7 @@ async def test_cleared_keys_are_not_returned(queue):
 
 async def test_a_reconcile_without_a_next_time_leaves_no_timer(queue):
     for number in range(100):
-        key = Key("ml", "TFJob", f"job-{number}")
+        key = JobKey("ml", "TFJob", f"job-{number}")
         queue.add_later(key, 1e10)
         queue.add(key)
         assert await queue.take() == key
@@ -149,11 +149,11 @@ async def test_a_cancelled_take_loses_no_key(queue):
     assert await take(queue) == A
 
 
-async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key, int]]:
+async def crowd(random: Random, queue: WorkQueue) -> tuple[dict[JobKey, int], dict[JobKey, int]]:
     """Return for each key its last event and its last reconcile, after many events with three workers."""
-    told: dict[Key, int] = {}
-    seen: dict[Key, int] = {}
-    held: set[Key] = set()
+    told: dict[JobKey, int] = {}
+    seen: dict[JobKey, int] = {}
+    held: set[JobKey] = set()
 
     async def work() -> None:
         while True:
@@ -167,7 +167,7 @@ async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key,
 
     workers = [asyncio.create_task(work()) for _ in range(3)]
     for event in range(60):
-        key = random.choice([A, B, C, Key("other", "TFJob", "a")])
+        key = random.choice([A, B, C, JobKey("other", "TFJob", "a")])
         told[key] = event
         queue.add_later(key, random.choice([0, 0, 0.03]))
         await asyncio.sleep(random.choice([0, 0, 0.01]))
@@ -182,7 +182,7 @@ async def crowd(random: Random, queue: Queue) -> tuple[dict[Key, int], dict[Key,
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
 def test_every_event_is_followed_by_a_reconcile(random):
-    told, seen = hastily(crowd(random, Queue(lambda _seconds: None)))
+    told, seen = hastily(crowd(random, WorkQueue(lambda _seconds: None)))
     assert seen == told
 
 

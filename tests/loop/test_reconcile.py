@@ -6,7 +6,7 @@ import pytest
 
 from harness import KEY, Office, Weak, a_spec, group_with_one_hidden
 from trainshed.client import Conflict, Unavailable
-from trainshed.loop.reconcile import Outcome, Reconciler
+from trainshed.controller.reconciler import Reconciler, Result
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
@@ -23,7 +23,7 @@ async def test_an_unchanged_job_causes_no_requests():
     office = Office(SMALL)
     await office.run_all()
     mark = len(office.world.writes)
-    assert await office.look(5, seconds=60) == Outcome()
+    assert await office.look(5, seconds=60) == Result()
     assert office.since(mark) == []
 
 
@@ -186,7 +186,7 @@ async def test_a_failed_read_after_a_conflict_is_retried():
 
 
 async def test_reconciling_a_missing_job_does_nothing():
-    assert await Office().look() == Outcome()
+    assert await Office().look() == Result()
 
 
 async def test_the_log_line_names_the_changes():

@@ -9,7 +9,7 @@ import pytest
 
 from scripted_server import JOB, Scene
 from trainshed.api.actions import Event, EventType
-from trainshed.loop.recorder import BURST, EVERY, GATHER, LONGEST, SAME, Recorder
+from trainshed.controller.events import AGGREGATION_SECONDS, BURST, EVERY, MAX_NOTE_BYTES, SAME, EventRecorder
 from virtual_time import clock, hastily, now
 
 
@@ -63,8 +63,8 @@ def test_a_message_with_a_thousand_names_is_truncated_and_has_their_number():
         assert message.startswith("Created pod: mnist-worker-0, mnist-worker-1,")
         assert message.endswith(" ... (1000 in all)")
         assert message.removesuffix(" ... (1000 in all)").rpartition("-")[2].isdecimal()
-        assert len(message.encode()) <= LONGEST
-        assert len(long.encode()) <= LONGEST
+        assert len(message.encode()) <= MAX_NOTE_BYTES
+        assert len(long.encode()) <= MAX_NOTE_BYTES
 
     hastily(story())
 
@@ -197,7 +197,7 @@ def test_flush_awaits_writes_in_progress():
         scene = Scene()
         scene.desk.slow = 0.5
         scene.tell(created("first"))
-        await asyncio.sleep(GATHER + 0.1)
+        await asyncio.sleep(AGGREGATION_SECONDS + 0.1)
         await scene.recorder.flush()
         assert scene.desk.messages() == ["Created pod: first"]
         scene.tell(created("last"))
@@ -215,7 +215,7 @@ def test_cancelled_writes_do_not_end_the_recorder():
         scene.desk.slow = 5
         before = asyncio.all_tasks()
         scene.tell(created("lost"))
-        await asyncio.sleep(GATHER + 1)
+        await asyncio.sleep(AGGREGATION_SECONDS + 1)
         for task in asyncio.all_tasks() - before:
             task.cancel()
         scene.desk.slow = 0
@@ -228,7 +228,7 @@ def test_cancelled_writes_do_not_end_the_recorder():
 
 def test_an_internal_error_is_raised():
     async def story():
-        recorder = Recorder(object(), lambda: None, now)
+        recorder = EventRecorder(object(), lambda: None, now)
         recorder.tell(JOB, created("a"))
         with pytest.raises(AttributeError):
             await recorder.flush()

@@ -9,21 +9,21 @@ import pytest
 
 from make import T0, a_job
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Retries, Status
-from trainshed.loop import series as module
-from trainshed.loop.metrics import Metrics
-from trainshed.loop.series import Series
-from trainshed.loop.view import Record
+from trainshed.controller import job_metrics as module
+from trainshed.controller.job_metrics import JobCollector
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.store import CachedJob
 
 NAMES = {"job_namespace": "ml", "kind": "TFJob", "job_name": "mnist"}
 
 
-def a_record(name: str = "mnist", **status) -> Record:
-    return Record(replace(a_job(worker=2), name=name, created=T0), Status(**status))
+def a_record(name: str = "mnist", **status) -> CachedJob:
+    return CachedJob(replace(a_job(worker=2), name=name, created=T0), Status(**status))
 
 
-def shown(*records: Record) -> Metrics:
+def shown(*records: CachedJob) -> Metrics:
     metrics = Metrics()
-    metrics.show(Series(lambda: records, lambda: T0 + timedelta(seconds=90)))
+    metrics.show(JobCollector(lambda: records, lambda: T0 + timedelta(seconds=90)))
     return metrics
 
 

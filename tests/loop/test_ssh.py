@@ -8,7 +8,7 @@ import sys
 
 from cryptography.hazmat.primitives import serialization
 
-from trainshed.loop.ssh import key_pair
+from trainshed.controller.executor import key_pair
 
 
 def halves() -> tuple[bytes, bytes]:

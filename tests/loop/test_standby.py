@@ -5,39 +5,40 @@ from __future__ import annotations
 import asyncio
 
 from make import a_job
+from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client.credentials import Credentials
 from trainshed.client.transport import AiohttpTransport
+from trainshed.config import Config
+from trainshed.controller.manager import Operator
+from trainshed.controller.reconciler import Result
+from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.loop.clock import Clock
-from trainshed.loop.operator import Operator
-from trainshed.loop.reconcile import Outcome
-from trainshed.loop.view import Key, Record
-from trainshed.settings import Settings
+from trainshed.runtime import Clock
 
 
 def churn(operator: Operator) -> None:
     """Deliver events of jobs that are created and deleted."""
     for number in range(1000):
-        operator.wake(Key("ml", "TFJob", f"gone-{number}"))
+        operator.wake(JobKey("ml", "TFJob", f"gone-{number}"))
 
 
 async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     looked, leads = [], asyncio.Event()
 
-    async def look(key: Key, _now: object) -> Outcome:
+    async def look(key: JobKey, _now: object) -> Result:
         looked.append(key.name)
-        return Outcome()
+        return Result()
 
     operator = Operator(
-        Settings(health="", metrics=""), FRAMEWORKS, AiohttpTransport(Credentials("http://127.0.0.1:1")), Clock()
+        Config(health="", metrics=""), FRAMEWORKS, AiohttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
     operator._districts.look, operator._elector.holds = look, leads.is_set
     await operator.start()
     for informer in operator._informers:
         informer.synced.set()
     await asyncio.wait_for(operator.ready.wait(), 5)
-    operator._districts.all[""].view.jobs["TFJob"].changed(Record(a_job(worker=1), Status()))
+    operator._districts.all[""].view.jobs["TFJob"].changed(CachedJob(a_job(worker=1), Status()))
     churn(operator)
     assert len(operator._queue) == 0
     leads.set()

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from make import T0, a_job, a_pod, seen
+from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, Status
-from trainshed.loop.startups import Startups
-from trainshed.loop.view import Key
+from trainshed.controller.job_metrics import StartupTimes
 
 JOB = replace(a_job(worker=2), created=T0)
-KEY = Key("ml", "TFJob", "mnist")
+KEY = JobKey("ml", "TFJob", "mnist")
 UP = (a_pod("worker-0", "Running"), a_pod("worker-1", "Succeeded"))
 
 
@@ -26,9 +26,9 @@ def later(snapshot, seconds: float):
 
 
 @pytest.fixture
-def startups() -> Startups:
+def startups() -> StartupTimes:
     """Startups that saw the job start 2 s after its creation."""
-    found = Startups()
+    found = StartupTimes()
     found.stored(KEY, later(seen(JOB), 2), having(ConditionType.CREATED))
     return found
 
@@ -41,7 +41,7 @@ def test_the_startup_time_is_measured_once_when_all_pods_run(startups):
 
 
 def test_a_job_that_started_before_the_process_is_not_measured():
-    startups = Startups()
+    startups = StartupTimes()
     startups.stored(
         KEY, seen(JOB, status=having(ConditionType.CREATED)), having(ConditionType.CREATED, ConditionType.RUNNING)
     )
@@ -72,6 +72,6 @@ def test_a_clock_behind_the_servers_gives_no_negative_time(startups):
 
 
 def test_without_a_creation_time_the_first_reconcile_counts():
-    startups = Startups()
+    startups = StartupTimes()
     startups.stored(KEY, later(seen(replace(JOB, created=None)), 2), having(ConditionType.CREATED))
     assert startups.news(KEY, later(seen(JOB, *UP), 5)) == 3

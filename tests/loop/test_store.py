@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.loop.store import Store
+from trainshed.controller.store import Store
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ import pytest
 from make import T0, a_pod, a_service, at
 from trainshed.api.actions import ApiRefusal
 from trainshed.api.framework import JobDefaults
+from trainshed.api.job import JobKey
+from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.view import REWORDED, Key, View
 
-KEY = Key("ml", "TFJob", "mnist")
+KEY = JobKey("ml", "TFJob", "mnist")
 CONTAINER = {"name": "tensorflow", "image": "x"}
 SPEC = {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {"containers": [CONTAINER]}}}}}
 
@@ -22,8 +23,8 @@ class Known:
     """A view and the keys that it has enqueued."""
 
     def __init__(self) -> None:
-        self.woken: list[Key] = []
-        self.view = View(FRAMEWORKS, JobDefaults(), self.woken.append)
+        self.woken: list[JobKey] = []
+        self.view = Cache(FRAMEWORKS, JobDefaults(), self.woken.append)
 
     def hear_of_job(self, **fields) -> None:
         document = a_document(**fields)
@@ -174,13 +175,13 @@ def test_a_refusal_with_a_new_message_is_reported_rarely(known):
     known.hear_of_job()
     pod = a_pod("worker-0")
     assert known.view.trouble(KEY, ApiRefusal("Forbidden", "request 1", (pod,)), T0)
-    later, much_later = at(REWORDED - 1), at(REWORDED + 1)
+    later, much_later = at(REFUSAL_UPDATE_INTERVAL - 1), at(REFUSAL_UPDATE_INTERVAL + 1)
     assert not known.view.trouble(KEY, ApiRefusal("Forbidden", "request 2", (pod,)), later)
     assert known.view.snapshot(KEY, T0).trouble.message == "request 1"
     assert known.view.trouble(KEY, ApiRefusal("Forbidden", "request 3", ()), later), "another pod has no label"
     assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 4"), later), "the reason is another one"
     assert not known.view.trouble(KEY, ApiRefusal("Invalid", "request 5"), much_later)
-    assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 6"), at(2 * REWORDED))
+    assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 6"), at(2 * REFUSAL_UPDATE_INTERVAL))
 
 
 def test_the_refusal_of_a_deleted_job_is_removed(known):

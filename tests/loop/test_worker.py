@@ -9,27 +9,26 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from trainshed.api.job import JobKey
 from trainshed.client import Forbidden, StatusRejected, Unavailable
-from trainshed.loop.metrics import Metrics
-from trainshed.loop.queue import Queue
-from trainshed.loop.reconcile import Outcome
-from trainshed.loop.view import Key
-from trainshed.loop.worker import AFTER_ERROR, AFTER_NO, Worker
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.reconciler import Result
+from trainshed.controller.workqueue import AFTER_ERROR, AFTER_NO, Worker, WorkQueue
 from virtual_time import clock, hastily, now
 
-A, B = (Key("ml", "TFJob", name) for name in "ab")
+A, B = (JobKey("ml", "TFJob", name) for name in "ab")
 
 
 class Looks:
     """A reconciler with outcomes that the test defines; records when each reconcile started."""
 
-    def __init__(self, outcome: Callable[[Key], Outcome]) -> None:
+    def __init__(self, outcome: Callable[[JobKey], Result]) -> None:
         self.outcome = outcome
         self.seconds = 0.0
         self.at: list[float] = []
-        self.keys: list[Key] = []
+        self.keys: list[JobKey] = []
 
-    async def look(self, key: Key, _now: datetime) -> Outcome:
+    async def look(self, key: JobKey, _now: datetime) -> Result:
         self.at.append(clock())
         self.keys.append(key)
         await asyncio.sleep(self.seconds)
@@ -37,8 +36,8 @@ class Looks:
 
 
 class Scene:
-    def __init__(self, outcome: Callable[[Key], Outcome] = lambda _key: Outcome()) -> None:
-        self.looks, self.queue, self.acts = Looks(outcome), Queue(lambda _seconds: None), True
+    def __init__(self, outcome: Callable[[JobKey], Result] = lambda _key: Result()) -> None:
+        self.looks, self.queue, self.acts = Looks(outcome), WorkQueue(lambda _seconds: None), True
         self.metrics = Metrics()
         self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts, now)
         self.task = asyncio.create_task(self.worker.run())
@@ -51,8 +50,8 @@ class Scene:
         return [round(late - early, 1) for early, late in zip(self.looks.at, self.looks.at[1:], strict=False)]
 
 
-def raises(error: Exception) -> Callable[[Key], Outcome]:
-    def outcome(_key: Key) -> Outcome:
+def raises(error: Exception) -> Callable[[JobKey], Result]:
+    def outcome(_key: JobKey) -> Result:
         raise error
 
     return outcome
@@ -76,7 +75,7 @@ def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
 
 def test_the_next_reconcile_starts_at_the_requested_time():
     async def story():
-        scene = Scene(lambda _key: Outcome(now() + timedelta(seconds=30)))
+        scene = Scene(lambda _key: Result(now() + timedelta(seconds=30)))
         scene.queue.add(A)
         await asyncio.sleep(61)
         assert scene.gaps() == [30.0, 30.0]
@@ -88,7 +87,7 @@ def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
     async def story():
         due = now() + timedelta(seconds=1.9)  # the second reconcile starts after 1.6 s and ends after 2.2 s
         refused = Forbidden("full", "QuotaExceeded")
-        scene = Scene(lambda _key: Outcome(due if len(scene.looks.at) <= 2 else None, error=refused))
+        scene = Scene(lambda _key: Result(due if len(scene.looks.at) <= 2 else None, error=refused))
         scene.looks.seconds = 0.6
         scene.queue.add(A)
         await asyncio.sleep(10)
@@ -103,7 +102,7 @@ def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
 )
 def test_errors_increase_the_back_off(error, first, longest, caplog):
     async def story():
-        scene = Scene(lambda _key: Outcome(error=error))
+        scene = Scene(lambda _key: Result(error=error))
         scene.queue.add(A)
         await asyncio.sleep(120)
         gaps = scene.gaps()
@@ -121,7 +120,7 @@ def test_an_unexpected_error_is_logged_with_its_traceback_and_the_worker_continu
         scene = Scene(raises(ZeroDivisionError("oh")))
         scene.queue.add(A)
         await asyncio.sleep(0.05)
-        scene.looks.outcome = lambda _key: Outcome()
+        scene.looks.outcome = lambda _key: Result()
         scene.queue.add(B)
         await asyncio.sleep(1)
         assert not scene.task.done()
@@ -138,7 +137,7 @@ def test_an_outcome_is_one_log_line_and_an_empty_one_is_none(caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
-        scene = Scene(lambda key: Outcome(told="Running=True, 2 CreatePod" if key == A else ""))
+        scene = Scene(lambda key: Result(told="Running=True, 2 CreatePod" if key == A else ""))
         scene.queue.add(A)
         scene.queue.add(B)
         await asyncio.sleep(1)
@@ -209,7 +208,7 @@ def test_reconciles_are_measured():
 
 def test_a_requested_time_does_not_shorten_the_back_off():
     async def story():
-        scene = Scene(lambda _key: Outcome(now(), error=StatusRejected("no")))
+        scene = Scene(lambda _key: Result(now(), error=StatusRejected("no")))
         scene.queue.add(A)
         await asyncio.sleep(1000)
         assert scene.gaps()[:3] == pytest.approx([1, 2, 4], abs=0.1)
@@ -222,7 +221,7 @@ def test_a_known_error_is_not_a_second_warning(caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
-        scene = Scene(lambda _key: Outcome(error=StatusRejected("no"), known=True))
+        scene = Scene(lambda _key: Result(error=StatusRejected("no"), known=True))
         scene.queue.add(A)
         await asyncio.sleep(10)
 

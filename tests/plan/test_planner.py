@@ -10,7 +10,7 @@ import pytest
 from harness import Office, a_spec
 from make import FRAMEWORKS, a_job, a_pod, pods_of, replace, running, seen
 from trainshed.api.framework import Framework
-from trainshed.loop.reconcile import SOUGHT
+from trainshed.controller.reconciler import MAX_POD_LOOKUPS
 from trainshed.plan import Planner
 
 
@@ -60,7 +60,7 @@ async def test_a_look_makes_the_facts_once():
     assert calls["goal"] == 1
 
 
-@pytest.mark.parametrize("missing", [5, SOUGHT + 8])
+@pytest.mark.parametrize("missing", [5, MAX_POD_LOOKUPS + 8])
 async def test_the_server_is_asked_for_many_pods_at_a_time_but_not_for_all(missing):
     office = await a_group(missing + 1)
     under_way = most = asked = 0
@@ -78,4 +78,4 @@ async def test_the_server_is_asked_for_many_pods_at_a_time_but_not_for_all(missi
         pod = next(pod for pod in office.view.pods.store.items.values() if pod.name == name)
         office.view.pods.store.forgotten(pod.uid)
     await office.look(deaf=True)
-    assert most == asked == min(missing, SOUGHT)
+    assert most == asked == min(missing, MAX_POD_LOOKUPS)

@@ -9,12 +9,12 @@ from sim.feed import Feed
 from sim.loop import PROCESS, VirtualLoop
 from sim.moments import MICRO, Handle
 from sim.transport import Flight
-from trainshed.loop.queue import PAUSE
+from trainshed.controller.workqueue import BASE_DELAY
 
 #: What the world does within so many seconds is a message, or the like; what takes longer is a timer as any.
 SOON = 0.6
 #: Seconds that count as none: the pause after a look, which would put all times a little apart.
-BRIEF = PAUSE
+BRIEF = BASE_DELAY
 
 
 class Deck(VirtualLoop):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from trainshed.api.actions import DeletePod
-from trainshed.loop.errands import Errands
+from trainshed.controller.executor import Executor
 
 from .scenarios import SMALLEST
 from .small import SmallWorld
@@ -46,13 +46,13 @@ def test_a_search_that_loses_a_process_says_that_it_is_not_whole(monkeypatch: py
 
 
 def test_an_operator_that_deletes_what_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Errands.run
+    run = Executor.run
 
     async def overdone(self, snapshot, actions):  # type: ignore[no-untyped-def]
         running = (pod for pod in snapshot.pods if pod.phase == "Running")
         return await run(self, snapshot, (*actions, *(DeletePod(pod.name, pod.uid) for pod in running)))
 
-    monkeypatch.setattr(Errands, "run", overdone)
+    monkeypatch.setattr(Executor, "run", overdone)
     found = Search(replace(SMALLEST, name="a fault of its own"), 2, MINUTES).run()
     assert found.wrong != ()
     assert "job-" in found.wrong[0]

@@ -15,8 +15,8 @@ from audit.change import CREATED, Change
 from sim.feed import Feed
 from sim.moments import Handle
 from sim.transport import Flight
+from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.loop.view import REWORDED
 from trainshed.plan.restarts import SETTLE_DELAY
 
 UID = re.compile(r"[0-9a-f]{8}-5eed-4000-8000-[0-9a-f]{12}")
@@ -37,7 +37,7 @@ AGES = (
     SETTLE_DELAY.total_seconds(),
     TENSORFLOW.defaults.cascade_window,
     2 * TENSORFLOW.defaults.cascade_window,
-    REWORDED,
+    REFUSAL_UPDATE_INTERVAL,
 )
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from audit.change import OPERATOR
 from trainshed.api.framework import Framework
 from trainshed.client.transport import Request
-from trainshed.loop.clock import Clock
-from trainshed.loop.operator import Operator
-from trainshed.settings import Settings
+from trainshed.config import Config
+from trainshed.controller.manager import Operator
+from trainshed.runtime import Clock
 
 from .faults import Weather
 from .loop import PROCESS, VirtualLoop
@@ -24,10 +24,10 @@ from .transport import Line
 EPOCH = 1_767_225_600.0 - 1000
 
 
-def settings(identity: str, **others: Any) -> Settings:
+def settings(identity: str, **others: Any) -> Config:
     """An operator's settings: no doors, as there is no network, and a name among its replicas."""
     fixed = {"health": "", "metrics": "", "lease_namespace": "trainshed-system", "lease_identity": identity}
-    return Settings(**{**fixed, **others})
+    return Config(**{**fixed, **others})
 
 
 class Machine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainshed.loop import orphans
+from trainshed.controller import finalizers
 
 from . import lives
 from .answers import Refusal
@@ -82,7 +82,7 @@ class Mishaps:
 
         Another may have to wait for its Lease first, and then looks for held pods only now and then.
         """
-        self.patience = max(self.patience, orphans.EVERY + 1)
+        self.patience = max(self.patience, finalizers.INTERVAL + 1)
         self._stage.later(seconds, lambda: machine.runs or machine.start())
 
     # Pods -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from sim.absurd import Tale, job, log
 from sim.faults import Fair, Fate, Passage
 from trainshed.client.transport import Request
-from trainshed.loop.queue import MIN_WAIT
+from trainshed.controller.workqueue import MIN_WAIT
 
 #: Seconds in which the second writer writes all the time.
 LONG = 300.0

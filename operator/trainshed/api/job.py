@@ -154,3 +154,15 @@ class Job:
     def size(self) -> int:
         """The number of replicas of all roles."""
         return sum(group.count for group in self.replicas)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """Identifies a job."""
+
+    namespace: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from trainshed.settings import Settings
+from trainshed.config import Config
 
 from .adopt import migrate
 from .crds import crds
@@ -14,7 +14,7 @@ from .operate import operator
 from .release import remove_finalizers
 from .render import render
 
-Run = Callable[[Settings], int]
+Run = Callable[[Config], int]
 
 
 @click.group()

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from trainshed.config import Config, bind_address
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_ACTIONS, BadTemplate, init_containers_from_template
-from trainshed.settings import Settings, bind_address
 
 from .gostyle import GoStyle
 
@@ -224,7 +224,7 @@ def _add_ignored_flags(command: click.Command) -> None:
 @click.option(
     "--mpi-kubectl-delivery-image",
     "mpi_kubectl_image",
-    default=Settings().mpi_kubectl_image,
+    default=Config().mpi_kubectl_image,
     show_default=True,
     help="Image that provides kubectl to the launchers of v1 MPIJobs.",
 )
@@ -240,9 +240,9 @@ def operator(context: click.Context, /, **options: object) -> None:
 
     It reconciles training jobs until it receives SIGTERM or SIGINT.
     """
-    run: Callable[[Settings], int] = context.obj
+    run: Callable[[Config], int] = context.obj
     warnings = tuple(context.meta.get(PASSED_OVER, ()))
-    sys.exit(run(Settings(**options, passed_over=warnings)))  # type: ignore[arg-type] # click has checked them
+    sys.exit(run(Config(**options, passed_over=warnings)))  # type: ignore[arg-type] # click has checked them
 
 
 _add_ignored_flags(operator)

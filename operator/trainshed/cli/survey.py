@@ -18,8 +18,8 @@ from trainshed.api.objects import JOB_NAME_LABEL, SERVICE_ACCOUNTS, Dependent, P
 from trainshed.client.client import CORE, Lister
 from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
 from trainshed.client.transport import Path
+from trainshed.config import Config
 from trainshed.frameworks import served
-from trainshed.settings import Settings
 
 from .foresight import Grade, Outlook, foresee
 from .operate import PASSED_OVER, operator
@@ -46,7 +46,7 @@ class Report:
     """The state of the cluster, the operator's settings, and the forecasts for the jobs."""
 
     findings: tuple[Finding, ...]
-    settings: Settings
+    settings: Config
     outlooks: tuple[Outlook, ...]
 
     @property
@@ -75,7 +75,7 @@ async def survey(census: Lister, namespace: str, flags: tuple[str, ...], now: da
     return Report(tuple(findings(premises, served(settings.mpi_version))), settings, tuple(outlooks))
 
 
-def settle(premises: Premises, flags: tuple[str, ...]) -> Settings:
+def settle(premises: Premises, flags: tuple[str, ...]) -> Config:
     """Return the settings of the operator to be started, from `flags` if there are any, else from v1's Deployment.
 
     Raises:
@@ -84,7 +84,7 @@ def settle(premises: Premises, flags: tuple[str, ...]) -> Settings:
     arguments = flags or next((command_line(item) for item in premises.theirs), ())
     try:
         with operator.make_context("operator", list(arguments)) as context:
-            return Settings(**context.params, passed_over=tuple(context.meta.get(PASSED_OVER, ())))
+            return Config(**context.params, passed_over=tuple(context.meta.get(PASSED_OVER, ())))
     except click.UsageError as error:
         source = "the flags after --" if flags else "the flags of v1's Deployment"
         raise click.ClickException(f"{source} are invalid: {error.format_message()}") from error
@@ -96,7 +96,7 @@ class Children:
     def __init__(self, pods: Iterable[Pod], services: Iterable[Service], others: Iterable[Dependent]) -> None:
         self._pods, self._services, self._others = _by_owner(pods), _by_owner(services), _by_owner(others)
 
-    def snapshot(self, document: Document, framework: Framework, settings: Settings, now: datetime) -> Snapshot:
+    def snapshot(self, document: Document, framework: Framework, settings: Config, now: datetime) -> Snapshot:
         """Return what a reconcile of this job would observe."""
         job = parse.job(document, framework, settings.site)
         return Snapshot(
@@ -120,7 +120,7 @@ def _by_owner(items: Iterable[T]) -> defaultdict[str, tuple[T, ...]]:
     return found
 
 
-async def _snapshots(census: Lister, settings: Settings, namespace: str, now: datetime) -> list[Snapshot]:
+async def _snapshots(census: Lister, settings: Config, namespace: str, now: datetime) -> list[Snapshot]:
     known = served(settings.mpi_version, settings.kinds)
     documents = [
         (document, framework)

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from trainshed.api import coerce, framework
-from trainshed.api.actions import Action, ApiRefusal, DeleteDependent, Event, EventType
+from trainshed.api.actions import (
+    Action,
+    ApiRefusal,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Event,
+    EventType,
+    Snapshot,
+)
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import POD_GROUP, Container, Phase, Pod
 from trainshed.api.status import ConditionType, Failure, Status
@@ -18,6 +30,46 @@ from .conditions import ConditionUpdate
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 from .restarts import FailureGroup
+
+NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteService: "service"}
+
+
+@dataclass(frozen=True, slots=True)
+class ActionMessages:
+    """Events of an action: `what` ends the reason, `done` is the message, `trying` begins the message of an error."""
+
+    what: str
+    done: str
+    trying: str
+
+    @property
+    def success(self) -> Event:
+        """The Event for success."""
+        return Event(EventType.NORMAL, f"Successful{self.what}", self.done)
+
+    def failure(self, error: Exception) -> Event:
+        """Return the Event for this error."""
+        return Event(EventType.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
+
+
+def action_messages(snapshot: Snapshot, action: Action) -> ActionMessages | None:
+    """Return the Events of an action, or None for an action without Events."""
+    match action:
+        case CreatePod() | CreateService():
+            return ActionMessages(
+                type(action).__name__, f"Created {NOUNS[type(action)]}: {action.name}", "Error creating"
+            )
+        case DeletePod() | DeleteService():
+            return ActionMessages(
+                type(action).__name__, f"Deleted {NOUNS[type(action)]}: {action.name}", "Error deleting"
+            )
+        case DeleteDependent(name=name) if action.resource.kind == POD_GROUP:
+            return ActionMessages(f"Delete{POD_GROUP}", f"Deleted {POD_GROUP}: {name}", "Error deleting")
+        case DeleteJob():
+            what = snapshot.framework.naming.ttl_event_reason.removeprefix("Successful")
+            return ActionMessages(what, f"Deleted job: {snapshot.job.name}", "Error deleting")
+    return None
+
 
 #: The number of pods with Events in one reconcile; Events of more pods would repeat the same.
 MAX_LISTED = 10

@@ -1,14 +1,14 @@
-"""Reconcile one job: take a snapshot, plan, store the status, write Events, execute the actions."""
+"""Reconciles one job: read the cache, plan, store the status, record Events, execute actions."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, Event, EventType, Plan, Snapshot
-from trainshed.api.job import Document, Job
+from trainshed.api.job import Document, Job, JobKey
 from trainshed.api.objects import is_older
 from trainshed.api.status import Status
 from trainshed.client import (
@@ -26,24 +26,21 @@ from trainshed.client import (
 from trainshed.client.redaction import redact_error
 from trainshed.plan import Planner
 
-from .errands import Errands
-from .losses import Losses
+from .cache import Cache
+from .events import EventRecorder
+from .executor import Executor
+from .job_metrics import FailedPods, StartupTimes
 from .metrics import Metrics
-from .patience import Patience
-from .recorder import Recorder
-from .rejections import Rejections
-from .startups import Startups
-from .view import Key, View
 
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
 #: one pod or from all.
-SOUGHT = 32
+MAX_POD_LOOKUPS = 32
 #: The Event for a status that the API server rejects, followed by the server's message.
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Result:
     """The result of a reconcile: when to requeue, a line for the log, and the error that needs a back-off.
 
     A `known` error was logged before with the same message.
@@ -62,19 +59,19 @@ class Reconciler:
     is taken, and an action that was not executed is planned again.
     """
 
-    def __init__(self, cluster: Client, view: View, recorder: Recorder, metrics: Metrics) -> None:
+    def __init__(self, cluster: Client, view: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
         self._cluster = cluster
         self._view = view
         self._recorder = recorder
         self._metrics = metrics
-        self._errands = Errands(cluster, view, recorder, metrics)
-        self._patience = Patience()
-        self._losses = Losses()
-        self._startups = Startups()
-        self._rejections = Rejections()
-        self._asking = asyncio.Semaphore(SOUGHT)
+        self._errands = Executor(cluster, view, recorder, metrics)
+        self._patience = StatusDebounce()
+        self._losses = FailedPods()
+        self._startups = StartupTimes()
+        self._rejections = StatusRejections()
+        self._asking = asyncio.Semaphore(MAX_POD_LOOKUPS)
 
-    async def look(self, key: Key, now: datetime) -> Outcome:
+    async def look(self, key: JobKey, now: datetime) -> Result:
         """Observe the job, plan, and execute the plan."""
         snapshot = self._view.snapshot(key, now)
         if snapshot is None:
@@ -82,23 +79,23 @@ class Reconciler:
             self._losses.forget(key)
             self._startups.forget(key)
             self._rejections.forget(key)
-            return Outcome()
+            return Result()
         try:
             if self._view.behind(snapshot):
                 await self._catch_up(snapshot)
                 fresh = self._view.snapshot(key, now)
                 if fresh is None or fresh.job.version != snapshot.job.version:
-                    return Outcome(error=Conflict("the job changed while its pods were listed"))
+                    return Result(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
             planner, hidden = await self._seek(Planner(snapshot))
         except ApiError as error:
-            return Outcome(error=error)
+            return Result(error=error)
         return await self._decide(key, planner, hidden)
 
     def step_down(self) -> None:
         """Drop the per-job state of a leader; another replica acts and counts now."""
-        self._patience, self._losses, self._startups = Patience(), Losses(), Startups()
-        self._rejections = Rejections()
+        self._patience, self._losses, self._startups = StatusDebounce(), FailedPods(), StartupTimes()
+        self._rejections = StatusRejections()
 
     async def _catch_up(self, snapshot: Snapshot) -> None:
         """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""
@@ -108,10 +105,10 @@ class Reconciler:
 
     async def _seek(self, planner: Planner) -> tuple[Planner, LabelRemoved | None]:
         """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
-        snapshot, names = planner.snapshot, planner.awaited()[:SOUGHT]
+        snapshot, names = planner.snapshot, planner.awaited()[:MAX_POD_LOOKUPS]
         for error in await asyncio.gather(*(self._ask_for(snapshot, name) for name in names)) if names else ():
             if isinstance(error, LabelRemoved):
-                return Planner(replace(snapshot, trouble=_trouble(error))), error
+                return Planner(replace(snapshot, trouble=_refusal(error))), error
             if error:
                 raise error
         over = names and snapshot.trouble and snapshot.trouble.hidden
@@ -126,7 +123,7 @@ class Reconciler:
                 return error
         return None
 
-    async def _decide(self, key: Key, planner: Planner, hidden: LabelRemoved | None) -> Outcome:
+    async def _decide(self, key: JobKey, planner: Planner, hidden: LabelRemoved | None) -> Result:
         snapshot, decision = planner.snapshot, planner.plan()
         self._metrics.died(snapshot, self._losses.news(key, snapshot))
         if (seconds := self._startups.news(key, snapshot)) is not None:
@@ -135,15 +132,15 @@ class Reconciler:
             return await self._carry_out(key, snapshot, decision, hidden)
         except NotFound:
             self._view.forget(key, snapshot.job.uid)
-            return Outcome(told="the job no longer exists")
+            return Result(told="the job no longer exists")
         except Conflict as conflict:
-            return Outcome(error=await self._read_again(key, snapshot) or conflict)
+            return Result(error=await self._read_again(key, snapshot) or conflict)
         except ApiError as error:
             redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
-            return self._rejected(key, snapshot, error) if rejected else Outcome(decision.look_again, error=error)
+            return self._rejected(key, snapshot, error) if rejected else Result(decision.look_again, error=error)
 
-    async def _carry_out(self, key: Key, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Outcome:
+    async def _carry_out(self, key: JobKey, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Result:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
         if later or status_codec.same_status(snapshot.status, decision.status):
             await self._prove(snapshot, decision)
@@ -155,9 +152,9 @@ class Reconciler:
         error = hidden or refused  # a pod without its label is waited for, whatever else failed
         await self._explain(key, snapshot, error)
         times = [time for time in (later, decision.look_again) if time]
-        return Outcome(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
+        return Result(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
 
-    async def _remember(self, key: Key, snapshot: Snapshot, status: Status) -> None:
+    async def _remember(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
         """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
         job = snapshot.job
         patch = status_codec.status_patch(job, snapshot.status, status)
@@ -181,20 +178,20 @@ class Reconciler:
         if document["metadata"]["resourceVersion"] != job.version:
             raise Conflict("the job changed after the cache read it")
 
-    def _rejected(self, key: Key, snapshot: Snapshot, error: ApiError) -> Outcome:
+    def _rejected(self, key: JobKey, snapshot: Snapshot, error: ApiError) -> Result:
         """Write an Event that the API server rejects the status; without a stored status no action is possible."""
         self._metrics.rejected(snapshot)
         is_new = self._rejections.news(key, str(error))
         if is_new:
             self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
-        return Outcome(error=error, known=not is_new)
+        return Result(error=error, known=not is_new)
 
-    async def _explain(self, key: Key, snapshot: Snapshot, error: ApiError | None) -> None:
+    async def _explain(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> None:
         """Store why pods cannot be created, or that they can again; after an unknown outcome change nothing."""
         refused = isinstance(error, (Forbidden, Invalid, NameConflict))
         if error and not refused:
             return
-        changed = self._view.trouble(key, _trouble(error), snapshot.now)
+        changed = self._view.trouble(key, _refusal(error), snapshot.now)
         fresh = self._view.snapshot(key, snapshot.now) if changed else None
         if fresh is None:
             return
@@ -202,7 +199,7 @@ class Reconciler:
         if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 
-    async def _read_again(self, key: Key, snapshot: Snapshot) -> ApiError | None:
+    async def _read_again(self, key: JobKey, snapshot: Snapshot) -> ApiError | None:
         """GET the job after a conflict and update the cache; return an error if the request fails."""
         job = snapshot.job
         try:
@@ -218,7 +215,7 @@ class Reconciler:
         return None
 
 
-def _trouble(error: ApiError | None) -> ApiRefusal | None:
+def _refusal(error: ApiError | None) -> ApiRefusal | None:
     if error is None:
         return None
     return ApiRefusal(error.reason, str(error), (error.pod,) if isinstance(error, LabelRemoved) and error.pod else ())
@@ -240,3 +237,63 @@ def _line(before: Status, decision: Plan, *, stored: bool) -> str:
     kinds = [type(action).__name__ for action in decision.actions]
     changes += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
     return ", ".join(changes)
+
+
+#: Counts change often: they are written after they have not changed for QUIET, and at the latest after LONGEST.
+DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unstored:
+    since: datetime
+    changed: datetime
+    content: object
+
+
+class StatusDebounce:
+    """Remembers since when each job has an unwritten status, so that one write covers changes of many pods."""
+
+    def __init__(self) -> None:
+        self._unstored: dict[JobKey, _Unstored] = {}
+
+    def until(self, key: JobKey, stored: Status, wanted: Status, now: datetime) -> datetime | None:
+        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written."""
+        if wanted == stored or wanted.must_precede(stored):
+            self.forget(key)
+            return None
+        content = (wanted.tallies, tuple((condition.type, condition.true) for condition in wanted.conditions))
+        known = self._unstored.get(key)
+        if known is None or known.content != content:
+            known = _Unstored(known.since if known else now, now, content)
+            self._unstored[key] = known
+        # The first status of a job can wait for the next change: usually its pods run soon.
+        quiet = DEBOUNCE if any(tally.active or tally.done for tally in wanted.tallies.values()) else MAX_DEBOUNCE
+        due = min(known.changed + quiet, known.since + MAX_DEBOUNCE)
+        if due > now:
+            return due
+        self.forget(key)
+        return None
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a job without an unwritten status, or a deleted one."""
+        self._unstored.pop(key, None)
+
+
+#: The number of characters of a message that are compared.
+MAX_REMEMBERED = 512
+
+
+class StatusRejections:
+    """The last rejection message for each job."""
+
+    def __init__(self) -> None:
+        self._last: dict[JobKey, str] = {}
+
+    def news(self, key: JobKey, message: str) -> bool:
+        """Return whether this message differs from the job's last one."""
+        before, self._last[key] = self._last.get(key), message[:MAX_REMEMBERED]
+        return before != self._last[key]
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a job whose status was stored, or a deleted job."""
+        self._last.pop(key, None)

@@ -1,8 +1,4 @@
-"""Namespace caches: the informers, cache and reconciler of one namespace or of the whole cluster.
-
-Deciding about a job needs nothing from another namespace. So each namespace has its own lists, watches and caches, and
-missing rights in one namespace do not affect the others.
-"""
+"""One cache and one set of informers for each watched namespace; which gang schedulers there are."""
 
 from __future__ import annotations
 
@@ -12,48 +8,137 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
+from trainshed.api import framework
 from trainshed.api.framework import Framework, JobDefaults
-from trainshed.client import Client
-from trainshed.client.informer import Informer
-from trainshed.client.transport import RestClient
+from trainshed.api.job import Document, JobKey
+from trainshed.api.objects import JOB_NAME_LABEL, Resource
+from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
+from trainshed.client.client import CORE
+from trainshed.client.informer import Informer, ResourceEventHandler
+from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
+from trainshed.client.transport import Path, RestClient
 
-from .course import state
-from .doors import MAX_SILENCE
-from .feeds import informers
+from .cache import Cache
+from .events import EventRecorder
+from .health import MAX_SILENCE
+from .job_metrics import job_state
 from .metrics import Metrics
-from .reconcile import Outcome, Reconciler
-from .recorder import Recorder
-from .view import Key, Record, View
+from .reconciler import Reconciler, Result
+from .store import CachedJob, Store
+
+#: Seconds between tries while the API server does not respond.
+DISCOVERY_RETRY = 2.0
 
 log = logging.getLogger(__name__)
 
 
+class Discovery(Protocol):
+    """Discovers which kinds are served; may raise any `trainshed.client.ApiError`."""
+
+    async def serves(self, resource: Resource) -> bool:
+        """Return whether the API server serves this kind."""
+        ...
+
+
+async def discover_gang_resources(guide: Discovery, scheduler: str) -> None:
+    """Return once the API server is known to serve the PodGroups of this scheduler; raise `Missing` if it does not.
+
+    Retries without end while the API server does not respond.
+    """
+    for kind in framework.gang_resources(scheduler):
+        if not await _served(guide, kind):
+            what = f"the API server does not serve {kind.kind} in {kind.api_version}"
+            raise NotFound(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
+
+
+async def _served(guide: Discovery, kind: Resource) -> bool:
+    logged = False
+    while True:
+        try:
+            return await guide.serves(kind)
+        except (Unavailable, TooManyRequests) as error:
+            log.log(logging.DEBUG if logged else logging.WARNING, "cannot discover %s: %s", kind.api_version, error)
+            logged = True
+        await asyncio.sleep(DISCOVERY_RETRY)
+
+
+class DocumentHandler:
+    """Parses the documents of jobs and passes them to the store of one kind."""
+
+    def __init__(self, store: Store[CachedJob], record: Callable[[Document], CachedJob]) -> None:
+        self._store = store
+        self._record = record
+
+    def replaced(self, items: list[Document], version: str) -> None:
+        """Handle a list of all jobs of the kind."""
+        self._store.replaced([self._record(item) for item in items], version)
+
+    def changed(self, item: Document) -> None:
+        """Handle a new or changed job."""
+        self._store.changed(self._record(item))
+
+    def removed(self, item: Document) -> None:
+        """Handle a deleted job."""
+        self._store.removed(self._record(item))
+
+    def reached(self, version: str) -> None:
+        """Handle a bookmark: all changes until `version` have been delivered."""
+        self._store.reached(version)
+
+    def count(self) -> int:
+        """Return the number of jobs in the store."""
+        return self._store.count()
+
+
+def make_informers(
+    wire: RestClient, view: Cache, frameworks: Iterable[Framework], namespace: str
+) -> Iterator[Informer[Any]]:
+    """Yield the informers of one namespace (empty: all): one per kind of job, then pods, Services and dependents."""
+    for framework in frameworks:
+        yield _job_decoder(wire, view, framework, namespace)
+    yield Informer(wire, Path(CORE, "pods", namespace), PODS, view.pods.store, JOB_NAME_LABEL)
+    yield Informer(wire, Path(CORE, "services", namespace), SERVICES, view.services.store, JOB_NAME_LABEL)
+    for found, children in view.dependents.items():
+        path = Path(found.prefix, found.plural, namespace)
+        yield Informer(wire, path, dependent_decoder(found), children.store, JOB_NAME_LABEL)
+
+
+def _job_decoder(wire: RestClient, view: Cache, framework: Framework, namespace: str) -> Informer[Document]:
+    path = Path(framework.prefix, framework.plural, namespace)
+    audience: ResourceEventHandler[Document] = DocumentHandler(
+        view.jobs[framework.kind], lambda found: view.record(found, framework)
+    )
+    return Informer(wire, path, DOCUMENTS, audience)
+
+
 @dataclass(frozen=True, slots=True)
-class Means:
+class Dependencies:
     """The dependencies that all namespace caches share; `wake` is called for each job that may have changed."""
 
     wire: RestClient
     cluster: Client
-    recorder: Recorder
+    recorder: EventRecorder
     metrics: Metrics
-    wake: Callable[[Key], None]
+    wake: Callable[[JobKey], None]
 
 
-class District:
+class NamespaceCache:
     """One namespace, or the whole cluster if the name is empty. `wake` is not called for its jobs before `ready`."""
 
-    def __init__(self, namespace: str, frameworks: tuple[Framework, ...], site: JobDefaults, means: Means) -> None:
+    def __init__(
+        self, namespace: str, frameworks: tuple[Framework, ...], site: JobDefaults, means: Dependencies
+    ) -> None:
         self.namespace = namespace
         self.ready = asyncio.Event()
-        self.view = View(frameworks, site, self.wake)
+        self.view = Cache(frameworks, site, self.wake)
         self.reconciler = Reconciler(means.cluster, self.view, means.recorder, means.metrics)
-        self.informers: tuple[Informer[Any], ...] = tuple(informers(means.wire, self.view, frameworks, namespace))
+        self.informers: tuple[Informer[Any], ...] = tuple(make_informers(means.wire, self.view, frameworks, namespace))
         self._kinds = frozenset(framework.plural for framework in frameworks)
         self._wake = means.wake
 
-    def wake(self, key: Key) -> None:
+    def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed; before the cache sync no job can be reconciled."""
         if self.ready.is_set():
             self._wake(key)
@@ -110,10 +195,10 @@ class District:
         return f"the watch of {informer.what} has received nothing for {silence:.0f} s", False
 
 
-class Districts:
+class NamespaceCaches:
     """All namespace caches; each call that concerns a job goes to the cache of its namespace."""
 
-    def __init__(self, districts: Iterable[District]) -> None:
+    def __init__(self, districts: Iterable[NamespaceCache]) -> None:
         self.all = {district.namespace: district for district in districts}
         self.some = asyncio.Event()
 
@@ -121,12 +206,12 @@ class Districts:
         """Wait until all are ready; `some` is set when the first one is."""
         await asyncio.gather(*(self._open(district) for district in self.all.values()))
 
-    async def look(self, key: Key, now: datetime) -> Outcome:
+    async def look(self, key: JobKey, now: datetime) -> Result:
         """Reconcile a job."""
         district = self._cache_of(key)
-        return await district.reconciler.look(key, now) if district else Outcome()
+        return await district.reconciler.look(key, now) if district else Result()
 
-    def wake(self, key: Key) -> None:
+    def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""
         district = self._cache_of(key)
         if district:
@@ -137,7 +222,7 @@ class Districts:
         for district in self.all.values():
             district.reconciler.step_down()
 
-    def known(self) -> list[Key]:
+    def known(self) -> list[JobKey]:
         """Return the keys of all jobs in the caches that are ready."""
         return [key for district in self.all.values() if district.ready.is_set() for key in district.view.known()]
 
@@ -149,7 +234,7 @@ class Districts:
         """Return which CRDs are not installed, one line for each namespace cache that lacks some."""
         return "\n".join(remark for district in self.all.values() if (remark := district.remark()))
 
-    def jobs(self) -> Iterator[Record]:
+    def jobs(self) -> Iterator[CachedJob]:
         """Iterate over all cached jobs."""
         for district in self.all.values():
             for store in district.view.jobs.values():
@@ -157,7 +242,7 @@ class Districts:
 
     def states(self) -> Counter[tuple[str, str]]:
         """Count the jobs by kind and state."""
-        return Counter((record.job.kind, state(record.status)) for record in self.jobs())
+        return Counter((record.job.kind, job_state(record.status)) for record in self.jobs())
 
     def inhabited(self) -> set[tuple[str, str]]:
         """Return the pairs of namespace and kind that have jobs."""
@@ -175,9 +260,9 @@ class Districts:
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
 
-    async def _open(self, district: District) -> None:
+    async def _open(self, district: NamespaceCache) -> None:
         await district.open()
         self.some.set()
 
-    def _cache_of(self, key: Key) -> District | None:
+    def _cache_of(self, key: JobKey) -> NamespaceCache | None:
         return self.all.get(key.namespace) or self.all.get("")

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 import kopf
 
 from trainshed.api.framework import Framework
+from trainshed.api.job import JobKey
 from trainshed.client.credentials import Credentials
-
-from .view import Key
 
 
 class NoDiffs(kopf.DiffBaseStorage):
@@ -56,7 +55,7 @@ class NoProgress(kopf.ProgressStorage):
         return essence
 
 
-class Endless:
+class InfiniteBackoff:
     """Back-off in seconds without a last retry, so that no outage of the API server ends kopf."""
 
     def __iter__(self) -> Iterator[float]:
@@ -66,7 +65,7 @@ class Endless:
 
 
 def registry(
-    frameworks: Iterable[Framework], credentials: Credentials, wake: Callable[[Key], None]
+    frameworks: Iterable[Framework], credentials: Credentials, wake: Callable[[JobKey], None]
 ) -> kopf.OperatorRegistry:
     """Return kopf's registry with the startup, login and event handlers."""
     found = kopf.OperatorRegistry()
@@ -84,10 +83,10 @@ def registry(
     return found
 
 
-def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Callable[[Key], None]) -> None:
+def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Callable[[JobKey], None]) -> None:
     @kopf.on.event("kubeflow.org", framework.version, framework.plural, registry=registry)
     async def changed(namespace: str | None, name: str | None, **_: object) -> None:
-        wake(Key(namespace or "", framework.kind, name or ""))
+        wake(JobKey(namespace or "", framework.kind, name or ""))
 
 
 def _configure(settings: kopf.OperatorSettings) -> None:
@@ -100,7 +99,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    settings.networking.error_backoffs = Endless()
+    settings.networking.error_backoffs = InfiniteBackoff()
     settings.watching.server_timeout = 60
     settings.watching.connect_timeout = 10
     settings.process.ultimate_exiting_timeout = None  # None: otherwise kopf kills the process this long after it failed

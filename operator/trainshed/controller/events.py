@@ -1,4 +1,4 @@
-"""The EventRecorder: aggregates and rate-limits Kubernetes Events and writes them in the background."""
+"""Records Events, aggregated and rate-limited as client-go does."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
 
 #: Seconds during which notes with one reason on one job are aggregated into one Event.
-GATHER = 1.0
+AGGREGATION_SECONDS = 1.0
 #: Seconds during which a repeated message only increases the count of its Event.
 SAME = 600.0
 #: The count is written when it is this many times the written one: a job that is rejected all day causes few writes.
-RAISED = 1.5
+COUNT_GROWTH = 1.5
 #: The token bucket of a job: BURST Events at once, then one every EVERY seconds. Updates of counts have a bucket of
 #: their own, so that many rejections do not use up the tokens for other Events. The values are client-go's, which has
 #: one bucket for both.
 BURST, EVERY = 25, 300.0
 #: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
 #: longer have an effect are removed earlier.
-LONGEST, REMEMBERED = 1024, 20_000
+MAX_NOTE_BYTES, REMEMBERED = 1024, 20_000
 TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class _Written:
 
 
 @dataclass(slots=True)
-class _Allowance:
+class _EventBudget:
     """A token bucket for new Events of a job, or for updates of their counts."""
 
     at: float
@@ -65,7 +65,7 @@ class _Allowance:
         return True
 
 
-class Recorder:
+class EventRecorder:
     """Queues notes without blocking and writes Events in the background; calls `lost` for each dropped Event."""
 
     def __init__(self, cluster: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
@@ -77,7 +77,7 @@ class Recorder:
         self._jobs: dict[str, Job] = {}
         self._noted: OrderedDict[int, None] = OrderedDict()
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
-        self._allowances: OrderedDict[tuple[str, bool], _Allowance] = OrderedDict()
+        self._allowances: OrderedDict[tuple[str, bool], _EventBudget] = OrderedDict()
         self._some = asyncio.Event()
 
     def tell(self, job: Job, note: Event) -> None:
@@ -98,7 +98,7 @@ class Recorder:
         """Write Events without end."""
         while True:
             await self._some.wait()
-            await asyncio.sleep(GATHER)
+            await asyncio.sleep(AGGREGATION_SECONDS)
             await self.flush()
 
     async def flush(self) -> None:
@@ -131,7 +131,7 @@ class Recorder:
         if known is None or _clock() - known.at > SAME:
             return False
         known.count += times
-        if known.count < RAISED * known.written or not self._allowance(job.uid, again=True).take(_clock()):
+        if known.count < COUNT_GROWTH * known.written or not self._allowance(job.uid, again=True).take(_clock()):
             return True
         known.written = known.count
         try:
@@ -156,20 +156,20 @@ class Recorder:
             self._noted.popitem(last=False)
         return True
 
-    def _allowance(self, uid: str, *, again: bool) -> _Allowance:
+    def _allowance(self, uid: str, *, again: bool) -> _EventBudget:
         now = _clock()
-        found = self._allowances.pop((uid, again), None) or _Allowance(now)
-        _forget(self._allowances, lambda first: first.earned(now) >= BURST)
+        found = self._allowances.pop((uid, again), None) or _EventBudget(now)
+        _drop(self._allowances, lambda first: first.earned(now) >= BURST)
         self._allowances[uid, again] = found
         return found
 
     def _remember(self, key: tuple[str, str], written: _Written) -> None:
         self._written.pop(key, None)
-        _forget(self._written, lambda first: written.at - first.at > SAME)
+        _drop(self._written, lambda first: written.at - first.at > SAME)
         self._written[key] = written
 
 
-def _forget(remembered: OrderedDict[Any, T], expired: Callable[[T], bool]) -> None:
+def _drop(remembered: OrderedDict[Any, T], expired: Callable[[T], bool]) -> None:
     """Remove the oldest entries while they expire or leave no room for another."""
     while remembered and (len(remembered) >= REMEMBERED or expired(next(iter(remembered.values())))):
         remembered.popitem(last=False)
@@ -180,10 +180,10 @@ def _message(note: Event, names: list[str]) -> str:
     if not listed:
         return _cut(note.message)
     whole = f"{note.message}: {', '.join(listed)}"
-    if len(whole.encode()) <= LONGEST:
+    if len(whole.encode()) <= MAX_NOTE_BYTES:
         return whole
     end = f" ... ({len(listed)} in all)"
-    kept = whole.encode()[: LONGEST - len(end)].decode(errors="ignore")
+    kept = whole.encode()[: MAX_NOTE_BYTES - len(end)].decode(errors="ignore")
     return (kept.rpartition(",")[0] or kept) + end
 
 
@@ -194,7 +194,7 @@ def _place(name: str) -> tuple[str, int, str]:
 
 def _cut(text: str) -> str:
     content = text.encode()
-    return text if len(content) <= LONGEST else content[: LONGEST - 4].decode(errors="ignore") + " ..."
+    return text if len(content) <= MAX_NOTE_BYTES else content[: MAX_NOTE_BYTES - 4].decode(errors="ignore") + " ..."
 
 
 def _event(job: Job, note: Event, counted: tuple[str, int], at: datetime) -> dict[str, Any]:

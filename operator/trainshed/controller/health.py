@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as EXPOSITION
 
-from trainshed.settings import bind_address
+from trainshed.config import bind_address
 
 #: Liveness and readiness limits in seconds: the lag tolerated per window, the window, the part of one lag that counts,
 #: and the maximum silence of a watch (the API server sends a bookmark about once a minute).
@@ -20,7 +20,7 @@ MAX_LAG, WINDOW, MAX_SINGLE_LAG, MAX_SILENCE = 30.0, 60.0, 10.0, 150.0
 INTERVAL, MIN_LAG, SHUTDOWN_TIMEOUT = 0.25, 0.01, 0.1
 
 
-class Pulse:
+class LoopLagMonitor:
     """Measures the lag of the event loop four times a second and keeps the last minute.
 
     A loop that hangs answers no probe at all, which the kubelet notices by itself. A loop that hangs again and again
@@ -58,7 +58,7 @@ class Pulse:
         return f"the event loop lagged by {late:.0f} s in the last {WINDOW:.0f} s" if late > MAX_LAG else ""
 
 
-class Doors:
+class HealthServer:
     """/healthz and /readyz on one address, /metrics on another.
 
     `problem` returns why the operator is not ready, or an empty string; `remark` returns what /readyz adds if it is
@@ -67,7 +67,7 @@ class Doors:
 
     def __init__(
         self,
-        pulse: Pulse,
+        pulse: LoopLagMonitor,
         problem: Callable[[], str],
         meters: Callable[[], bytes],
         remark: Callable[[], str] = lambda: "",
@@ -77,10 +77,10 @@ class Doors:
         self._meters = meters
         self._remark = remark
         self._runners: list[web.AppRunner] = []
-        logging.getLogger("aiohttp.server").addFilter(_ours)
+        logging.getLogger("aiohttp.server").addFilter(_parse_address)
 
     async def open(self, health: str, metrics: str) -> None:
-        """Listen on these addresses (see `trainshed.settings.bind_address`); raise OSError if that fails."""
+        """Listen on these addresses (see `trainshed.config.bind_address`); raise OSError if that fails."""
         probes = web.Application()
         probes.router.add_get("/healthz", self._healthz)
         probes.router.add_get("/readyz", self._readyz)
@@ -117,6 +117,6 @@ class Doors:
         return web.Response(body=self._meters(), headers={"Content-Type": EXPOSITION})
 
 
-def _ours(record: logging.LogRecord) -> bool:
+def _parse_address(record: logging.LogRecord) -> bool:
     """Return whether an error is the operator's own; drops malformed requests, whose content must not reach the log."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

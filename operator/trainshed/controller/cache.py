@@ -1,4 +1,4 @@
-"""The cache of jobs, pods, Services and dependents; informers and the operator's own writes fill it."""
+"""Jobs and their children from the watches, combined into a Snapshot, and how current they are."""
 
 from __future__ import annotations
 
@@ -10,47 +10,55 @@ from typing import Generic, Protocol, TypeVar
 from trainshed.api import framework, parse, status_codec
 from trainshed.api.actions import ApiRefusal, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
-from trainshed.api.job import Document, Job
+from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
-from trainshed.api.status import Status
 
-from .horizon import Horizon
-from .store import Item, Store
+from .store import CachedJob, Item, Store
+
+
+class Staleness:
+    """Records per job UID at which versions another process wrote the status, and which jobs have uncertain pods."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, tuple[str, str]] = {}
+        self._doubtful: set[str] = set()
+
+    def heard(self, uid: str, version: str) -> None:
+        """Record a status write; its watch event may arrive before the response to the replica's own write."""
+        before = self._written.get(uid, ("", ""))
+        self._written[uid] = (before[1] or before[0], version)
+
+    def wrote(self, uid: str, version: str) -> None:
+        """Mark a recorded status write as the replica's own."""
+        before, latest = self._written.get(uid, ("", ""))
+        if latest == version:
+            self._written[uid] = (before, "")
+
+    def doubt(self, uid: str) -> None:
+        """Mark the pods of a job as uncertain: a list lacked some of them without a preceding DELETED event."""
+        self._doubtful.add(uid)
+
+    def cleared(self, uid: str) -> None:
+        """Remove the mark after the job's pods were listed."""
+        self._doubtful.discard(uid)
+
+    def forget(self, uid: str) -> None:
+        """Forget a deleted job."""
+        self._written.pop(uid, None)
+        self._doubtful.discard(uid)
+
+    def beyond(self, uid: str, latest: str) -> bool:
+        """Return whether the pods of this job may differ from the cache, which contains all changes until `latest`."""
+        before, last = self._written.get(uid, ("", ""))
+        if is_older(latest, last or before):
+            return True
+        self._written.pop(uid, None)
+        return uid in self._doubtful
+
 
 #: Seconds for which the first message of a reason is kept. Each stored status causes another reconcile, so a server
 #: whose message differs each time would cause endless requests.
-REWORDED = 20.0
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
-    """Identifies a job."""
-
-    namespace: str
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on."""
-
-    job: Job
-    status: Status
-    origin: object = None
-
-    @property
-    def uid(self) -> str:
-        """The job's UID."""
-        return self.job.uid
-
-    @property
-    def version(self) -> str:
-        """The resource version."""
-        return self.job.version
+REFUSAL_UPDATE_INTERVAL = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,11 @@ class _Reported:
 
     def again(self, trouble: ApiRefusal | None, now: datetime) -> bool:
         """Return whether this is the same reason; a different message within REWORDED seconds does not count."""
-        soon = abs((now - self.first_reported).total_seconds()) < REWORDED
+        soon = abs((now - self.first_reported).total_seconds()) < REFUSAL_UPDATE_INTERVAL
         return trouble == (replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble)
 
 
-class Child(Item, Protocol):
+class ChildObject(Item, Protocol):
     """An object that is owned by a job."""
 
     @property
@@ -80,7 +88,7 @@ class Child(Item, Protocol):
         """The job name in the object's label; without the label no watch delivers the object."""
 
 
-C = TypeVar("C", bound=Child)
+C = TypeVar("C", bound=ChildObject)
 
 
 class Children(Generic[C]):
@@ -116,18 +124,18 @@ class Children(Generic[C]):
             self._wake(after)
 
 
-class View:
+class Cache:
     """The cache. `wake` is called for each job that may have changed."""
 
-    def __init__(self, frameworks: Iterable[Framework], site: JobDefaults, wake: Callable[[Key], None]) -> None:
+    def __init__(self, frameworks: Iterable[Framework], site: JobDefaults, wake: Callable[[JobKey], None]) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
         self._site = site
         self._wake = wake
-        self._keys: dict[str, Key] = {}
-        self._current: dict[Key, str] = {}
-        self._troubles: dict[Key, _Reported] = {}
-        self._horizon = Horizon()
-        self.jobs: dict[str, Store[Record]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
+        self._keys: dict[str, JobKey] = {}
+        self._current: dict[JobKey, str] = {}
+        self._troubles: dict[JobKey, _Reported] = {}
+        self._horizon = Staleness()
+        self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
@@ -135,7 +143,7 @@ class View:
             for resource in framework.owned_gang_resources(frameworks, site.gang_scheduler)
         }
 
-    def record(self, document: Document, framework: Framework) -> Record:
+    def record(self, document: Document, framework: Framework) -> CachedJob:
         """Parse a job; its spec, which takes longest, only if it may differ from the cached one."""
         metadata = document.get("metadata") or {}
         parts = ("generation", "deletionTimestamp", "annotations")
@@ -145,9 +153,9 @@ class View:
             job = replace(known.job, version=str(metadata.get("resourceVersion", "")))
         else:
             job = parse.job(document, framework, self._site)
-        return Record(job, status_codec.parse_status(document), origin)
+        return CachedJob(job, status_codec.parse_status(document), origin)
 
-    def snapshot(self, key: Key, now: datetime) -> Snapshot | None:
+    def snapshot(self, key: JobKey, now: datetime) -> Snapshot | None:
         """Return the job with its objects, or None if there is no such job."""
         record = self.jobs[key.kind].items.get(self._current.get(key, ""))
         if record is None:
@@ -164,12 +172,12 @@ class View:
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
         )
 
-    def stored(self, key: Key, document: Document) -> None:
+    def stored(self, key: JobKey, document: Document) -> None:
         """Store the job from the response to the operator's own write."""
         record = self.read(key, document)
         self._horizon.wrote(record.uid, record.version)
 
-    def read(self, key: Key, document: Document) -> Record:
+    def read(self, key: JobKey, document: Document) -> CachedJob:
         """Store the job from an uncached read."""
         record = self.record(document, self._frameworks[key.kind])
         self.jobs[key.kind].answered(record)
@@ -186,11 +194,11 @@ class View:
         self._horizon.cleared(snapshot.job.uid)
         return True
 
-    def forget(self, key: Key, uid: str) -> None:
+    def forget(self, key: JobKey, uid: str) -> None:
         """Remove a deleted job; a new job of the same name, delivered by the watch, stays."""
         self.jobs[key.kind].forgotten(uid)
 
-    def trouble(self, key: Key, trouble: ApiRefusal | None, now: datetime) -> bool:
+    def trouble(self, key: JobKey, trouble: ApiRefusal | None, now: datetime) -> bool:
         """Remember why the API server refused a request, or None; return whether that changed."""
         reported = self._troubles.get(key)
         again = reported.again(trouble, now) if reported else trouble is None
@@ -206,15 +214,15 @@ class View:
         pods = (pod for pod in self.pods.store.items.values() if pod.held)
         return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
 
-    def known(self) -> list[Key]:
+    def known(self) -> list[JobKey]:
         """Return the keys of all jobs."""
         return list(self._current)
 
-    def _heard_of_job(self, before: Record | None, after: Record | None) -> None:
+    def _heard_of_job(self, before: CachedJob | None, after: CachedJob | None) -> None:
         record = after or before
         if record is None:
             return
-        key = Key(record.job.namespace, record.job.kind, record.job.name)
+        key = JobKey(record.job.namespace, record.job.kind, record.job.name)
         known = self._current.get(key)
         if after:
             self._keys[record.uid] = key
@@ -245,6 +253,6 @@ class View:
             return
         # Owned by another object or by a deleted job: a job of that name may be waiting for this name.
         for kind in self._frameworks:
-            namesake = Key(child.namespace, kind, child.job)
+            namesake = JobKey(child.namespace, kind, child.job)
             if namesake in self._current:
                 self._wake(namesake)

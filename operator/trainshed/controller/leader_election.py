@@ -15,7 +15,7 @@ from trainshed.client import ApiError, Client, Conflict, Forbidden
 
 #: Seconds: a Lease that is not renewed expires after DURATION, a leader that cannot renew it steps down after
 #: RENEW_WITHIN, and it renews every RETRY. client-go's values.
-DURATION, RENEW_WITHIN, RETRY = 15.0, 10.0, 2.0
+LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 15.0, 10.0, 2.0
 #: Seconds between two reads by a waiting replica: a released Lease is acquired within two, an expired one at once.
 WATCHFUL, AT_ONCE = 1.0, 0.2
 #: Timeout of one request in seconds, so that a leader whose request hangs can retry once in time.
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LeaseConfig:
     """The name of the Lease and the identity of this replica."""
 
     namespace: str
@@ -34,7 +34,7 @@ class Claim:
     identity: str
 
 
-class Elector:
+class LeaderElector:
     """Acquires and renews the Lease; calls `lost` when it is lost.
 
     Only this replica's own clock counts, never a time that another replica wrote. `now` advances with the monotonic
@@ -42,7 +42,9 @@ class Elector:
     process may have been stopped.
     """
 
-    def __init__(self, cluster: Client, claim: Claim, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, cluster: Client, claim: LeaseConfig, lost: Callable[[], None], now: Callable[[], datetime]
+    ) -> None:
         self.held = asyncio.Event()
         self._cluster = cluster
         self._claim = claim
@@ -56,7 +58,7 @@ class Elector:
 
     def holds(self) -> bool:
         """Return whether this replica may act: no other replica can treat the Lease as expired yet."""
-        return self.held.is_set() and self._since(self._renewed) < RENEW_WITHIN
+        return self.held.is_set() and self._since(self._renewed) < RENEW_DEADLINE
 
     async def run(self) -> None:
         """Acquire the Lease, renew it, and acquire it again if it is lost; runs without end."""
@@ -84,15 +86,15 @@ class Elector:
         while not self.holds():
             await self._attempt()
             if not self.holds():
-                left = DURATION - self._since(self._seen_at)
-                await _pause(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
+                left = LEASE_DURATION - self._since(self._seen_at)
+                await _jitter(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
         log.info("lease %s: acquired by %s", self._claim.name, self._claim.identity)
 
     async def _keep(self) -> None:
         try:
             while self.holds():
-                async with asyncio.timeout(RENEW_WITHIN - self._since(self._renewed)):
-                    await _pause(RETRY)
+                async with asyncio.timeout(RENEW_DEADLINE - self._since(self._renewed)):
+                    await _jitter(RETRY_PERIOD)
                     await self._attempt()
         except TimeoutError:
             pass
@@ -140,13 +142,13 @@ class Elector:
 
     def _free(self) -> bool:
         holder = (self._seen.get("spec") or {}).get("holderIdentity") or ""
-        return holder in ("", self._claim.identity) or self._since(self._seen_at) > DURATION
+        return holder in ("", self._claim.identity) or self._since(self._seen_at) > LEASE_DURATION
 
     def _body(self, found: Document | None) -> Document:
         if found is None:
             metadata = {"name": self._claim.name, "namespace": self._claim.namespace}
             found = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        return {**found, "spec": self._spec(self._claim.identity, int(DURATION))}
+        return {**found, "spec": self._spec(self._claim.identity, int(LEASE_DURATION))}
 
     def _spec(self, holder: str, duration: int) -> dict[str, Any]:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -167,5 +169,5 @@ class Elector:
         return await self._cluster.write_lease(self._claim.namespace, self._claim.name, body)
 
 
-async def _pause(seconds: float) -> None:
+async def _jitter(seconds: float) -> None:
     await asyncio.sleep(seconds * random.uniform(0.8, 1.2))  # noqa: S311 - only spreads retries

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from trainshed.api.job import Job
 from trainshed.api.objects import is_older
+from trainshed.api.status import Status
 
 
 class Item(Protocol):
@@ -22,9 +25,9 @@ class Item(Protocol):
 
 T = TypeVar("T", bound=Item)
 #: Called for each change: with the object before it (None if new) and after it (None if gone).
-Rumour = Callable[[T | None, T | None], None]
+OnChange = Callable[[T | None, T | None], None]
 #: Called for each object that is missing in a list without a preceding DELETED event.
-Absence = Callable[[T], None]
+OnListDelete = Callable[[T], None]
 
 
 class Store(Generic[T]):
@@ -35,7 +38,7 @@ class Store(Generic[T]):
     because a label was removed and added again, but only with a newer version.
     """
 
-    def __init__(self, rumour: Rumour[T], absence: Absence[T] = lambda _item: None) -> None:
+    def __init__(self, rumour: OnChange[T], absence: OnListDelete[T] = lambda _item: None) -> None:
         self.items: dict[str, T] = {}
         #: By UID: the version until which events are outdated; None for deleted objects, whose events all are.
         self._past: dict[str, str | None] = {}
@@ -138,3 +141,22 @@ class Store(Generic[T]):
         if known is None or (item.version != known.version and not is_older(item.version, known.version)):
             self.items[item.uid] = item
             self._rumour(known, item)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedJob:
+    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on."""
+
+    job: Job
+    status: Status
+    origin: object = None
+
+    @property
+    def uid(self) -> str:
+        """The job's UID."""
+        return self.job.uid
+
+    @property
+    def version(self) -> str:
+        """The resource version."""
+        return self.job.version

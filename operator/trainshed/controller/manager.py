@@ -1,4 +1,4 @@
-"""Wires the controller together: which tasks run, in which order they start, and how they shut down."""
+"""Starts and stops everything that runs: informers, workers, leader election, probes."""
 
 from __future__ import annotations
 
@@ -8,33 +8,30 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from trainshed.api.framework import Framework
+from trainshed.api.job import JobKey
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import RestClient, Transport
-from trainshed.settings import Settings
+from trainshed.config import Config
+from trainshed.runtime import Clock
 
-from .clock import Clock
-from .counters import Home
-from .discovery import find_groups
-from .district import District, Districts, Means
-from .doors import Doors, Pulse
-from .lease import Claim, Elector
-from .metrics import Metrics
-from .orphans import Orphans
-from .queue import Queue
-from .recorder import Recorder
-from .series import Series
-from .view import Key
-from .worker import Worker
+from .events import EventRecorder
+from .finalizers import OrphanedFinalizers
+from .health import HealthServer, LoopLagMonitor
+from .job_metrics import JobCollector
+from .leader_election import LeaderElector, LeaseConfig
+from .metrics import Metrics, MetricScope
+from .namespaces import Dependencies, NamespaceCache, NamespaceCaches, discover_gang_resources
+from .workqueue import Worker, WorkQueue
 
 #: Seconds at shutdown: for running reconciles to finish, then for requests in flight to be answered, and for the last
 #: Events to be written; releasing the Lease may take what is left of ALTOGETHER. With kopf the shutdown takes at most
 #: five seconds.
-GRACE, ANSWERS, FAREWELL, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
+SHUTDOWN_GRACE, ANSWERS, EVENT_FLUSH_TIMEOUT, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
 #: Seconds between two removals of counters of namespaces without jobs: they stay for one or two intervals after the
 #: last job. Prometheus scrapes every minute or two.
-CENSUS = 600.0
+GAUGE_INTERVAL = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -46,35 +43,33 @@ class Operator:
     exited unexpectedly.
     """
 
-    def __init__(
-        self, settings: Settings, frameworks: tuple[Framework, ...], transport: Transport, clock: Clock
-    ) -> None:
+    def __init__(self, settings: Config, frameworks: tuple[Framework, ...], transport: Transport, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = Metrics()
-        self._queue = Queue(self._metrics.waited)
+        self._queue = WorkQueue(self._metrics.waited)
         self._wire = RestClient(transport, self._metrics.requested)
         self._gateway = gateway = ApiClient(self._wire, TokenBucket(settings.qps, settings.burst), self._may_act)
-        self._recorder = Recorder(gateway, self._metrics.lost, clock.now)
-        means = Means(self._wire, gateway, self._recorder, self._metrics, self._add)
-        self._districts = Districts(
-            District(namespace, frameworks, settings.site, means) for namespace in settings.namespaces or ("",)
+        self._recorder = EventRecorder(gateway, self._metrics.lost, clock.now)
+        means = Dependencies(self._wire, gateway, self._recorder, self._metrics, self._add)
+        self._districts = NamespaceCaches(
+            NamespaceCache(namespace, frameworks, settings.site, means) for namespace in settings.namespaces or ("",)
         )
         self._worker = Worker(self._queue, self._districts, self._metrics, self._may_act, clock.now)
-        claim = Claim(settings.lease_home, settings.lease_name, settings.identity)
-        self._elector = Elector(gateway, claim, self._step_down, clock.now)
+        claim = LeaseConfig(settings.lease_home, settings.lease_name, settings.identity)
+        self._elector = LeaderElector(gateway, claim, self._step_down, clock.now)
         self._informers = [informer for district in self._districts.all.values() for informer in district.informers]
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
-            self._metrics.show(Series(self._districts.jobs, clock.now))
-        self._pulse = Pulse()
-        self._doors = Doors(self._pulse, self.problem, self._meters, self._districts.remark)
+            self._metrics.show(JobCollector(self._districts.jobs, clock.now))
+        self._pulse = LoopLagMonitor()
+        self._doors = HealthServer(self._pulse, self.problem, self._meters, self._districts.remark)
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
         self._acts = False
         self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
-    def wake(self, key: Key) -> None:
+    def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""
         self._districts.wake(key)
 
@@ -89,7 +84,7 @@ class Operator:
         """
         await self._doors.open(self._settings.health, self._settings.metrics)
         try:
-            await find_groups(self._gateway, self._settings.gang_scheduler)
+            await discover_gang_resources(self._gateway, self._settings.gang_scheduler)
         except ApiError:
             await self.stop()
             raise
@@ -111,13 +106,13 @@ class Operator:
         end = asyncio.get_running_loop().time() + ALTOGETHER
         for task in self._tasks[:1]:
             task.cancel()  # start no new reconcile
-        if not await self._worker.finish(GRACE):
+        if not await self._worker.finish(SHUTDOWN_GRACE):
             self._gateway.lanes.close()
             await self._worker.finish(ANSWERS)
         await self._worker.give_up()
         self._queue.clear()
         try:
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(EVENT_FLUSH_TIMEOUT):
                 await self._recorder.flush()
         except TimeoutError:
             log.warning("timed out flushing Events")
@@ -147,16 +142,16 @@ class Operator:
             await asyncio.sleep(1)  # the Lease has just been lost
             self._queue.clear()
 
-    def _add(self, key: Key) -> None:
+    def _add(self, key: JobKey) -> None:
         """Enqueue a job that may have changed; a replica without the Lease enqueues all jobs when it acquires it."""
         if self._acts:
             self._queue.add(key)
 
     async def _forget(self) -> None:
         while True:
-            await asyncio.sleep(CENSUS)
+            await asyncio.sleep(GAUGE_INTERVAL)
             found = self._districts.inhabited()
-            self._metrics.forget({Home(namespace, self._labels[kind]) for namespace, kind in found})
+            self._metrics.forget({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
 
     def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(run(), name=run.__qualname__)
@@ -178,8 +173,8 @@ class Operator:
     def _may_act(self) -> bool:
         return not self._settings.leader_elect or self._elector.holds()
 
-    def _orphans(self, district: District) -> Orphans:
-        return Orphans(self._gateway, district.view, lambda: district.ready.is_set() and self._may_act())
+    def _orphans(self, district: NamespaceCache) -> OrphanedFinalizers:
+        return OrphanedFinalizers(self._gateway, district.view, lambda: district.ready.is_set() and self._may_act())
 
     def _meters(self) -> bytes:
         gauges = self._metrics.gauges

@@ -37,7 +37,7 @@ def bind_address(text: str) -> tuple[str | None, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Config:
     """The settings that the operator was started with. Rates are requests per second, addresses `host:port`."""
 
     #: The namespaces to manage; the operator needs no rights in any other. Empty means all namespaces.

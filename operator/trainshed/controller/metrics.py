@@ -1,0 +1,300 @@
+"""The metrics of the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import disable_created_metrics as without_created_series
+from prometheus_client.registry import Collector
+
+from trainshed.api.actions import (
+    Action,
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    Snapshot,
+)
+from trainshed.api.objects import POD_GROUP
+from trainshed.api.status import ConditionType, Status
+from trainshed.client import ApiError
+
+from . import job_metrics
+
+LABELS = ("job_namespace", "framework")
+#: v1's counters, without the `_total` that the client library adds, and their help texts.
+COUNTERS = {
+    "training_operator_jobs_created": "Jobs created: the operator stored their first status.",
+    "training_operator_jobs_deleted": "Jobs deleted because ttlSecondsAfterFinished expired.",
+    "training_operator_jobs_successful": "Jobs that succeeded.",
+    "training_operator_jobs_failed": "Jobs that failed for any reason.",
+    "training_operator_jobs_restarted": "Restarts of jobs or of some of their pods by the operator.",
+    "created_pods": "Pods created by the operator.",
+    "deleted_pods": "Pods deleted by the operator.",
+    "failed_pods": "Pods that failed.",
+    "succeeded_service_creation": "Services created by the operator.",
+    "failed_service_creation": "Failed attempts to create a Service.",
+    "created_pod_groups": "PodGroups created by the operator.",
+    "deleted_pod_groups": "PodGroups deleted by the operator.",
+}
+
+
+class MetricScope(NamedTuple):
+    """A namespace and a framework (as in the metric label) whose jobs share one set of counters."""
+
+    namespace: str
+    framework: str
+
+
+class ExpiringCounters:
+    """All twelve counters for each home with jobs now or recently; the number of namespaces over time is unbounded."""
+
+    def __init__(self, own: CollectorRegistry) -> None:
+        self._all = {name: Counter(name, help_text, LABELS, registry=own) for name, help_text in COUNTERS.items()}
+        self._homes: dict[MetricScope, dict[str, Counter]] = {}
+        self._empty: set[MetricScope] = set()
+
+    def count(self, home: MetricScope, name: str, by: int = 1) -> None:
+        """Add `by` to a counter; 0 only creates the series.
+
+        The first call for a home creates all its counters, because `increase` needs a series that starts at 0.
+        """
+        found = self._homes.get(home)
+        if found is None:
+            found = self._homes[home] = {name: counter.labels(*home) for name, counter in self._all.items()}
+        self._empty.discard(home)
+        if by:
+            found[name].inc(by)
+
+    def forget(self, inhabited: set[MetricScope]) -> None:
+        """Remove the homes without jobs now and at the previous call and without a count in between."""
+        for home in self._empty - inhabited:
+            del self._homes[home]
+            for counter in self._all.values():
+                counter.remove(*home)
+        self._empty = self._homes.keys() - inhabited
+
+
+class Gauges:
+    """The gauges; the operator sets them before it serves /metrics."""
+
+    def __init__(self, own: CollectorRegistry) -> None:
+        self.waiting = Gauge("trainshed_queue_depth", "Jobs waiting in the work queue.", registry=own)
+        self.lag = Gauge(
+            "trainshed_loop_lag_seconds", "Maximum lag of the event loop in the last minute, in seconds.", registry=own
+        )
+        self.skew = Gauge(
+            "trainshed_clock_skew_seconds",
+            "Step of the wall clock since the process started, in seconds.",
+            registry=own,
+        )
+        self.leading = Gauge("trainshed_leader", "1 if this replica is the leader, else 0.", registry=own)
+        self.ages = Gauge(
+            "trainshed_watch_age_seconds", "Seconds since the last event of a watch.", ("resource",), registry=own
+        )
+        self.under_way = Gauge(
+            "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
+        )
+        self.lanes = Gauge(
+            "trainshed_api_writes_waiting", "Writes waiting for the client-side rate limiter.", ("lane",), registry=own
+        )
+        build = Gauge(
+            "trainshed_build_info", "Version of the operator as a label; the value is 1.", ("version",), registry=own
+        )
+        build.labels(version("trainshed")).set(1)
+
+
+class ErrorCounters:
+    """All error counters."""
+
+    def __init__(self, own: CollectorRegistry) -> None:
+        self._errors = Counter(
+            "trainshed_reconcile_errors",
+            "Reconciles that failed because of the API server, by error.",
+            ("error",),
+            registry=own,
+        )
+        self._internal = Counter(
+            "trainshed_internal_errors", "Reconciles that failed because of an internal error.", registry=own
+        )
+        self._events = Counter("trainshed_events_lost", "Events that were not written.", registry=own)
+        self._statuses = Counter(
+            "trainshed_status_updates_rejected",
+            "Status updates that the API server rejected as invalid.",
+            ("framework",),
+            registry=own,
+        )
+
+    def failed(self, error: ApiError) -> None:
+        """Count a reconcile that failed with this error, which may be a normal one such as a conflict."""
+        self._errors.labels(type(error).__name__).inc()
+
+    def crashed(self) -> None:
+        """Count a reconcile that failed with an internal error, and nothing else: an alert fires on it."""
+        self._internal.inc()
+
+    def lost(self) -> None:
+        """Count an Event that was not written."""
+        self._events.inc()
+
+    def rejected(self, framework: str, by: int = 1) -> None:
+        """Count `by` rejected status updates of jobs of this framework; 0 only creates the series."""
+        self._statuses.labels(framework).inc(by)
+
+
+#: Every state of a job as a label value; New means that no condition is set yet.
+STATES = ("New", *(str(kind) for kind in ConditionType))
+#: Buckets in seconds. A reconcile without requests takes a millisecond, one that creates a thousand pods many seconds.
+RECONCILE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+#: Buckets in seconds. Pods of a small job start at once if their images are present; others wait hours for quota.
+STARTUP_BUCKETS = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+#: Buckets in seconds. Usually no job waits; after a restart with many jobs the last ones wait long.
+WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """All metrics in a registry of their own. No label contains a job's name, whose number of values is unbounded."""
+
+    def __init__(self) -> None:
+        # Creation times of counters are not used and would double the size of the response.
+        without_created_series()  # type: ignore[no-untyped-call]
+        own = self.registry = CollectorRegistry()
+        ProcessCollector(registry=own)
+        self._counters = ExpiringCounters(own)
+        self._looks = Histogram(
+            "trainshed_reconcile_seconds", "Reconcile time in seconds.", registry=own, buckets=RECONCILE_BUCKETS
+        )
+        self._waits = Histogram(
+            "trainshed_queue_seconds",
+            "Time a job waited in the work queue, in seconds.",
+            registry=own,
+            buckets=WAIT_BUCKETS,
+        )
+        self._errors = ErrorCounters(own)
+        self._requests = Counter(
+            "trainshed_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=own
+        )
+        self._asked: dict[tuple[str, str, str], Counter] = {}
+        self._failures = Counter(
+            "trainshed_jobs_failed", "Failed jobs by failure class.", ("framework", "class"), registry=own
+        )
+        self._restarts = Counter(
+            "trainshed_jobs_restarted", "Restarts by failure class.", ("framework", "class"), registry=own
+        )
+        self._startups = Histogram(
+            "trainshed_job_startup_seconds",
+            "Time from creation or resumption of a job until all its pods run, in seconds.",
+            ("framework",),
+            registry=own,
+            buckets=STARTUP_BUCKETS,
+        )
+        self.gauges = Gauges(own)
+        self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
+
+    def looked(self, seconds: float) -> None:
+        """Observe the duration of a reconcile."""
+        self._looks.observe(seconds)
+
+    def failed(self, error: ApiError) -> None:
+        """Count a reconcile that failed with this error."""
+        self._errors.failed(error)
+
+    def crashed(self) -> None:
+        """Count a reconcile that failed with an internal error."""
+        self._errors.crashed()
+
+    def rejected(self, snapshot: Snapshot) -> None:
+        """Count a status update of this job that the API server rejected."""
+        self._errors.rejected(snapshot.framework.label)
+
+    def waited(self, seconds: float) -> None:
+        """Observe the time that a job waited in the work queue."""
+        self._waits.observe(seconds)
+
+    def lost(self) -> None:
+        """Count an Event that was not written."""
+        self._errors.lost()
+
+    def requested(self, verb: str, resource: str, code: int) -> None:
+        """Count a request to the API server; code 0 means no response."""
+        asked = (verb, resource, str(code or "none"))
+        counter = self._asked.get(asked)
+        if counter is None:  # looking up the labels takes longer than everything else here
+            counter = self._asked[asked] = self._requests.labels(*asked)
+        counter.inc()
+
+    def stored(self, snapshot: Snapshot, after: Status) -> None:
+        """Count what changed between the snapshot's status and the stored one."""
+        before = snapshot.status
+        happened = {
+            "training_operator_jobs_created": job_metrics.turned_true(ConditionType.CREATED, before, after),
+            "training_operator_jobs_successful": job_metrics.turned_true(ConditionType.SUCCEEDED, before, after),
+            "training_operator_jobs_failed": job_metrics.turned_true(ConditionType.FAILED, before, after),
+            "training_operator_jobs_restarted": job_metrics.restarted(before, after),
+        }
+        for name, changed in happened.items():
+            self._count(snapshot, name, int(changed))
+        label = snapshot.framework.label
+        if happened["training_operator_jobs_failed"]:
+            self._failures.labels(label, job_metrics.cause_of_failure(snapshot, after)).inc()
+        if happened["training_operator_jobs_restarted"]:
+            self._restarts.labels(label, job_metrics.cause_of_restart(before, after)).inc()
+
+    def started(self, snapshot: Snapshot, seconds: float) -> None:
+        """Observe the startup time of a job."""
+        self._startups.labels(snapshot.framework.label).observe(seconds)
+
+    def done(self, snapshot: Snapshot, action: Action, *, well: bool) -> None:
+        """Count an action that succeeded or failed."""
+        match action:
+            case CreatePod() if well:
+                self._count(snapshot, "created_pods")
+            case DeletePod() if well:
+                self._count(snapshot, "deleted_pods")
+            case CreateService():
+                self._count(snapshot, "succeeded_service_creation" if well else "failed_service_creation")
+            case DeleteJob() if well:
+                self._count(snapshot, "training_operator_jobs_deleted")
+            case CreateDependent() if well and action.resource.kind == POD_GROUP:
+                self._count(snapshot, "created_pod_groups")
+            case DeleteDependent() if well and action.resource.kind == POD_GROUP:
+                self._count(snapshot, "deleted_pod_groups")
+
+    def died(self, snapshot: Snapshot, pods: int) -> None:
+        """Count failed pods of a job."""
+        self._count(snapshot, "failed_pods", pods)
+
+    def show(self, series: Collector) -> None:
+        """Register another collector."""
+        self.registry.register(series)
+
+    def states(self, jobs: Mapping[tuple[str, str], int], labels: Mapping[str, str]) -> None:
+        """Set the number of jobs by kind and state; missing states are 0. `labels` maps kinds to frameworks.
+
+        It also creates the other series of each framework at 0, because `increase` needs a series that starts at 0.
+        """
+        for kind, framework in labels.items():
+            self._startups.labels(framework)
+            self._errors.rejected(framework, 0)
+            for word in job_metrics.TERMINAL_STATES:
+                self._failures.labels(framework, word)
+            for word in job_metrics.CLASSES:
+                self._restarts.labels(framework, word)
+            for word in STATES:
+                self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))
+
+    def forget(self, inhabited: set[MetricScope]) -> None:
+        """Remove the counters of namespaces without jobs; called periodically."""
+        self._counters.forget(inhabited)
+
+    def text(self) -> bytes:
+        """Return all metrics in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+    def _count(self, snapshot: Snapshot, name: str, by: int = 1) -> None:
+        self._counters.count(MetricScope(snapshot.job.namespace, snapshot.framework.label), name, by)

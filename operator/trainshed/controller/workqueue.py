@@ -1,0 +1,256 @@
+"""The work queue of job keys, and the workers that reconcile them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from trainshed.api.job import JobKey
+from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NameConflict, StatusRejected
+from trainshed.runtime import job_fields
+
+from .metrics import Metrics
+from .reconciler import Result
+
+#: Seconds between two reconciles of the same job, so that many events cost few reconciles.
+BASE_DELAY = 0.02
+#: Seconds by which a timer may fire early.
+INSTANT = 0.001
+#: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
+#: the cache has the latest version of the job, so a write is most likely to succeed.
+MIN_WAIT = 0.8
+
+
+class WorkQueue:
+    """The work queue; a key is in at most one of `ready` and `held`.
+
+    `ready` keys wait for a worker, `held` ones are being processed, `again` were added meanwhile, and `later` have a
+    timer. A job that another client writes as well has a `not_before` time. `waited` is called with the seconds that
+    each key has been ready.
+    """
+
+    def __init__(self, waited: Callable[[float], None]) -> None:
+        self._waited = waited
+        self._ready: OrderedDict[str, deque[JobKey]] = OrderedDict()
+        self._since: dict[JobKey, float] = {}
+        self._held: set[JobKey] = set()
+        self._again: set[JobKey] = set()
+        self._later: dict[JobKey, asyncio.TimerHandle] = {}
+        self._failures: dict[JobKey, int] = {}
+        self._not_before: dict[JobKey, float] = {}
+        self._some = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def add(self, key: JobKey) -> None:
+        """Enqueue a job that may have changed."""
+        if key in self._held:
+            self._again.add(key)
+        elif (seconds := self._not_before.get(key, 0.0) - _clock()) > INSTANT:
+            self.add_later(key, seconds)
+        elif key not in self._since:
+            self._since[key] = _clock()
+            self._ready.setdefault(key.namespace, deque()).append(key)
+            self._some.set()
+
+    def add_later(self, key: JobKey, seconds: float) -> None:
+        """Enqueue the job after this many seconds; the earliest of several calls wins."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        known = self._later.get(key)
+        if known and known.when() <= _clock() + seconds:
+            return
+        if known:
+            known.cancel()
+        self._later[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
+
+    async def take(self) -> JobKey:
+        """Return the next key when there is one; no other call returns it before `done`.
+
+        Its timer is cancelled: each reconcile returns its next due time, and a finished or deleted job has none.
+        """
+        while not self._ready:
+            self._some.clear()
+            await self._some.wait()
+        namespace, keys = self._ready.popitem(last=False)
+        key = keys.popleft()
+        if keys:
+            self._ready[namespace] = keys
+        self._waited(_clock() - self._since.pop(key))
+        self._held.add(key)
+        if timer := self._later.pop(key, None):
+            timer.cancel()
+        return key
+
+    def done(self, key: JobKey) -> None:
+        """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay."""
+        asyncio.get_running_loop().call_later(BASE_DELAY, self._release, key)
+
+    def failed(self, key: JobKey, first: float, longest: float) -> float:
+        """Enqueue the job after a back-off that starts at `first` and doubles up to `longest`; return the seconds."""
+        failures = self._failures.get(key, 0)
+        seconds = min(first * float(1 << failures), longest)
+        self._failures[key] = min(failures + 1, 30)
+        self.add_later(key, seconds)
+        return seconds
+
+    def conflicted(self, key: JobKey, first: float, longest: float) -> float:
+        """Do the same as `failed`, but let an event shorten the back-off only a little.
+
+        After a conflict another client may be writing the job all the time, so its events come all the time.
+        """
+        seconds = self.failed(key, first, longest)
+        self._not_before[key] = _clock() + seconds * MIN_WAIT
+        return seconds
+
+    def went_well(self, key: JobKey) -> None:
+        """Reset the back-off."""
+        self._failures.pop(key, None)
+        self._not_before.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all keys that are not being processed, with their timers and back-off."""
+        for timer in self._later.values():
+            timer.cancel()
+        for known in (self._later, self._ready, self._since, self._failures, self._not_before):
+            known.clear()
+
+    def _release(self, key: JobKey) -> None:
+        self._held.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _due(self, key: JobKey) -> None:
+        self._later.pop(key, None)
+        self.add(key)
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()
+
+
+#: The maximum number of concurrent reconciles; the number of requests is bounded by the client's limiters.
+MAX_BACKOFF = 2000
+#: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
+#: other error, which is usually transient (a few seconds after an outage all jobs must continue).
+AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
+#: Back-off after a conflict: one is normal and must cost no noticeable time. Where another client writes the job tens
+#: of times a second, only one try in several succeeds, and a longer back-off would keep the status from ever being
+#: stored.
+AFTER_CONFLICT = (0.01, 0.5)
+#: Seconds of back-off at which conflicts are logged as a warning, once in a row of them: so many are not normal.
+LASTING = 0.25
+#: Back-off after a rejected status: someone must replace the CRD, or the job.
+AFTER_REJECTION = (1.0, 120.0)
+
+log = logging.getLogger(__name__)
+
+
+class ReconcilerProtocol(Protocol):
+    """Reconciles jobs."""
+
+    async def look(self, key: JobKey, now: datetime) -> Result:
+        """Observe the job, plan, and execute the plan."""
+        ...
+
+
+class Worker:
+    """Runs reconciles while `may_act` returns true."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        looker: ReconcilerProtocol,
+        metrics: Metrics,
+        may_act: Callable[[], bool],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._queue = queue
+        self._looker = looker
+        self._metrics = metrics
+        self._may_act = may_act
+        self._now = now
+        self._room = asyncio.Semaphore(MAX_BACKOFF)
+        self._looks: dict[asyncio.Task[None], None] = {}  # ordered, for deterministic tests
+
+    async def run(self) -> None:
+        """Take keys until `may_act` returns false."""
+        while True:
+            await self._room.acquire()
+            key = await self._queue.take()
+            if not self._may_act():
+                self._queue.done(key)
+                self._room.release()
+                return
+            task = asyncio.create_task(self._look(key), name=str(key))
+            self._looks[task] = None
+            task.add_done_callback(self._looks.pop)
+
+    async def finish(self, seconds: float) -> bool:
+        """Wait up to `seconds` for the running reconciles; return whether all have finished."""
+        if self._looks:
+            await asyncio.wait(self._looks, timeout=seconds)
+        return not self._looks
+
+    async def give_up(self) -> None:
+        """Cancel the running reconciles and wait until they have ended."""
+        looks = tuple(self._looks)
+        self.break_off()
+        await asyncio.gather(*looks, return_exceptions=True)
+
+    def break_off(self) -> None:
+        """Cancel the running reconciles without waiting."""
+        for look in self._looks:
+            look.cancel()
+
+    async def _look(self, key: JobKey) -> None:
+        began, now = asyncio.get_running_loop().time(), self._now()
+        try:
+            self._settle(key, now, await self._looker.look(key, now))
+        except asyncio.CancelledError:
+            self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
+            raise
+        except Exception:  # the one broad except: the worker must survive
+            self._metrics.crashed()
+            log.exception("%s: internal error in Trainshed; please report it", key, extra=job_fields(key))
+            self._queue.failed(key, *AFTER_ERROR)
+        finally:
+            self._metrics.looked(asyncio.get_running_loop().time() - began)
+            self._queue.done(key)
+            self._room.release()
+
+    def _settle(self, key: JobKey, now: datetime, outcome: Result) -> None:
+        if outcome.told:
+            log.info("%s: %s", key, outcome.told, extra=job_fields(key))
+        if outcome.error is None:
+            self._queue.went_well(key)
+        else:
+            self._fail(key, outcome.error, known=outcome.known)
+        # After an error the job is not reconciled before the back-off ends, except for what is due by the clock, such
+        # as a deadline that passes while pods are rejected.
+        if outcome.look_again and (outcome.error is None or outcome.look_again > now):
+            self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
+
+    def _fail(self, key: JobKey, error: ApiError, *, known: bool) -> None:
+        self._metrics.failed(error)
+        conflict = isinstance(error, Conflict)
+        wait = self._queue.conflicted if conflict else self._queue.failed
+        seconds = wait(key, *_backoff(error))
+        normal = conflict and not LASTING <= seconds < AFTER_CONFLICT[1]
+        level = logging.DEBUG if known or normal else logging.WARNING
+        log.log(level, "%s: %s: %s; retrying in %.1f s", key, error.reason, error, seconds, extra=job_fields(key))
+
+
+def _backoff(error: ApiError) -> tuple[float, float]:
+    if isinstance(error, Conflict):
+        return AFTER_CONFLICT
+    if isinstance(error, StatusRejected):
+        return AFTER_REJECTION
+    return AFTER_NO if isinstance(error, (Forbidden, Invalid, NameConflict)) else AFTER_ERROR
