@@ -9,10 +9,8 @@ from rich.console import Console
 
 from make import a_job, pods_of, running, seen
 from trainshed.cli import cli
-from trainshed.cli.adopt import _print
-from trainshed.cli.foresight import Grade, Outlook, foresee
-from trainshed.cli.premises import Finding, State
-from trainshed.cli.survey import Report
+from trainshed.cli.migrate import Report, _print
+from trainshed.cli.preflight import Check, JobForecast, Severity, State, dry_run
 from trainshed.config import Config
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +37,10 @@ def test_a_cluster_that_cannot_be_read_is_an_error(tmp_path):
 
 def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
     job = a_job(worker=1)
-    fine = foresee(seen(job, *pods_of(job), status=running(job)))
-    bad = Outlook(seen(job), Grade.NEEDS_ATTENTION, ("[it] would fail",))
+    fine = dry_run(seen(job, *pods_of(job), status=running(job)))
+    bad = JobForecast(seen(job), Severity.NEEDS_ATTENTION, ("[it] would fail",))
     settings = Config(passed_over=("--a is ignored: b",))
-    found = Finding(State.ACTION_REQUIRED, "v1 runs", "kubectl scale")
+    found = Check(State.ACTION_REQUIRED, "v1 runs", "kubectl scale")
     lines = printed(Report((found,), settings, (fine, bad)), capsys)
     assert lines == [
         "Cluster",
@@ -59,5 +57,5 @@ def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
 
 
 def test_a_cluster_without_jobs_has_a_summary_too(capsys):
-    lines = printed(Report((Finding(State.ERROR, "w"),), Config(), ()), capsys)
+    lines = printed(Report((Check(State.ERROR, "w"),), Config(), ()), capsys)
     assert lines[-1] == "0 jobs; cluster (error: 1, action required: 0). Nothing was written."

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trainshed.cli import cli
-from trainshed.cli.operate import operator
+from trainshed.cli.operator import operator
 from trainshed.config import Config
 
 ROOT = Path(__file__).parents[2]

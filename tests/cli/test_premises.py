@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rig import v1
-from trainshed.cli.premises import Premises, State, command_line, findings
+from trainshed.cli.preflight import Premises, State, checks, command_line
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi import MPI
@@ -29,7 +29,7 @@ def webhook(name="validator.training-operator.kubeflow.org", service="training-o
 
 def found_in(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list[tuple[str, str, str]]:
     premises = Premises(tuple(deployments), tuple(webhooks), tuple(definitions))
-    return [(str(found.state), found.words, found.command) for found in findings(premises, frameworks)]
+    return [(str(found.state), found.words, found.command) for found in checks(premises, frameworks)]
 
 
 def test_a_cluster_without_v1_is_ok():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trainshed.cli.operate import operator
+from trainshed.cli.operator import operator
 from trainshed.plan import failures
 from trainshed.plan.rules import RULES
 

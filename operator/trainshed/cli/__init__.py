@@ -8,10 +8,10 @@ import click
 
 from trainshed.config import Config
 
-from .adopt import migrate
 from .crds import crds
-from .operate import operator
-from .release import remove_finalizers
+from .finalizers import remove_finalizers
+from .migrate import migrate
+from .operator import operator
 from .render import render
 
 Run = Callable[[Config], int]

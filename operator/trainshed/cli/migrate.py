@@ -1,0 +1,234 @@
+"""`trainshed migrate`: what would change if Trainshed took over from training-operator v1."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from trainshed.api import framework, parse, status_codec
+from trainshed.api.actions import Snapshot
+from trainshed.api.framework import Framework
+from trainshed.api.job import Document
+from trainshed.api.objects import JOB_NAME_LABEL, SERVICE_ACCOUNTS, Dependent, Pod, Service
+from trainshed.client import ApiError
+from trainshed.client.client import CORE, Lister
+from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
+from trainshed.client.transport import AiohttpTransport, Path, RestClient
+from trainshed.config import Config
+from trainshed.frameworks import served
+
+from .operator import PASSED_OVER, operator
+from .preflight import Check, JobForecast, Premises, Severity, State, checks, command_line, dry_run
+
+
+class Owned(Protocol):
+    """An object that belongs to a job."""
+
+    @property
+    def owner(self) -> str:
+        """The uid of the job."""
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+
+
+OwnedT = TypeVar("OwnedT", bound=Owned)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The state of the cluster, the operator's settings, and the forecasts for the jobs."""
+
+    findings: tuple[Check, ...]
+    settings: Config
+    outlooks: tuple[JobForecast, ...]
+
+    @property
+    def sound(self) -> bool:
+        """True if the cluster is in no error state and no job needs attention."""
+        failed = any(finding.state is State.ERROR for finding in self.findings)
+        return not failed and all(outlook.grade is not Severity.NEEDS_ATTENTION for outlook in self.outlooks)
+
+
+async def inspect_cluster(census: Lister, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
+    """Read the cluster, without writing to it.
+
+    Raises:
+        trainshed.client.ApiError: The API server cannot be read.
+        click.ClickException: The flags are invalid.
+    """
+    premises = Premises(
+        deployments=tuple(await census.deployments()),
+        webhooks=tuple(await census.webhooks()),
+        definitions=tuple(await census.definitions()),
+    )
+    settings = effective_config(premises, flags)
+    namespaces = (namespace,) if namespace else settings.namespaces or ("",)
+    snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(census, settings, name, now)]
+    outlooks = sorted(map(dry_run, snapshots), key=lambda outlook: outlook.grade)
+    return Report(tuple(checks(premises, served(settings.mpi_version))), settings, tuple(outlooks))
+
+
+def effective_config(premises: Premises, flags: tuple[str, ...]) -> Config:
+    """Return the settings of the operator to be started, from `flags` if there are any, else from v1's Deployment.
+
+    Raises:
+        click.ClickException: The flags are invalid.
+    """
+    arguments = flags or next((command_line(item) for item in premises.theirs), ())
+    try:
+        with operator.make_context("operator", list(arguments)) as context:
+            return Config(**context.params, passed_over=tuple(context.meta.get(PASSED_OVER, ())))
+    except click.UsageError as error:
+        source = "the flags after --" if flags else "the flags of v1's Deployment"
+        raise click.ClickException(f"{source} are invalid: {error.format_message()}") from error
+
+
+class Children:
+    """The pods, Services and other objects of jobs, by the uid of the job that owns them."""
+
+    def __init__(self, pods: Iterable[Pod], services: Iterable[Service], others: Iterable[Dependent]) -> None:
+        self._pods, self._services, self._others = _by_owner(pods), _by_owner(services), _by_owner(others)
+
+    def snapshot(self, document: Document, framework: Framework, settings: Config, now: datetime) -> Snapshot:
+        """Return what a reconcile of this job would observe."""
+        job = parse.job(document, framework, settings.site)
+        return Snapshot(
+            job=job,
+            framework=framework,
+            site=settings.site,
+            status=status_codec.parse_status(document),
+            pods=self._pods[job.uid],
+            services=self._services[job.uid],
+            now=now,
+            dependents=self._others[job.uid],
+        )
+
+
+def _by_owner(items: Iterable[OwnedT]) -> defaultdict[str, tuple[OwnedT, ...]]:
+    found: defaultdict[str, tuple[OwnedT, ...]] = defaultdict(tuple)
+    groups: defaultdict[str, list[OwnedT]] = defaultdict(list)
+    for item in items:
+        groups[item.owner].append(item)
+    found.update((owner, tuple(sorted(group, key=lambda item: item.name))) for owner, group in groups.items())
+    return found
+
+
+async def _snapshots(census: Lister, settings: Config, namespace: str, now: datetime) -> list[Snapshot]:
+    known = served(settings.mpi_version, settings.kinds)
+    documents = [
+        (document, framework)
+        for framework in known
+        for document in await census.all(Path(framework.prefix, framework.plural, namespace), DOCUMENTS)
+    ]
+    # The children are listed after the jobs: objects created in between are then not reported as missing.
+    children = Children(
+        await census.all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL),
+        await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
+        [
+            item
+            for kind in framework.owned_gang_resources(known, settings.gang_scheduler)
+            for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependent_decoder(kind))
+            # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
+            if item.job or kind != SERVICE_ACCOUNTS
+        ],
+    )
+    return [children.snapshot(document, framework, settings, now) for document, framework in documents]
+
+
+STEPS = """\
+To migrate, stop training-operator v1 and start Trainshed: it takes over the existing jobs and pods. In this order:
+
+  trainshed migrate --dry-run                    reports what will change; writes nothing
+  kubectl --namespace kubeflow scale deployment/training-operator --replicas=0
+  kubectl delete validatingwebhookconfiguration validator.training-operator.kubeflow.org
+  kubectl replace -f crds/                       never with --force, which deletes all jobs
+  kubectl apply -k manifests/                    or manifests/overlays/v1, with v1's names
+  trainshed migrate --dry-run                    checks the result
+
+docs/switching.md gives the reasons, other things to consider, and the way back."""
+STATES = {State.OK: "green", State.ACTION_REQUIRED: "yellow", State.ERROR: "bold red"}
+GRADES = {
+    Severity.UNCHANGED: ("unchanged", "green"),
+    Severity.WILL_CHANGE: ("will change", "yellow"),
+    Severity.NEEDS_ATTENTION: ("needs attention", "bold red"),
+}
+#: The width of the first column, in characters.
+COLUMN = max(map(len, (*STATES, *(word for word, _ in GRADES.values()))))
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Report what will change, without writing anything to the cluster.")
+@click.option("--kubeconfig", default="", help="Path of the kubeconfig file.")
+@click.option("--context", default="", help="Context of the kubeconfig (default: its current context).")
+@click.option(
+    "--namespace", default="", help="Namespace of the jobs to check (default: all that the operator watches)."
+)
+@click.argument("flags", nargs=-1)
+def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, flags: tuple[str, ...]) -> None:
+    """Preview the migration from training-operator v1.
+
+    Without --dry-run, print the steps of the migration and exit. With it, report the state of the cluster and what
+    will change for each job.
+
+    FLAGS, after --, are the flags of the operator to be started (default: the flags of v1's Deployment). The exit code
+    is 1 if the cluster is in an error state or a job needs attention, and 0 otherwise.
+    """
+    if not dry_run:
+        click.echo(STEPS)
+        return
+    try:
+        report = asyncio.run(_survey(find_credentials(kubeconfig, context), namespace, flags))
+    except (NoCredentials, ApiError, OSError) as error:
+        raise click.ClickException(f"cannot read the cluster: {error}") from error
+    _print(Console(soft_wrap=True, highlight=False), report)
+    sys.exit(0 if report.sound else 1)
+
+
+async def _survey(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
+    wire = RestClient(AiohttpTransport(credentials))
+    try:
+        now = datetime.now(UTC)  # noqa: TID251 - this command runs once, outside the operator and its clock
+        return await inspect_cluster(Lister(wire), namespace, flags, now)
+    finally:
+        await wire.close()
+
+
+def _print(console: Console, report: Report) -> None:
+    """Print the report, with the most severe jobs last: they stay visible above the prompt."""
+    console.print(Text("Cluster", "bold"))
+    for finding in report.findings:
+        _line(console, finding.state, STATES[finding.state], finding.words)
+        if finding.command:
+            _line(console, "", "", f"  {finding.command}")
+    for words in report.settings.passed_over:
+        _line(console, "flag", "yellow", words)
+    console.print(Text("\nJobs", "bold"))
+    for outlook in report.outlooks:
+        word, colour = GRADES[outlook.grade]
+        _line(console, word, colour, str(outlook))
+    console.print(Text(f"\n{_summary(report)}", "bold" if report.sound else "bold red"))
+
+
+def _line(console: Console, word: str, colour: str, words: str) -> None:
+    console.print(Text.assemble((f"  {word:<{COLUMN}} ", colour), words))
+
+
+def _summary(report: Report) -> str:
+    severities = Counter(outlook.grade for outlook in report.outlooks)
+    counts = ", ".join(f"{word}: {severities[grade]}" for grade, (word, _) in GRADES.items() if severities[grade])
+    jobs = f"{len(report.outlooks)} {'job' if len(report.outlooks) == 1 else 'jobs'}"
+    states = Counter(finding.state for finding in report.findings)
+    cluster = ", ".join(f"{state}: {states[state]}" for state in (State.ERROR, State.ACTION_REQUIRED))
+    return f"{jobs}{f' ({counts})' if counts else ''}; cluster ({cluster}). Nothing was written."
