@@ -38,24 +38,24 @@ def spec_of(containers: dict | None = None, **spec) -> dict:
     return {"template": {"spec": {"containers": [container(**(containers or {}))], **spec}}}
 
 
-def look(job: Job, *pods, status=None, now=T0, services=True, site=None) -> Plan:
+def look(job: Job, *pods, status=None, now=T0, services=True, job_defaults=None) -> Plan:
     """What is decided about it."""
     domain = (Service("m", "svc", "1", "job-uid", "ml", "m", "", -1),) if services else ()
-    return plan(Snapshot(job, MPI_V2BETA1, site or JobDefaults(), status or Status(), pods, domain, now))
+    return plan(Snapshot(job, MPI_V2BETA1, job_defaults or JobDefaults(), status or Status(), pods, domain, now))
 
 
-def pod(job: Job, role: str, index=0, site=None) -> dict:
+def pod(job: Job, role: str, index=0, job_defaults=None) -> dict:
     """A member's pod as it is sent."""
-    return builders.pod_maker(MPI_V2BETA1, job, site or JobDefaults())(Replica(role, index), 0).body
+    return builders.pod_maker(MPI_V2BETA1, job, job_defaults or JobDefaults())(Replica(role, index), 0).body
 
 
 def env(job: Job, role: str) -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in pod(job, role)["spec"]["containers"][0]["env"]}
 
 
-def data(job: Job, *running: str, site=None) -> dict[str, str]:
+def data(job: Job, *running: str, job_defaults=None) -> dict[str, str]:
     """The data of its ConfigMap."""
-    (wish,) = MPI_V2BETA1.hooks.dependents(job, site or JobDefaults(), running)
+    (wish,) = MPI_V2BETA1.hooks.dependents(job, job_defaults or JobDefaults(), running)
     assert (wish.resource, wish.name, wish.labels) == (CONFIG_MAPS, "m-config", (("app", "m"),))
     return wish.content["data"]
 

@@ -76,10 +76,10 @@ class World:
     def confirm_deletion(self, name: str) -> None:
         """End the deletion of a pod as the kubelet does; one with the finalizer of the operator stays as an object."""
         pod = self.pods[name]
-        if pod.held:
+        if pod.has_finalizer:
             ended = (replace(pod.containers[0], exit_code=137, finished=self.now),)
             rest = {} if pod.over else {"phase": Phase.FAILED, "ready": False, "containers": ended}
-            self._put_pod(pod, **{"deleting": True, "leaves": self.now, "grace": 0} | rest)
+            self._put_pod(pod, **{"deleting": True, "deletion_timestamp": self.now, "grace": 0} | rest)
             return
         self._news.append(("removed", "pods", self._renewed(self.pods.pop(name))))
 
@@ -137,7 +137,7 @@ class World:
             container = Container(body["spec"]["containers"][0]["name"])
             attempt = int(meta["annotations"]["trainshed.dev/attempt"])
             told = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
-            told["held"] = "trainshed.dev/result" in meta.get("finalizers", ())
+            told["has_finalizer"] = "trainshed.dev/result" in meta.get("finalizers", ())
             pod = Pod(**_identity(meta, str(self._tick())), **told)
             self.pods[pod.name] = pod
             self._news.append(("changed", "pods", pod))
@@ -189,7 +189,7 @@ class World:
         pod, meta = self.pods.get(name), patch["metadata"]
         if pod is None or pod.uid != meta["uid"] or pod.version != meta["resourceVersion"]:
             raise Conflict(name)
-        self._put_pod(pod, held=False)
+        self._put_pod(pod, has_finalizer=False)
         if pod.deleting and not pod.grace:
             self.confirm_deletion(name)
         return self.pods.get(name)
@@ -209,9 +209,9 @@ class World:
         if pod.phase is not Phase.RUNNING or not grace:
             self.confirm_deletion(pod.name)
             return
-        leaves = self.now + timedelta(seconds=grace)
-        if not pod.deleting or (pod.leaves and leaves < pod.leaves):
-            self._put_pod(pod, deleting=True, leaves=leaves, grace=grace)
+        deletion_timestamp = self.now + timedelta(seconds=grace)
+        if not pod.deleting or (pod.deletion_timestamp and deletion_timestamp < pod.deletion_timestamp):
+            self._put_pod(pod, deleting=True, deletion_timestamp=deletion_timestamp, grace=grace)
 
     def _put_pod(self, pod: Pod, **fields) -> None:
         self.pods[pod.name] = self._renewed(pod, **fields)

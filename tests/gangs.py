@@ -21,10 +21,10 @@ def a_gang(kind="PyTorchJob", *, needs=({"requests": {"cpu": "1"}},), asked=None
     return a_job(kind, policy=wanted, template={"spec": {"containers": containers}}, **roles, **fields)
 
 
-def decided(job, *pods, group=None, site=VOLCANO, **fields):
+def decided(job, *pods, group=None, job_defaults=VOLCANO, **fields):
     """What a look decides while this is the job's group."""
     there = (group,) if group else ()
-    return plan(replace(seen(job, *pods, site=site, **fields), dependents=there))
+    return plan(replace(seen(job, *pods, job_defaults=job_defaults, **fields), dependents=there))
 
 
 def about_group(decision):
@@ -32,15 +32,15 @@ def about_group(decision):
     return [action for action in decision.actions if isinstance(action, DEPENDENTS)]
 
 
-def spec(job, site=VOLCANO, group=None):
+def spec(job, job_defaults=VOLCANO, group=None):
     """The spec of the group that is to be made."""
-    (action,) = about_group(decided(job, site=site, group=group, services=()))
+    (action,) = about_group(decided(job, job_defaults=job_defaults, group=group, services=()))
     return action.body["spec"] if isinstance(action, CreateDependent) else action.patch["spec"]
 
 
-def a_group(job, phase="", *, site=VOLCANO, conditions=(), **fields) -> Dependent:
+def a_group(job, phase="", *, job_defaults=VOLCANO, conditions=(), **fields) -> Dependent:
     """The group as it was made, in this phase."""
-    (action,) = about_group(decided(job, site=site, services=()))
+    (action,) = about_group(decided(job, job_defaults=job_defaults, services=()))
     document = {**action.body, "status": {"phase": phase, "conditions": list(conditions)} if phase else {}}
     known = {"name": job.name, "uid": "g1", "version": "5", "owner": job.uid, "namespace": "ml", "job": job.name}
     return replace(Dependent(action.resource, document=document, **known), **fields)

@@ -29,10 +29,12 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
 class Office:
     """A reconciler with its cache and a fake cluster; watch events arrive at `hear`, answers to writes at once."""
 
-    def __init__(self, spec: dict | None = None, site: JobDefaults | None = None, world: World | None = None) -> None:
+    def __init__(
+        self, spec: dict | None = None, job_defaults: JobDefaults | None = None, world: World | None = None
+    ) -> None:
         self.world = world or World()
         self.woken: list[JobKey] = []
-        self.view = Cache(FRAMEWORKS, site or JobDefaults(), self.woken.append)
+        self.view = Cache(FRAMEWORKS, job_defaults or JobDefaults(), self.woken.append)
         self.metrics = Metrics()
         self.recorder = EventRecorder(self.world, lambda: None, self.now)
         self.reconciler = Reconciler(self.world, self.view, self.recorder, self.metrics)

@@ -45,7 +45,7 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
     return Job(
         **fields,
         deleting=False,
-        replicas=replicas,
+        groups=replicas,
         policy=policy or RunPolicy(),
         options=options,
         scope=Scope(scope) if scope else None,
@@ -103,13 +103,13 @@ def a_service(seat, job="mnist") -> Service:
 
 
 def seen(
-    job: Job, *pods: Pod, status: Status | None = None, services=None, now=T0, trouble=None, site=None
+    job: Job, *pods: Pod, status: Status | None = None, services=None, now=T0, refusal=None, job_defaults=None
 ) -> Snapshot:
     """What a look sees; unless told otherwise all Services are there."""
-    there = tuple(a_service(str(member), job.name) for member in job.members) if services is None else services
+    there = tuple(a_service(str(replica), job.name) for replica in job.all_replicas) if services is None else services
     framework: Framework = FRAMEWORKS[job.kind]
-    trouble = ApiRefusal(*trouble) if trouble else None
-    return Snapshot(job, framework, site or JobDefaults(), status or Status(), pods, there, now, trouble)
+    refusal = ApiRefusal(*refusal) if refusal else None
+    return Snapshot(job, framework, job_defaults or JobDefaults(), status or Status(), pods, there, now, refusal)
 
 
 def look(job: Job, *pods: Pod, **fields) -> Plan:
@@ -119,7 +119,9 @@ def look(job: Job, *pods: Pod, **fields) -> Plan:
 
 def running(job: Job, *, now=T0) -> Status:
     """The status of a job all of whose pods run."""
-    pods = [a_pod(str(member), job=job.name, container=FRAMEWORKS[job.kind].container.name) for member in job.members]
+    pods = [
+        a_pod(str(replica), job=job.name, container=FRAMEWORKS[job.kind].container.name) for replica in job.all_replicas
+    ]
     return look(job, *pods, now=now).status
 
 
@@ -127,8 +129,8 @@ def pods_of(job: Job, *others: Pod, attempt=0) -> list[Pod]:
     """A running pod for each seat, but for those that are given."""
     container = FRAMEWORKS[job.kind].container.name
     mine = {
-        f"{job.name}-{member}": a_pod(str(member), job=job.name, attempt=attempt, container=container)
-        for member in job.members
+        f"{job.name}-{replica}": a_pod(str(replica), job=job.name, attempt=attempt, container=container)
+        for replica in job.all_replicas
     }
     return list((mine | {pod.name: pod for pod in others}).values())
 
@@ -162,7 +164,7 @@ def services(decision: Plan, what=CreateService) -> list[str]:
 
 def told(decision: Plan) -> list[str]:
     """The reasons of what is told."""
-    return [note.reason for note in decision.notes]
+    return [note.reason for note in decision.events]
 
 
 __all__ = ["DeleteService", "replace"]

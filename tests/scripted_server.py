@@ -70,10 +70,10 @@ class Moody:
         return script.pop(0) if len(script) > 1 else script[0]
 
 
-def a_list(version: int, *names: str, go_on: str = "", **others: int) -> tuple[int, dict]:
+def a_list(version: int, *names: str, continue_token: str = "", **others: int) -> tuple[int, dict]:
     """Return a list of pods at a version; `others` are pods with versions of their own."""
     items = [a_pod(name, version) for name in names] + [a_pod(name, own) for name, own in others.items()]
-    return 200, {"metadata": {"resourceVersion": str(version), "continue": go_on}, "items": items}
+    return 200, {"metadata": {"resourceVersion": str(version), "continue": continue_token}, "items": items}
 
 
 def refused(code: int) -> tuple[int, dict]:
@@ -111,9 +111,11 @@ async def listening(server: Moody):
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, shutdown_timeout=1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    wire = RestClient(AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
+    job_defaults = web.TCPSite(runner, "127.0.0.1", 0)
+    await job_defaults.start()
+    wire = RestClient(
+        AiohttpTransport(Credentials(f"http://127.0.0.1:{job_defaults._server.sockets[0].getsockname()[1]}"))
+    )
     listener = Listener()
     informer = Informer(wire, Path("/api/v1", "pods"), PODS, listener)
     task = asyncio.create_task(informer.run())
@@ -238,7 +240,7 @@ class Replica:
         )
         self.task = asyncio.create_task(self.elector.run())
 
-    async def held(self, within: float) -> float:
+    async def has_finalizer(self, within: float) -> float:
         """Return after how many seconds it has the Lease."""
         began = clock()
         async with asyncio.timeout(within):

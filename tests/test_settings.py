@@ -14,19 +14,21 @@ from trainshed.config import Config, bind_address
 
 
 def test_the_site_has_the_settings_of_jobs():
-    assert Config().site == JobDefaults()
+    assert Config().job_defaults == JobDefaults()
     settings = Config(cluster_domain="tf.test", clean_pods="All", init_image="alpine", init_tries=3)
-    assert settings.site == JobDefaults("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
+    assert settings.job_defaults == JobDefaults("tf.test", CleanPodPolicy.ALL, init_image="alpine", init_tries=3)
 
 
 def test_the_site_has_the_scheduler_and_the_kubectl_image():
-    site = Config(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").site
-    assert (site.gang_scheduler, site.mpi_kubectl_image) == ("volcano", "kubectl:1")
+    job_defaults = Config(gang_scheduler="volcano", mpi_kubectl_image="kubectl:1").job_defaults
+    assert (job_defaults.gang_scheduler, job_defaults.mpi_kubectl_image) == ("volcano", "kubectl:1")
 
 
 def test_a_template_of_init_containers_enables_them():
-    assert Config(init_template="- name: a").site == JobDefaults(init_image="alpine:3.10", init_template="- name: a")
-    assert Config(init_template="- name: a", init_image="busybox").site.init_image == "busybox"
+    assert Config(init_template="- name: a").job_defaults == JobDefaults(
+        init_image="alpine:3.10", init_template="- name: a"
+    )
+    assert Config(init_template="- name: a", init_image="busybox").job_defaults.init_image == "busybox"
 
 
 def test_two_operators_on_a_host_have_different_identities():

@@ -32,21 +32,21 @@ def troubled(index: int, words: str, code: int | None, reason: str):
 def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_same_again(words, code, reason, blocked):
     pods = [troubled(2 * index, words[index % len(words)], code, reason) for index in range(70)]
     seen = {"now": at(10), "services": (), "trouble": (reason[:40], words[0] * 9) if blocked else None}
-    tallies = {"Worker": ReplicaStatus(succeeded=len(ALTERNATING), done=ALTERNATING)}
+    replica_statuses = {"Worker": ReplicaStatus(succeeded=len(ALTERNATING), done=ALTERNATING)}
     restart = Restart(at(0), 99, "worker-99999", "n" * 253, "Infrastructure", reason, 137, MANY, 10**6)
-    status = Status(tallies=tallies, start=at(-9), recent=(restart,) * 10)
+    status = Status(replica_statuses=replica_statuses, start=at(-9), recent_restarts=(restart,) * 10)
     decision = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=status, **seen)
     document = status_codec.status_patch(JOB, Status(), decision.status)["status"]
     assert coerce.json_size(document) < LIMIT
     stored = status_codec.parse_status({"status": document})
-    assert stored.tallies["Worker"].done == ALTERNATING
-    assert stored.failure.member == "worker-0"
-    assert stored.over or len(stored.replacing) == MAX_PENDING_REPLACEMENTS
+    assert stored.replica_statuses["Worker"].done == ALTERNATING
+    assert stored.failure.replica == "worker-0"
+    assert stored.over or len(stored.pending_replacement) == MAX_PENDING_REPLACEMENTS
     for _ in range(1 + blocked):  # that pods cannot be made is said once the restart is
         before = stored
         again = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=before, **seen).status
         stored = status_codec.parse_status({"status": status_codec.status_document(again)})
-    counted = replace(before, tallies=again.tallies)
+    counted = replace(before, replica_statuses=again.replica_statuses)
     assert status_codec.status_document(again) == status_codec.status_document(counted), (
         "there is nothing to store a second time but counts"
     )

@@ -86,7 +86,7 @@ class Config:
     passed_over: tuple[str, ...] = ()
 
     @property
-    def site(self) -> JobDefaults:
+    def job_defaults(self) -> JobDefaults:
         """The settings that affect single jobs."""
         return JobDefaults(
             cluster_domain=self.cluster_domain,

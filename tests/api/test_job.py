@@ -13,13 +13,13 @@ from trainshed.frameworks.tensorflow import TFJobOptions
 
 def test_a_jobs_members_stand_in_the_order_of_its_roles():
     job = a_job(worker=2, ps=1)
-    assert tuple(job.members) == (Replica("PS", 0), Replica("Worker", 0), Replica("Worker", 1))
+    assert tuple(job.all_replicas) == (Replica("PS", 0), Replica("Worker", 0), Replica("Worker", 1))
     assert job.size == 3
-    assert [str(member) for member in job.members] == ["ps-0", "worker-0", "worker-1"]
+    assert [str(replica) for replica in job.all_replicas] == ["ps-0", "worker-0", "worker-1"]
 
 
 def test_a_role_of_no_replicas_has_no_members():
-    assert tuple(a_job(chief=1, worker=0).members) == (Replica("Chief", 0),)
+    assert tuple(a_job(chief=1, worker=0).all_replicas) == (Replica("Chief", 0),)
     assert a_job(worker=0).size == 0
 
 
@@ -36,14 +36,14 @@ def test_a_role_that_the_job_lacks_is_found_at_the_usual_port():
     ("policy", "expected"), [("Always", True), ("OnFailure", True), ("Never", False), ("ExitCode", False)]
 )
 def test_the_kubelet_restarts_in_place_under_two_policies(policy, expected):
-    assert RestartPolicy(policy).in_place is expected
+    assert RestartPolicy(policy).restarts_in_place is expected
 
 
 def test_the_members_of_a_huge_job_are_made_one_by_one():
     job = a_job(worker=100_000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in job.members) == 100_000
+        assert sum(1 for _ in job.all_replicas) == 100_000
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()

@@ -47,8 +47,8 @@ JSON = st.recursive(
 )
 
 
-def tensorflow(document, site=None):
-    return parse.job(document, TENSORFLOW, site or JobDefaults())
+def tensorflow(document, job_defaults=None):
+    return parse.job(document, TENSORFLOW, job_defaults or JobDefaults())
 
 
 def pytorch(document):
@@ -66,34 +66,34 @@ def test_defaults_are_v1s():
     del document["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
     del document["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"]
     job = tensorflow(document)
-    (group,) = job.replicas
+    (group,) = job.groups
     assert (group.count, group.restart_policy, group.port) == (1, RestartPolicy.NEVER, 2222)
     assert group.ports == (Port("tfjob-port", 2222),)
     assert job.policy.clean_pods is CleanPodPolicy.NONE
     assert job.problems == ()
     document = pytorchjob("a", Worker=1)
     del document["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"]
-    assert pytorch(document).replicas[0].restart_policy is RestartPolicy.ON_FAILURE
+    assert pytorch(document).groups[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
 def test_what_the_administrator_chose_stands_in_for_what_a_user_left_out():
-    site = JobDefaults(clean_pods=CleanPodPolicy.ALL)
-    assert tensorflow(tfjob("a", Worker=1), site).policy.clean_pods is CleanPodPolicy.ALL
+    job_defaults = JobDefaults(clean_pods=CleanPodPolicy.ALL)
+    assert tensorflow(tfjob("a", Worker=1), job_defaults).policy.clean_pods is CleanPodPolicy.ALL
     chosen = tfjob("a", policy={"cleanPodPolicy": "Running"}, Worker=1)
-    assert tensorflow(chosen, site).policy.clean_pods is CleanPodPolicy.RUNNING
+    assert tensorflow(chosen, job_defaults).policy.clean_pods is CleanPodPolicy.RUNNING
 
 
 def test_tensorflows_roles_may_be_written_in_any_case():
-    assert [group.role for group in tensorflow(tfjob("a", WORKER=1, ps=1)).replicas] == ["PS", "Worker"]
+    assert [group.role for group in tensorflow(tfjob("a", WORKER=1, ps=1)).groups] == ["PS", "Worker"]
 
 
 def test_the_frameworks_port_stands_after_the_users_own_unless_it_is_named():
     document = tfjob("a", Worker=1)
     container = document["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     container["ports"] = [{"name": "customPort", "containerPort": 1234}]
-    assert tensorflow(document).replicas[0].ports == (Port("customPort", 1234), Port("tfjob-port", 2222))
+    assert tensorflow(document).groups[0].ports == (Port("customPort", 1234), Port("tfjob-port", 2222))
     container["ports"] = [{"name": "tfjob-port", "containerPort": 3333}]
-    assert tensorflow(document).replicas[0].port == 3333
+    assert tensorflow(document).groups[0].port == 3333
 
 
 @pytest.mark.parametrize(

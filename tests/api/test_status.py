@@ -14,7 +14,7 @@ def condition(kind, *, true=True):
     return Condition(ConditionType(kind), true, "R", "m", at(0), at(0))
 
 
-FULL = Status(conditions=(condition("Created"), condition("Running")), start=at(0), replacing=("a", "b"))
+FULL = Status(conditions=(condition("Created"), condition("Running")), start=at(0), pending_replacement=("a", "b"))
 
 
 def test_conditions_are_found_by_their_type():
@@ -35,8 +35,8 @@ def test_a_job_with_a_verdict_is_over(kind, over):
         replace(FULL, completion=at(1)),
         replace(FULL, attempts={"Worker": 1}),
         replace(FULL, retries=Retries(used=1)),
-        replace(FULL, retries=Retries(not_before=at(1))),
-        replace(FULL, replacing=("a", "b", "c")),
+        replace(FULL, retries=Retries(next_retry_time=at(1))),
+        replace(FULL, pending_replacement=("a", "b", "c")),
         replace(FULL, failure=Failure("p", "Application", "Error", 1, "", "", at(0))),
         replace(FULL, conditions=(*FULL.conditions, condition("Suspended"))),
         replace(FULL, conditions=(*FULL.conditions, condition("Failed"))),
@@ -50,10 +50,10 @@ def test_what_pods_cannot_tell_again_is_stored_before_it_is_acted_on(after):
     "after",
     [
         FULL,
-        replace(FULL, tallies={"Worker": ReplicaStatus(active=1)}),
+        replace(FULL, replica_statuses={"Worker": ReplicaStatus(active=1)}),
         replace(FULL, conditions=FULL.conditions[:1]),
-        replace(FULL, replacing=("a",)),
-        replace(FULL, retries=Retries(in_place=3)),
+        replace(FULL, pending_replacement=("a",)),
+        replace(FULL, retries=Retries(container_restarts=3)),
     ],
 )
 def test_what_pods_can_tell_again_may_wait(after):
@@ -62,5 +62,5 @@ def test_what_pods_can_tell_again_may_wait(after):
 
 @pytest.mark.parametrize(("seconds", "wait"), [(-1, False), (0, False), (1, True), (375, True), (3600, False)])
 def test_the_next_pods_wait_for_their_time_but_not_for_that_of_a_clock_that_is_far_ahead(seconds, wait):
-    assert Retries(not_before=at(seconds)).wait(at(0)) is wait
+    assert Retries(next_retry_time=at(seconds)).wait(at(0)) is wait
     assert not Retries().wait(at(0))

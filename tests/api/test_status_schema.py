@@ -86,10 +86,10 @@ RESTARTS = st.builds(
         st.dictionaries(WORDS, st.builds(ReplicaStatus, NUMBERS, NUMBERS, NUMBERS, NUMBERS, WORDS), max_size=3),
         attempts=st.dictionaries(WORDS, NUMBERS, max_size=3),
         retries=st.builds(Retries, NUMBERS, NUMBERS, st.just(at(0)), NUMBERS, NUMBERS),
-        replacing=st.lists(WORDS, max_size=3).map(tuple),
+        pending_replacement=st.lists(WORDS, max_size=3).map(tuple),
         failure=FAILURES,
-        recent=st.lists(RESTARTS, max_size=3).map(tuple),
-        shrunk=st.dictionaries(WORDS, NUMBERS, max_size=3),
+        recent_restarts=st.lists(RESTARTS, max_size=3).map(tuple),
+        scaled_down_to=st.dictionaries(WORDS, NUMBERS, max_size=3),
     )
 )
 def test_whatever_is_planned_the_schema_accepts_what_is_written(status):
@@ -128,10 +128,10 @@ def test_an_item_without_a_field_that_it_must_have_is_left_out():
 
 def test_half_a_character_is_replaced():
     assert encodable("a\ud800b") == "a?b"
-    assert status_codec.status_document(Status(replacing=("\udfff",))) == {"replacing": ["?"]}
+    assert status_codec.status_document(Status(pending_replacement=("\udfff",))) == {"replacing": ["?"]}
 
 
 def test_two_statuses_are_the_same_if_they_are_stored_as_the_same_document():
-    most = Status(retries=Retries(in_place=LARGEST))
-    assert status_codec.same_status(most, replace(most, retries=Retries(in_place=LARGEST + 5)))
+    most = Status(retries=Retries(container_restarts=LARGEST))
+    assert status_codec.same_status(most, replace(most, retries=Retries(container_restarts=LARGEST + 5)))
     assert not status_codec.same_status(most, Status())

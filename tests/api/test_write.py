@@ -54,7 +54,11 @@ def test_a_patch_makes_the_one_into_the_other(before, after):
 def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():
     condition = Condition(ConditionType.CREATED, True, "TFJobCreated", "m", at(0), at(0))
     found = status_codec.status_document(
-        Status(conditions=(condition,), tallies={"Worker": ReplicaStatus(active=2), "PS": ReplicaStatus()}, start=at(0))
+        Status(
+            conditions=(condition,),
+            replica_statuses={"Worker": ReplicaStatus(active=2), "PS": ReplicaStatus()},
+            start=at(0),
+        )
     )
     assert found == {
         "conditions": [
@@ -80,7 +84,7 @@ def test_every_time_is_written_as_the_api_server_wants_it(time):
 
 
 def test_the_patch_says_how_many_are_ready_of_how_many():
-    after = Status(tallies={"Worker": ReplicaStatus(ready=2)})
+    after = Status(replica_statuses={"Worker": ReplicaStatus(ready=2)})
     assert status_codec.status_patch(a_job(worker=3), Status(), after)["status"]["ready"] == "2/3"
 
 
@@ -103,11 +107,11 @@ HUGE = {
     "completion": TIMES,
     "attempts": st.just(dict.fromkeys(("Chief", "PS", "Worker", "Evaluator"), 10**6)),
     "retries": st.builds(Retries, COUNTS, COUNTS, TIMES, COUNTS, COUNTS),
-    "replacing": st.just(tuple(f"{number:036}" for number in range(64))),
+    "pending_replacement": st.just(tuple(f"{number:036}" for number in range(64))),
     "failure": st.builds(
         Failure, LONG_NAMES, CLASSES, ANYTHING, CODES, ANYTHING, ANYTHING, TIMES, LONG_NAMES, ANYTHING, SPANS, ANYTHING
     ),
-    "recent": st.lists(
+    "recent_restarts": st.lists(
         st.builds(Restart, TIMES, COUNTS, LONG_NAMES, ANYTHING, CLASSES, ANYTHING, CODES, COUNTS, SPANS),
         min_size=10,
         max_size=12,
@@ -126,28 +130,32 @@ def done(step: int, seed: int) -> Indexes:
 def test_a_status_stays_small_whatever_the_size_of_its_job(status, step, seed):
     workers = done(step, seed)
     counts = ReplicaStatus(10**5, 10**5, 10**5, 10**5, "x" * 200, workers)
-    tallies = {
+    replica_statuses = {
         "Worker": counts,
         "PS": counts,
         "Chief": ReplicaStatus(succeeded=1, selector="x" * 200, done=Indexes.of([0])),
     }
-    written = status_codec.status_patch(a_job(worker=10**5), Status(), replace(status, tallies=tallies))["status"]
+    written = status_codec.status_patch(
+        a_job(worker=10**5), Status(), replace(status, replica_statuses=replica_statuses)
+    )["status"]
     assert coerce.json_size(written) < 16_384
     again = status_codec.parse_status({"status": written})
     assert status_codec.status_document(again) == status_codec.status_document(
         status_codec.parse_status({"status": status_codec.status_document(again)})
     )
-    assert 0 in again.tallies["Chief"].done
-    kept = set(again.tallies["Worker"].done)
+    assert 0 in again.replica_statuses["Chief"].done
+    kept = set(again.replica_statuses["Worker"].done)
     assert kept == set(workers) if step else kept <= set(workers)
-    assert again.replacing == status.replacing
-    assert again.recent[-1].time == status.recent[-1].time
+    assert again.pending_replacement == status.pending_replacement
+    assert again.recent_restarts[-1].time == status.recent_restarts[-1].time
 
 
 def test_a_big_job_at_random_is_remembered_whole_while_little_else_is_told():
     random = Random(7)
     found = Indexes.of(index for index in range(70_000) if random.random() < 0.5)
-    status = Status(tallies={"Worker": ReplicaStatus(35_000, 35_000, 0, 35_000, "x" * 200, found)}, start=at(0))
+    status = Status(
+        replica_statuses={"Worker": ReplicaStatus(35_000, 35_000, 0, 35_000, "x" * 200, found)}, start=at(0)
+    )
     assert status_codec.parse_status({"status": status_codec.status_document(status)}) == status
     assert coerce.json_size(status_codec.status_document(status)) < 16_384
 

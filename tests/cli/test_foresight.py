@@ -111,7 +111,7 @@ def test_a_job_of_another_controller_is_not_reconciled():
     ],
 )
 def test_an_invalid_spec_needs_attention_unless_the_job_is_finished(status, outcome):
-    job = replace(JOB, replicas=(), problems=("spec.a: Invalid value",))
+    job = replace(JOB, groups=(), problems=("spec.a: Invalid value",))
     grade, words = outlook(job, status=status)
     assert grade is (Severity.WILL_CHANGE if status.over else Severity.NEEDS_ATTENTION)
     assert outcome in words

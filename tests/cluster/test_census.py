@@ -17,7 +17,7 @@ def names(documents) -> list[str]:
 
 
 async def test_all_pages_are_read(wire, hand, monkeypatch):
-    monkeypatch.setattr(lists, "PAGE", 2)
+    monkeypatch.setattr(lists, "PAGE_SIZE", 2)
     for number in range(5):
         hand.create(tfjob(f"j{number}", Worker=1))
     found = await Lister(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)

@@ -50,7 +50,12 @@ def finalizers(hand, name="mnist-worker-0"):
 
 async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, hand):
     pod = await a_held_pod(gateway, hand)
-    assert (pod.held, pod.deleting, pod.finalizers, finalizers(hand)) == (True, True, (), [JOB_TRACKING_FINALIZER])
+    assert (pod.has_finalizer, pod.deleting, pod.finalizers, finalizers(hand)) == (
+        True,
+        True,
+        (),
+        [JOB_TRACKING_FINALIZER],
+    )
     assert await release_finalizer(gateway, pod) is None
     assert hand.pod(pod.name) is None
     assert await release_finalizer(gateway, pod) is None, "it is already gone"
@@ -70,7 +75,11 @@ async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway
 async def test_the_finalizers_of_others_stay(gateway, hand):
     pod = await a_held_pod(gateway, hand, "mnist", "example.com/other")
     left = await release_finalizer(gateway, pod)
-    assert (left.held, left.finalizers, finalizers(hand)) == (False, ("example.com/other",), ["example.com/other"])
+    assert (left.has_finalizer, left.finalizers, finalizers(hand)) == (
+        False,
+        ("example.com/other",),
+        ["example.com/other"],
+    )
 
 
 async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, hand):

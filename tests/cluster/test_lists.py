@@ -16,7 +16,7 @@ OBJECT = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}, "data
 
 @pytest.mark.parametrize(("whole", "sizes"), [(False, [2, 2, 1]), (True, [5])])
 async def test_a_list_is_read_in_pages_or_as_a_whole(wire, hand, monkeypatch, whole, sizes):
-    monkeypatch.setattr(lists, "PAGE", 2)
+    monkeypatch.setattr(lists, "PAGE_SIZE", 2)
     for number in range(5):
         hand.make("configmaps", {"metadata": {"name": f"c-{number}", "labels": {"ours": "1"}}})
     path = Path("/api/v1", "configmaps", hand.namespace)

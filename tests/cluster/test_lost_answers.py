@@ -82,7 +82,7 @@ class Faltering:
 
 
 async def test_an_event_is_sent_again_when_nobody_answers(monkeypatch):
-    monkeypatch.setattr(flow_control, "PAUSE", 0.0)
+    monkeypatch.setattr(flow_control, "RETRY_DELAY", 0.0)
     gateway = ApiClient(wire := Faltering(), TokenBucket())
     await gateway.create_event("ml", {})
     await gateway.update_event("ml", "e", {"count": 2})

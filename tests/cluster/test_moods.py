@@ -60,7 +60,7 @@ def test_retry_after_is_obeyed():
 
 
 def test_when_pages_do_not_keep_the_list_is_read_as_a_whole():
-    server = Moody([a_list(10, "a", go_on="b"), refused(410), a_list(11, "a", "b"), a_list(12)], [(None, [])])
+    server = Moody([a_list(10, "a", continue_token="b"), refused(410), a_list(11, "a", "b"), a_list(12)], [(None, [])])
     listener, _ = after(server, 5)
     assert listener.known == {"a": "11", "b": "11"}
     assert listener.lists == ["11"]

@@ -87,7 +87,10 @@ def test_every_fact_arrives():
     assert own.finished == datetime(2026, 1, 1, 12, tzinfo=UTC)
     assert (own.image, own.before) == ("x:1", TerminatedState(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
     assert pod.restarts == 4, "a sidecar's do not count"
-    assert (pod.created, pod.leaves) == (datetime(2026, 1, 1, 11, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
+    assert (pod.created, pod.deletion_timestamp) == (
+        datetime(2026, 1, 1, 11, tzinfo=UTC),
+        datetime(2026, 1, 1, 12, tzinfo=UTC),
+    )
     assert pod.dismissed == pod.disrupted, "an eviction is recorded before the grace period of 30 s begins"
     assert pod.finalizers == ("example.com/hold",)
 

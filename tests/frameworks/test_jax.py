@@ -64,12 +64,12 @@ def test_v1s_variables_win_and_ours_yield():
 
 def test_the_coordinators_port_is_the_one_it_names():
     job = a_job("JAXJob", worker=2)
-    job = replace(job, replicas=tuple(replace(group, port=1234) for group in job.replicas))
+    job = replace(job, groups=tuple(replace(group, port=1234) for group in job.groups))
     assert {"COORDINATOR_PORT=1234", "JAX_COORDINATOR_ADDRESS=mnist-worker-0:1234"} <= set(env(job, 1))
 
 
 def test_all_workers_decide_the_first_leads_and_the_group_starts_whole():
     job = a_job("JAXJob", worker=3)
     assert JAX.hooks.success_policy(job) == SuccessPolicy("Worker", Quorum.ALL, qualified=True)
-    assert [JAX.hooks.is_leader(job, member) for member in job.members] == [True, False, False]
+    assert [JAX.hooks.is_leader(job, replica) for replica in job.all_replicas] == [True, False, False]
     assert JAX.hooks.scope(job) is Scope.JOB

@@ -26,19 +26,19 @@ def a_run(worker=2, slots=4, **fields):
     return a_job("MPIJob", name="m", launcher=1, worker=worker, options=options, **fields)
 
 
-def wishes(job, *running, site=None) -> dict:
+def wishes(job, *running, job_defaults=None) -> dict:
     """What the job owns, by kind."""
-    return {wish.resource: wish for wish in MPI.hooks.dependents(job, site or JobDefaults(), running)}
+    return {wish.resource: wish for wish in MPI.hooks.dependents(job, job_defaults or JobDefaults(), running)}
 
 
-def data(job, *running, site=None) -> dict:
+def data(job, *running, job_defaults=None) -> dict:
     """The data of its ConfigMap."""
-    return wishes(job, *running, site=site)[CONFIG_MAPS].content["data"]
+    return wishes(job, *running, job_defaults=job_defaults)[CONFIG_MAPS].content["data"]
 
 
-def spec(job, role, site=None, index=0) -> dict:
+def spec(job, role, job_defaults=None, index=0) -> dict:
     """The spec of a member's pod."""
-    return builders.pod_maker(MPI, job, site or JobDefaults())(Replica(role, index), 0).body["spec"]
+    return builders.pod_maker(MPI, job, job_defaults or JobDefaults())(Replica(role, index), 0).body["spec"]
 
 
 def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
@@ -95,7 +95,7 @@ def test_kubexec_enters_a_pod_and_waits_for_it_only_where_all_start_together():
     assert last[-1] == '/opt/kube/kubectl exec "$pod" -- /bin/sh -c "$*"'
     assert not any("kubectl wait" in line for line in last)
     assert "--container main" in data(a_run(main="main"))["kubexec.sh"]
-    assert "kubectl wait" in data(a_run(), site=JobDefaults(gang_scheduler="volcano"))["kubexec.sh"]
+    assert "kubectl wait" in data(a_run(), job_defaults=JobDefaults(gang_scheduler="volcano"))["kubexec.sh"]
 
 
 @pytest.mark.parametrize("main", ["main", "a b", "x; touch owned", "$(touch owned)", "`touch owned`", "'\"", "a\nb"])

@@ -38,7 +38,7 @@ def test_the_launcher_waits_until_its_workers_are_ready():
     labels = launched.body["metadata"]["labels"]
     assert labels["training.kubeflow.org/job-role"] == "master"
     assert "training.kubeflow.org/replica-index" not in labels
-    assert made(look(job, services=(), site=JobDefaults(gang_scheduler="some-scheduler"))) == [
+    assert made(look(job, services=(), job_defaults=JobDefaults(gang_scheduler="some-scheduler"))) == [
         "m-launcher",
         "m-worker-0",
         "m-worker-1",
@@ -60,8 +60,10 @@ def test_a_launcher_that_succeeds_while_its_workers_live_is_success():
     decision = look(a_run(), launcher(), worker(0), worker(1), now=at(61))
     assert states(decision.status) == ["Created", "Succeeded"]
     assert message(decision.status, "Succeeded") == "MPIJob m is successfully completed."
-    assert decision.status.tallies["Launcher"].succeeded == 1
-    assert decision.status.tallies["Worker"].active == decision.status.tallies["Worker"].succeeded == 0
+    assert decision.status.replica_statuses["Launcher"].succeeded == 1
+    assert (
+        decision.status.replica_statuses["Worker"].active == decision.status.replica_statuses["Worker"].succeeded == 0
+    )
 
 
 def test_a_worker_that_ends_after_the_launcher_does_no_harm():

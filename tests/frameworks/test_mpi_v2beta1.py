@@ -21,13 +21,13 @@ def test_what_is_left_open_is_mpi_operators():
     assert job.api_version == "kubeflow.org/v2beta1"
     assert (job.options.slots, job.options.ssh_path, job.options.implementation) == (1, "/root/.ssh", "OpenMPI")
     assert not job.options.launcher_is_worker
-    assert {group.role: (group.count, group.restart_policy) for group in job.replicas} == {
+    assert {group.role: (group.count, group.restart_policy) for group in job.groups} == {
         "Launcher": (1, RestartPolicy.ON_FAILURE),
         "Worker": (3, RestartPolicy.NEVER),
     }
     assert job.policy.backoff_limit == 6, "as a batch/v1 Job, which the launcher was"
     assert a_run(policy={"backoffLimit": 0}).policy.backoff_limit == 0
-    assert a_run(launcher={"restartPolicy": "Never"}).replicas[0].restart_policy is RestartPolicy.NEVER
+    assert a_run(launcher={"restartPolicy": "Never"}).groups[0].restart_policy is RestartPolicy.NEVER
 
 
 def test_who_manages_a_job_goes_by_mpi_operators_name():
@@ -56,7 +56,7 @@ def test_a_launcher_may_be_alone():
     assert a_run(None).problems == ()
     assert data(a_run(None)) == {"hostfile": "", "discover_hosts.sh": "#!/bin/sh\n"}
     assert MPI_V2BETA1.hooks.scope(a_run(None)) is Scope.JOB
-    alone = replace(a_run(), replicas=a_run().replicas[1:])
+    alone = replace(a_run(), groups=a_run().groups[1:])
     assert MPI_V2BETA1.hooks.scope(alone) is Scope.JOB
     assert MPI_V2BETA1.hooks.init_containers(alone, Replica("Launcher", 0), JobDefaults(gang_scheduler="x")) == ()
 
@@ -67,7 +67,7 @@ def test_the_hosts_are_named_as_each_mpi_reads_them():
     for other in ("Intel", "MPICH"):
         found = data(a_run(slotsPerWorker=4, mpiImplementation=other))["hostfile"]
         assert found == "".join(f"{host}:4\n" for host in hosts)
-    named = data(a_run(1), site=JobDefaults(cluster_domain="example.org"))["hostfile"]
+    named = data(a_run(1), job_defaults=JobDefaults(cluster_domain="example.org"))["hostfile"]
     assert named == "m-worker-0.m.ml.svc.example.org slots=1\n"
 
 
@@ -222,6 +222,8 @@ def test_a_launcher_that_is_wanted_at_once_waits_by_itself():
 
 
 def test_a_launcher_that_is_placed_with_its_workers_waits_by_itself_too():
-    site = JobDefaults(gang_scheduler="some-scheduler")
-    assert made(look(a_run(), site=site)) == ["m-launcher", "m-worker-0", "m-worker-1"]
-    assert pod(a_run(), "Launcher", site=site)["spec"]["initContainers"][0]["name"] == "wait-for-workers"
+    job_defaults = JobDefaults(gang_scheduler="some-scheduler")
+    assert made(look(a_run(), job_defaults=job_defaults)) == ["m-launcher", "m-worker-0", "m-worker-1"]
+    assert (
+        pod(a_run(), "Launcher", job_defaults=job_defaults)["spec"]["initContainers"][0]["name"] == "wait-for-workers"
+    )

@@ -22,7 +22,7 @@ def env(job, role, index):
 
 def listening(job, port):
     """The same job with another port in every role."""
-    return replace(job, replicas=tuple(replace(group, port=port) for group in job.replicas))
+    return replace(job, groups=tuple(replace(group, port=port) for group in job.groups))
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_the_master_decides_or_all_workers():
 
 
 def test_only_a_master_leads_and_the_group_starts_whole():
-    assert [str(member) for member in SERVED.members if PADDLE.hooks.is_leader(SERVED, member)] == [
+    assert [str(replica) for replica in SERVED.all_replicas if PADDLE.hooks.is_leader(SERVED, replica)] == [
         "master-0",
         "master-1",
     ]
-    assert [member for member in COLLECTIVE.members if PADDLE.hooks.is_leader(COLLECTIVE, member)] == []
+    assert [replica for replica in COLLECTIVE.all_replicas if PADDLE.hooks.is_leader(COLLECTIVE, replica)] == []
     assert PADDLE.hooks.scope(COLLECTIVE) is Scope.JOB

@@ -55,13 +55,13 @@ def test_without_a_number_of_processes_the_world_counts_pods(nproc):
 def test_without_a_master_worker_0_is_rank_0():
     job = ddp("auto", worker=2)
     assert {"MASTER_ADDR=ddp-worker-0", "WORLD_SIZE=2", "RANK=1", "PET_NNODES=2"} <= set(env(job, "Worker", 1))
-    assert [PYTORCH.hooks.is_leader(job, member) for member in job.members] == [True, False]
+    assert [PYTORCH.hooks.is_leader(job, replica) for replica in job.all_replicas] == [True, False]
 
 
 def test_the_masters_port_is_the_one_it_names():
     job = ddp("auto", master=1, worker=1)
-    groups = tuple(replace(group, port=8080) if group.role == "Master" else group for group in job.replicas)
-    assert "MASTER_PORT=8080" in env(replace(job, replicas=groups), "Worker", 0)
+    groups = tuple(replace(group, port=8080) if group.role == "Master" else group for group in job.groups)
+    assert "MASTER_PORT=8080" in env(replace(job, groups=groups), "Worker", 0)
 
 
 def test_an_elastic_job_meets_at_worker_0_and_leaves_ranks_to_torchrun():
@@ -96,10 +96,10 @@ def test_a_job_of_nobody_has_no_goal_and_no_ranks():
 def test_v1s_file_of_init_containers_takes_the_place_of_the_init_container():
     job = a_job("PyTorchJob", name="ddp", master=1, worker=1)
     text = "- {name: wait, image: '{{.InitContainerImage}}', args: ['{{.MasterAddr}}', '{{.MaxTries}}']}"
-    site = JobDefaults(init_image="busybox", init_tries=7, init_template=text)
+    job_defaults = JobDefaults(init_image="busybox", init_tries=7, init_template=text)
     expected = {"name": "wait", "image": "busybox", "args": ["ddp-master-0", "7"]}
-    assert PYTORCH.hooks.init_containers(job, Replica("Worker", 0), site) == (expected,)
-    assert PYTORCH.hooks.init_containers(job, Replica("Master", 0), site) == ()
+    assert PYTORCH.hooks.init_containers(job, Replica("Worker", 0), job_defaults) == (expected,)
+    assert PYTORCH.hooks.init_containers(job, Replica("Master", 0), job_defaults) == ()
 
 
 METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}

@@ -21,9 +21,9 @@ SERVERS = '["mnist-ps-0.ml.svc:2222","mnist-ps-1.ml.svc:2222"]'
 DYNAMIC = TFJobOptions(dynamic_workers=True)
 
 
-def config(job, role, index, site=None):
+def config(job, role, index, job_defaults=None):
     """The value of TF_CONFIG, or None."""
-    variables = TENSORFLOW.hooks.environment(job, site or JobDefaults())(Replica(role, index))
+    variables = TENSORFLOW.hooks.environment(job, job_defaults or JobDefaults())(Replica(role, index))
     return next((variable.value for variable in variables if variable.name == "TF_CONFIG"), None)
 
 
@@ -49,12 +49,12 @@ def test_a_domain_of_the_cluster_ends_each_host():
     [(a_job(worker=1), False), (a_job(worker=1, ps=0), False), (a_job(ps=1), False), (a_job(worker=1, ps=1), True)],
 )
 def test_a_single_pod_needs_to_know_nobody(job, there):
-    assert (config(job, job.replicas[0].role, 0) is not None) is there
+    assert (config(job, job.groups[0].role, 0) is not None) is there
 
 
 def test_each_role_has_its_own_port():
-    groups = tuple(replace(group, port=3333) if group.role == "PS" else group for group in MNIST.replicas)
-    cluster = json.loads(config(replace(MNIST, replicas=groups), "Worker", 0))["cluster"]
+    groups = tuple(replace(group, port=3333) if group.role == "PS" else group for group in MNIST.groups)
+    cluster = json.loads(config(replace(MNIST, groups=groups), "Worker", 0))["cluster"]
     assert cluster["ps"][0].endswith(":3333")
     assert cluster["worker"][0].endswith(":2222")
 
@@ -106,8 +106,8 @@ def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
 @given(st.dictionaries(st.sampled_from(["chief", "ps", "worker", "evaluator"]), st.integers(0, 1200), min_size=1))
 def test_the_length_of_the_addresses_is_known_without_writing_them_down(roles):
     job = a_job(**roles)
-    for site in (JobDefaults(), JobDefaults(cluster_domain="tf.test")):
-        assert tensorflow.cluster_length(job, site) == len(tensorflow.cluster(job, site))
+    for job_defaults in (JobDefaults(), JobDefaults(cluster_domain="tf.test")):
+        assert tensorflow.cluster_length(job, job_defaults) == len(tensorflow.cluster(job, job_defaults))
 
 
 def test_the_limit_is_met_to_the_byte_by_the_longest_of_all_roles():
@@ -118,7 +118,7 @@ def test_the_limit_is_met_to_the_byte_by_the_longest_of_all_roles():
     )
     for count, fits in ((replicas - 1, True), (replicas, False)):
         job = a_job(worker=count, evaluator=1)
-        texts = (tensorflow.config(tensorflow.cluster(job, JobDefaults()), member) for member in job.members)
+        texts = (tensorflow.config(tensorflow.cluster(job, JobDefaults()), replica) for replica in job.all_replicas)
         assert (max(map(len, texts)) + len("TF_CONFIG=") + 1 <= MAX_VARIABLE_BYTES) == fits
 
 
@@ -148,10 +148,10 @@ def test_only_parameter_servers_take_a_newcomer_in(job, scope):
 
 
 def test_the_chief_leads_or_worker_0():
-    leaders = [str(member) for member in MNIST.members if TENSORFLOW.hooks.is_leader(MNIST, member)]
+    leaders = [str(replica) for replica in MNIST.all_replicas if TENSORFLOW.hooks.is_leader(MNIST, replica)]
     assert leaders == ["chief-0"]
     job = a_job(worker=2, ps=1)
-    assert [str(member) for member in job.members if TENSORFLOW.hooks.is_leader(job, member)] == ["worker-0"]
+    assert [str(replica) for replica in job.all_replicas if TENSORFLOW.hooks.is_leader(job, replica)] == ["worker-0"]
 
 
 def test_dynamic_workers_may_be_lost():

@@ -63,7 +63,7 @@ def test_v1s_variables_win_and_ours_yield():
 
 def test_each_role_has_its_own_port():
     ports = {"Master": 9991, "Worker": 9992}
-    job = replace(XGB, replicas=tuple(replace(group, port=ports[group.role]) for group in XGB.replicas))
+    job = replace(XGB, groups=tuple(replace(group, port=ports[group.role]) for group in XGB.groups))
     assert {"MASTER_PORT=9991", "DMLC_TRACKER_PORT=9991", "WORKER_PORT=9992"} <= set(env(job, "Worker", 0))
 
 
@@ -78,9 +78,9 @@ def test_a_list_of_workers_that_the_kernel_would_refuse_is_refused_with_the_figu
 
 def test_the_master_decides_and_leads_and_the_group_starts_whole():
     assert XGBOOST.hooks.success_policy(XGB) == SuccessPolicy("Master", Quorum.ALL, qualified=False)
-    assert [str(member) for member in XGB.members if XGBOOST.hooks.is_leader(XGB, member)] == ["master-0"]
+    assert [str(replica) for replica in XGB.all_replicas if XGBOOST.hooks.is_leader(XGB, replica)] == ["master-0"]
     assert XGBOOST.hooks.scope(XGB) is Scope.JOB
 
 
 def test_workers_come_after_the_master_for_they_give_up_when_nobody_listens():
-    assert [XGBOOST.hooks.start_after(XGB, member) for member in XGB.members] == ["", "Master", "Master"]
+    assert [XGBOOST.hooks.start_after(XGB, replica) for replica in XGB.all_replicas] == ["", "Master", "Master"]

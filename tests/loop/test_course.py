@@ -54,7 +54,7 @@ def a_restart(kind: str) -> Restart:
     ],
 )
 def test_a_restart_has_the_class_of_its_failure(before, after, expected):
-    was, now = (Status(recent=tuple(map(a_restart, kinds))) for kinds in (before, after))
+    was, now = (Status(recent_restarts=tuple(map(a_restart, kinds))) for kinds in (before, after))
     assert job_metrics.cause_of_restart(was, now) == expected
 
 

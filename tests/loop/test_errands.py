@@ -34,8 +34,8 @@ def a_config_map(name: str) -> dict:
 class Scene(Office):
     """A harness whose actions the test executes."""
 
-    def __init__(self, workers: int = 2, site: JobDefaults | None = None) -> None:
-        super().__init__(a_spec(Worker=workers), site)
+    def __init__(self, workers: int = 2, job_defaults: JobDefaults | None = None) -> None:
+        super().__init__(a_spec(Worker=workers), job_defaults)
         self.errands = Executor(self.world, self.view, self.recorder, self.metrics)
 
     def planned(self) -> list:
@@ -167,7 +167,7 @@ async def test_services_and_pods_are_created_concurrently():
 
 
 async def test_only_the_deletion_of_a_pod_group_has_v1s_event():
-    scene = Scene(site=JobDefaults(gang_scheduler="volcano"))
+    scene = Scene(job_defaults=JobDefaults(gang_scheduler="volcano"))
     await scene.run(*scene.planned())
     (group,) = scene.snapshot().dependents
     assert (group.resource, scene.world.made) == (VOLCANO_GROUPS, [])

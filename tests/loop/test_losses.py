@@ -37,11 +37,11 @@ def test_a_new_process_counts_failures_that_are_not_in_the_status():
 def test_a_new_process_does_not_count_failures_in_the_status():
     pods = pods_of(JOB, failed(0))
     given_up = look(JOB, *pods, status=running(JOB)).status
-    assert given_up.replacing == ("worker-0-uid",)
+    assert given_up.pending_replacement == ("worker-0-uid",)
     assert FailedPods().news(KEY, snapshot(failed(0), status=given_up)) == 0
 
-    counted = replace(given_up, replacing=())
-    assert counted.tallies["Worker"].failed == 1
+    counted = replace(given_up, pending_replacement=())
+    assert counted.replica_statuses["Worker"].failed == 1
     assert FailedPods().news(KEY, snapshot(failed(0), status=counted)) == 0
     assert FailedPods().news(KEY, snapshot(failed(0), failed(1), status=counted)) == 1
 

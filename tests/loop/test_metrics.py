@@ -45,7 +45,7 @@ STORES = [
     ("failed", having(ConditionType.CREATED), having(ConditionType.FAILED)),
     ("restarted", Status(), Status(attempts={"Worker": 1}, retries=Retries(used=1))),
     ("restarted", Status(attempts={"PS": 1}), Status(attempts={"PS": 1, "Worker": 1})),
-    ("restarted", Status(replacing=("a",)), Status(replacing=("b",))),
+    ("restarted", Status(pending_replacement=("a",)), Status(pending_replacement=("b",))),
 ]
 
 
@@ -68,7 +68,7 @@ def test_a_suspension_is_not_counted_as_a_restart():
 
 def test_a_finished_replacement_is_not_counted_as_a_restart():
     metrics = Metrics()
-    metrics.stored(seen(JOB, status=Status(replacing=("a", "b"))), Status(replacing=("b",)))
+    metrics.stored(seen(JOB, status=Status(pending_replacement=("a", "b"))), Status(pending_replacement=("b",)))
     assert counted(metrics) == {}
 
 

@@ -16,7 +16,7 @@ KEEPS = {"trainshed.dev/keep-results": "true"}
 
 async def an_orphaned_pod() -> Office:
     """A harness whose job is gone with its pods, one of which has the finalizer; the watches have delivered that."""
-    office = Office(site=JobDefaults(keep_results=True))
+    office = Office(job_defaults=JobDefaults(keep_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=1), KEEPS)
     office.hear()
     await office.run_all()
@@ -26,7 +26,9 @@ async def an_orphaned_pod() -> Office:
     for name in list(office.world.pods):
         office.world.confirm_deletion(name)
     office.hear()
-    assert [(pod.name, pod.held, pod.deleting) for pod in office.world.pods.values()] == [("mnist-chief-0", True, True)]
+    assert [(pod.name, pod.has_finalizer, pod.deleting) for pod in office.world.pods.values()] == [
+        ("mnist-chief-0", True, True)
+    ]
     return office
 
 
@@ -42,7 +44,7 @@ async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
 
 
 async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deletion():
-    office = Office(site=JobDefaults(keep_results=True))
+    office = Office(job_defaults=JobDefaults(keep_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1), KEEPS)
     office.hear()
     await office.run_all()
@@ -50,7 +52,7 @@ async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deleti
     office.world.set_pod(name, "Running", owner="")
     office.hear()
     await orphans(office).look()
-    assert not office.world.pods[name].held
+    assert not office.world.pods[name].has_finalizer
 
 
 async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():

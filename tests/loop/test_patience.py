@@ -10,11 +10,11 @@ from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
 from trainshed.controller.reconciler import DEBOUNCE, MAX_DEBOUNCE, StatusDebounce
 
 KEY = JobKey("ml", "TFJob", "mnist")
-STORED = Status(tallies={"Worker": ReplicaStatus(active=4)})
+STORED = Status(replica_statuses={"Worker": ReplicaStatus(active=4)})
 
 
 def counted(ready: int) -> Status:
-    return Status(tallies={"Worker": ReplicaStatus(active=4, ready=ready)})
+    return Status(replica_statuses={"Worker": ReplicaStatus(active=4, ready=ready)})
 
 
 def test_counts_are_written_after_a_quiet_period():
@@ -36,7 +36,7 @@ def test_changing_counts_are_written_after_the_longest_delay():
 
 def test_the_first_status_waits_for_the_next_change():
     assert (
-        StatusDebounce().until(KEY, Status(), Status(tallies={"Worker": ReplicaStatus()}), at(0))
+        StatusDebounce().until(KEY, Status(), Status(replica_statuses={"Worker": ReplicaStatus()}), at(0))
         == at(0) + MAX_DEBOUNCE
     )
 

@@ -167,7 +167,7 @@ async def test_a_lost_response_does_not_block_the_job():
     Weak(office.world, "create_pod", Unavailable("no answer"))
     outcome = await office.look()
     assert outcome.error is not None
-    assert office.snapshot().trouble is None
+    assert office.snapshot().refusal is None
     await office.look(2, seconds=1)
     assert office.states() == ["Created"]
     assert sorted(office.world.made) == PODS

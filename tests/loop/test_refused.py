@@ -46,4 +46,4 @@ async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     Weak(office.world, "create_service", NameConflict("mnist-chief-0"), times=100)
     office.hear()
     assert await rests(office)
-    assert office.snapshot().trouble.reason == "LabelTakenOff"
+    assert office.snapshot().refusal.reason == "LabelTakenOff"

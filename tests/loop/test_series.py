@@ -29,7 +29,9 @@ def shown(*records: CachedJob) -> Metrics:
 
 def test_a_running_job_has_series():
     conditions = (Condition(ConditionType.RUNNING, True, "r", "m", T0, T0),)
-    record = a_record(conditions=conditions, tallies={"Worker": ReplicaStatus(active=2)}, retries=Retries(used=1))
+    record = a_record(
+        conditions=conditions, replica_statuses={"Worker": ReplicaStatus(active=2)}, retries=Retries(used=1)
+    )
     value = shown(record).registry.get_sample_value
     assert value("trainshed_job_state", {**NAMES, "state": "Running"}) == 1
     assert value("trainshed_job_age_seconds", NAMES) == 90
@@ -46,7 +48,7 @@ def test_a_finished_or_deleted_job_has_no_series(verdict):
 
 
 def test_beyond_the_limit_the_first_jobs_by_name_have_series(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MAX_JOBS", 2)
     text = shown(*(a_record(name) for name in ("d", "b", "a", "c"))).text().decode()
     assert [name for name in "abcd" if f'job_name="{name}"' in text] == ["a", "b"]
     assert "trainshed_job_series_omitted 2.0" in text

@@ -15,7 +15,7 @@ class Replicas:
     def __init__(self, spec: dict) -> None:
         self.first = Office()
         self.second = Office(world=self.first.world)
-        self.held: list[tuple] = []
+        self.has_finalizer: list[tuple] = []
         self.first.world.submit("TFJob", "mnist", spec)
         self.hear()
 
@@ -24,7 +24,7 @@ class Replicas:
         for told in self.first.world.news():
             self.first.take_in(*told)
             if told[1] in deaf_to:
-                self.held.append(told)
+                self.has_finalizer.append(told)
             else:
                 self.second.take_in(*told)
 
@@ -58,7 +58,7 @@ async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     assert both.first.job()["status"]["restarts"] == 1
     assert "Failed" not in both.first.states()
     assert [write for write in world.writes[mark:] if "pod" in write] == []
-    for told in both.held:  # the outdated events arrive at last
+    for told in both.has_finalizer:  # the outdated events arrive at last
         both.second.take_in(*told)
         await both.second.look(deaf=True)
     assert both.first.job()["status"]["restarts"] == 1
@@ -109,7 +109,7 @@ async def test_a_job_response_older_than_the_cache_causes_back_off():
     office.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
     outcome = await office.look()
     assert isinstance(outcome.error, Unavailable)
-    assert outcome.look_again is None
+    assert outcome.requeue_at is None
 
 
 async def test_failures_under_another_leader_are_not_counted():

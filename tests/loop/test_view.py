@@ -97,10 +97,10 @@ def test_a_pod_without_owner_no_longer_belongs_to_the_job(known):
 def test_a_recreated_job_has_no_objects_of_its_predecessor(known):
     known.hear_of_job()
     known.view.pods.store.changed(a_pod("worker-0"))
-    known.view.trouble(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
+    known.view.refusal(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.hear_of_job(uid="new-uid", version="20")
     snapshot = known.view.snapshot(KEY, T0)
-    assert (snapshot.job.uid, snapshot.pods, snapshot.trouble) == ("new-uid", (), None)
+    assert (snapshot.job.uid, snapshot.pods, snapshot.refusal) == ("new-uid", (), None)
     known.view.jobs["TFJob"].removed(known.view.record(a_document(version="21"), TENSORFLOW))
     assert known.view.snapshot(KEY, T0).job.uid == "new-uid", "the deletion of the old job does not remove the new one"
 
@@ -117,14 +117,14 @@ def test_a_late_event_of_a_deleted_job_does_not_hide_its_successor(known):
 
 def test_a_deleted_job_has_no_snapshot(known):
     known.hear_of_job()
-    known.view.trouble(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
+    known.view.refusal(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.view.forget(KEY, "job-uid")
     assert known.view.snapshot(KEY, T0) is None
     assert known.view.known() == []
     assert known.woken == [KEY, KEY]
     known.view.forget(KEY, "job-uid")
     known.hear_of_job(version="30")
-    assert known.view.snapshot(KEY, T0).trouble is None
+    assert known.view.snapshot(KEY, T0).refusal is None
 
 
 def test_an_own_status_write_replaces_an_older_copy(known):
@@ -137,11 +137,11 @@ def test_an_own_status_write_replaces_an_older_copy(known):
 
 def test_only_a_changed_spec_is_parsed_again(known):
     known.hear_of_job()
-    replicas = known.view.snapshot(KEY, T0).job.replicas
+    replicas = known.view.snapshot(KEY, T0).job.groups
     known.hear_of_job(version="11")
     job = known.view.snapshot(KEY, T0).job
     assert job.version == "11"
-    assert job.replicas is replicas
+    assert job.groups is replicas
     spec = {"tfReplicaSpecs": {"Worker": {**SPEC["tfReplicaSpecs"]["Worker"], "replicas": 5}}}
     known.hear_of_job(version="12", generation=2, spec=spec)
     assert known.view.snapshot(KEY, T0).job.size == 5
@@ -162,29 +162,29 @@ def test_annotations_and_deletions_without_a_new_generation_are_parsed(known, me
 
 def test_a_refusal_is_reported_once(known):
     trouble = ApiRefusal("QuotaExceeded", "full")
-    assert not known.view.trouble(KEY, None, T0)
+    assert not known.view.refusal(KEY, None, T0)
     known.hear_of_job()
-    assert known.view.trouble(KEY, trouble, T0)
-    assert not known.view.trouble(KEY, trouble, T0)
-    assert known.view.snapshot(KEY, T0).trouble == trouble
-    assert known.view.trouble(KEY, None, T0)
-    assert known.view.snapshot(KEY, T0).trouble is None
+    assert known.view.refusal(KEY, trouble, T0)
+    assert not known.view.refusal(KEY, trouble, T0)
+    assert known.view.snapshot(KEY, T0).refusal == trouble
+    assert known.view.refusal(KEY, None, T0)
+    assert known.view.snapshot(KEY, T0).refusal is None
 
 
 def test_a_refusal_with_a_new_message_is_reported_rarely(known):
     known.hear_of_job()
     pod = a_pod("worker-0")
-    assert known.view.trouble(KEY, ApiRefusal("Forbidden", "request 1", (pod,)), T0)
+    assert known.view.refusal(KEY, ApiRefusal("Forbidden", "request 1", (pod,)), T0)
     later, much_later = at(REFUSAL_UPDATE_INTERVAL - 1), at(REFUSAL_UPDATE_INTERVAL + 1)
-    assert not known.view.trouble(KEY, ApiRefusal("Forbidden", "request 2", (pod,)), later)
-    assert known.view.snapshot(KEY, T0).trouble.message == "request 1"
-    assert known.view.trouble(KEY, ApiRefusal("Forbidden", "request 3", ()), later), "another pod has no label"
-    assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 4"), later), "the reason is another one"
-    assert not known.view.trouble(KEY, ApiRefusal("Invalid", "request 5"), much_later)
-    assert known.view.trouble(KEY, ApiRefusal("Invalid", "request 6"), at(2 * REFUSAL_UPDATE_INTERVAL))
+    assert not known.view.refusal(KEY, ApiRefusal("Forbidden", "request 2", (pod,)), later)
+    assert known.view.snapshot(KEY, T0).refusal.message == "request 1"
+    assert known.view.refusal(KEY, ApiRefusal("Forbidden", "request 3", ()), later), "another pod has no label"
+    assert known.view.refusal(KEY, ApiRefusal("Invalid", "request 4"), later), "the reason is another one"
+    assert not known.view.refusal(KEY, ApiRefusal("Invalid", "request 5"), much_later)
+    assert known.view.refusal(KEY, ApiRefusal("Invalid", "request 6"), at(2 * REFUSAL_UPDATE_INTERVAL))
 
 
 def test_the_refusal_of_a_deleted_job_is_removed(known):
-    known.view.trouble(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
+    known.view.refusal(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.hear_of_job()
-    assert known.view.snapshot(KEY, T0).trouble is None
+    assert known.view.snapshot(KEY, T0).refusal is None

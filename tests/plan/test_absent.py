@@ -41,15 +41,15 @@ def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_ha
 
 def test_whoever_is_missing_is_asked_for_together_with_one_who_is_hidden():
     failed = a_pod("worker-1", "Failed", code=1)
-    assert states(look(DDP, failed, trouble=HIDDEN).status)[-1] != "Restarting", "not before that one has gone"
-    assert awaited(seen(DDP, failed, trouble=HIDDEN)) == ("mnist-worker-0", "mnist-master-0")
+    assert states(look(DDP, failed, refusal=HIDDEN).status)[-1] != "Restarting", "not before that one has gone"
+    assert awaited(seen(DDP, failed, refusal=HIDDEN)) == ("mnist-worker-0", "mnist-master-0")
 
 
 def test_who_loses_a_seat_does_not_make_another_missed_who_never_was_there():
-    tallies = look(DDP, a_pod("master-0"), a_pod("worker-1")).status.tallies
+    replica_statuses = look(DDP, a_pod("master-0"), a_pod("worker-1")).status.replica_statuses
     one_worker = a_job("PyTorchJob", master=1, worker=1, restart="OnFailure")
-    early = replace(running(DDP), tallies=tallies)
-    assert early.tallies["Worker"].active == 1
+    early = replace(running(DDP), replica_statuses=replica_statuses)
+    assert early.replica_statuses["Worker"].active == 1
     assert awaited(seen(one_worker, a_pod("master-0"), a_pod("worker-1"), status=early)) == ()
     assert awaited(seen(one_worker, a_pod("master-0"), status=running(DDP))) == ("mnist-worker-0",)
 
@@ -62,7 +62,7 @@ def test_those_who_are_replaced_one_by_one_are_simply_made_again():
 
 
 def test_while_one_is_only_hidden_nobody_is_restarted_and_nobody_made():
-    decision = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10))
+    decision = look(DDP, *without("mnist-worker-0"), status=running(DDP), refusal=HIDDEN, now=at(10))
     assert decision.actions == ()
     assert decision.status.attempts == {}
     assert states(decision.status) == ["Created", "Running", "Blocked"]
@@ -71,8 +71,8 @@ def test_while_one_is_only_hidden_nobody_is_restarted_and_nobody_made():
 
 def test_one_that_goes_while_it_is_hidden_is_lost():
     some = without("mnist-worker-0")
-    hidden = look(DDP, *some, status=running(DDP), trouble=HIDDEN, now=at(10)).status
-    assert hidden.tallies["Worker"].active == 2, "it is there, and is missed once it is not"
+    hidden = look(DDP, *some, status=running(DDP), refusal=HIDDEN, now=at(10)).status
+    assert hidden.replica_statuses["Worker"].active == 2, "it is there, and is missed once it is not"
     gone = look(DDP, *some, status=hidden, now=at(20))
     assert gone.status.attempts == {"Master": 1, "Worker": 1}
     assert gone.status.failure.reason == "Lost"
@@ -82,21 +82,21 @@ def test_one_of_an_earlier_attempt_is_waited_for_and_not_missed():
     status = replace(running(DDP), attempts={"Master": 1, "Worker": 1})
     old = ("LabelTakenOff", "pod mnist-worker-0 has lost its label", (a_pod("worker-0", attempt=0),))
     pods = [replace(pod, attempt=1) for pod in without("mnist-worker-0")]
-    waiting = look(DDP, *pods, status=replace(status, tallies={}), trouble=old, now=at(10))
+    waiting = look(DDP, *pods, status=replace(status, replica_statuses={}), refusal=old, now=at(10))
     assert waiting.actions == ()
     assert waiting.status.attempts == status.attempts
     assert made(look(DDP, *pods, status=waiting.status, now=at(20))) == ["mnist-worker-0"]
 
 
 def test_one_whose_name_another_has_by_now_is_not_waited_for():
-    hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10)).status
+    hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), refusal=HIDDEN, now=at(10)).status
     pods = [*without("mnist-worker-0"), a_pod("worker-0", uid="another")]
-    assert awaited(seen(DDP, *pods, status=hidden, trouble=HIDDEN)) == ()
+    assert awaited(seen(DDP, *pods, status=hidden, refusal=HIDDEN)) == ()
 
 
 def test_one_that_gets_its_label_back_has_never_been_away():
-    hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), trouble=HIDDEN, now=at(10)).status
-    assert awaited(seen(DDP, *pods_of(DDP), status=hidden, trouble=HIDDEN)) == ()
+    hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), refusal=HIDDEN, now=at(10)).status
+    assert awaited(seen(DDP, *pods_of(DDP), status=hidden, refusal=HIDDEN)) == ()
     back = look(DDP, *pods_of(DDP), status=hidden, now=at(20))
     assert back.actions == ()
     assert replace(back.status, conditions=()) == replace(running(DDP), conditions=())

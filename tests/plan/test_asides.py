@@ -20,12 +20,12 @@ def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
     """Return the details after v1's sentence when these pods are among the others."""
     decision = look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
     words = message(decision.status, kind)
-    assert [note.message for note in decision.notes if str(note.tone) == "Warning"] == [words]
+    assert [note.message for note in decision.events if str(note.tone) == "Warning"] == [words]
     return words.partition(". " if ". " in words else ": ")[2]
 
 
 def test_the_whole_story_of_a_restart_is_one_sentence():
-    job = replace(DDP, replicas=tuple(replace(group, template=LIMITED) for group in DDP.replicas))
+    job = replace(DDP, groups=tuple(replace(group, template=LIMITED) for group in DDP.groups))
     followers = (ended("worker-0", 1, 15.0), ended("worker-2", 1, 15.0), ended("master-0", 1, 16.0))
     expected = "worker-1 on node-a was OOMKilled (limit 2Gi) 14 s after start; 3 other replicas failed afterwards; "
     assert (

@@ -15,9 +15,9 @@ from trainshed.plan import builders
 LABELS = "training.kubeflow.org/"
 
 
-def pod_of(job, seat, site=None):
+def pod_of(job, seat, job_defaults=None):
     """Return the body of the pod of a replica."""
-    decision = look(job, services=(), site=site or JobDefaults())
+    decision = look(job, services=(), job_defaults=job_defaults or JobDefaults())
     return next(
         action.body for action in decision.actions if isinstance(action, CreatePod) and action.name.endswith(seat)
     )
@@ -74,7 +74,7 @@ def test_the_replica_specs_restart_policy_is_the_pods(restart, expected):
     template = {"spec": {"containers": [{"name": "tensorflow"}], "restartPolicy": "Always"}}
     job = with_template(template, restart=restart)
     assert pod_of(job, "worker-0")["spec"]["restartPolicy"] == expected
-    assert [note.reason for note in look(job).notes] == ["SetPodTemplateRestartPolicy"]
+    assert [note.reason for note in look(job).events] == ["SetPodTemplateRestartPolicy"]
 
 
 def test_only_tensorflows_own_container_learns_tf_config_and_gets_the_port():
@@ -122,10 +122,10 @@ def test_a_template_without_containers_makes_a_pod_without_containers():
 
 def test_v1s_init_container_comes_back_where_the_administrator_asks_for_it():
     job = a_job("PyTorchJob", master=1, worker=1)
-    site = JobDefaults(init_image="alpine:3.10", init_tries=7)
+    job_defaults = JobDefaults(init_image="alpine:3.10", init_tries=7)
     assert "initContainers" not in pod_of(job, "worker-0")["spec"]
-    assert "initContainers" not in pod_of(job, "master-0", site)["spec"]
-    (waiting,) = pod_of(job, "worker-0", site)["spec"]["initContainers"]
+    assert "initContainers" not in pod_of(job, "master-0", job_defaults)["spec"]
+    (waiting,) = pod_of(job, "worker-0", job_defaults)["spec"]["initContainers"]
     assert (waiting["name"], waiting["image"]) == ("init-pytorch", "alpine:3.10")
     assert "nslookup mnist-master-0" in waiting["command"][2]
     assert "tries=7" in waiting["command"][2]
@@ -134,8 +134,8 @@ def test_v1s_init_container_comes_back_where_the_administrator_asks_for_it():
 
 def test_a_service_gives_a_member_its_name_before_it_is_ready():
     job = a_job(worker=1)
-    group = replace(job.replicas[0], ports=(Port("web", 80), Port("tfjob-port", 3333)), port=3333)
-    body = builders.service(TENSORFLOW, replace(job, replicas=(group,)), Replica("Worker", 0)).body
+    group = replace(job.groups[0], ports=(Port("web", 80), Port("tfjob-port", 3333)), port=3333)
+    body = builders.service(TENSORFLOW, replace(job, groups=(group,)), Replica("Worker", 0)).body
     assert body["spec"]["clusterIP"] == "None"
     assert body["spec"]["publishNotReadyAddresses"] is True
     assert body["spec"]["selector"] == body["metadata"]["labels"]

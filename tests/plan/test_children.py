@@ -31,7 +31,7 @@ def test_only_what_is_missing_is_made():
 
 def test_a_missing_service_is_made_even_while_pods_have_to_wait():
     job = a_job(worker=1)
-    status = Status(start=at(0), retries=Retries(not_before=at(60)))
+    status = Status(start=at(0), retries=Retries(next_retry_time=at(60)))
     decision = look(job, status=status, services=(), now=at(1))
     assert made(decision) == []
     assert services(decision) == ["mnist-worker-0"]

@@ -19,7 +19,7 @@ def test_two_that_fall_together_count_as_one():
     job = a_job_with_ps(3)
     fallen = killed("ps-0", 10), killed("worker-0", 12)
     decision = look(job, *pods_of(job, *fallen), status=running(job), now=at(13))
-    assert set(decision.status.replacing) == {"ps-0-uid", "worker-0-uid"}
+    assert set(decision.status.pending_replacement) == {"ps-0-uid", "worker-0-uid"}
     assert decision.status.retries.used == 1
 
 

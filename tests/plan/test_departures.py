@@ -22,13 +22,13 @@ def after(seconds, *pods, job=JOB, status=None):
 
 
 def told(decision):
-    return [note for note in decision.notes if note.reason == STUCK]
+    return [note for note in decision.events if note.reason == STUCK]
 
 
 def test_a_pod_that_takes_no_longer_than_its_grace_and_half_a_minute_is_no_news():
     decision = after(59, leaving(), status=after(1, leaving()).status)
     assert "Blocked" not in states(decision.status)
-    assert (told(decision), decision.look_again) == ([], at(60))
+    assert (told(decision), decision.requeue_at) == ([], at(60))
 
 
 def test_a_pod_whose_node_does_not_answer_is_reported_and_its_place_not_taken():
@@ -70,7 +70,7 @@ def test_a_finalizer_is_named_and_who_set_it_has_to_act():
 
 
 def test_of_several_the_one_that_leaves_for_longest_stands_for_all():
-    pods = leaving("worker-1"), leaving("worker-0", leaves=at(20))
+    pods = leaving("worker-1"), leaving("worker-0", deletion_timestamp=at(20))
     said = message(after(60, *pods, status=after(1, *pods).status).status, "Blocked")
     assert said.startswith(
         "Pod mnist-worker-0 on node node-a is still terminating; its grace period ended at 2026-01-01T12:00:20Z (1 "
@@ -85,7 +85,7 @@ def test_whoever_says_after_how_long_has_the_pod_deleted_for_good():
     status = after(1, leaving(), job=job).status
     waiting = after(60, leaving(), job=job, status=status)
     assert "the operator force-deletes it at 2026-01-01T12:02:30Z" in message(waiting.status, "Blocked")
-    assert (forced(waiting), waiting.look_again) == ([], at(150))
+    assert (forced(waiting), waiting.requeue_at) == ([], at(150))
     assert forced(after(150, leaving(), job=job, status=status)) == [("mnist-worker-1", "worker-1-uid", 0)]
     assert forced(after(150, leaving(finalizers=("a.io/x",)), job=job, status=status)) == []
     assert forced(after(9999, leaving(), status=status)) == [], "nobody asked for it"
@@ -102,7 +102,7 @@ def test_the_pods_of_jobs_that_are_suspended_or_over_are_seen_off_as_well():
     for status_then in (status, running(JOB)):
         late = look(suspended, leaving(), status=status_then, now=at(160))
         assert (len(told(late)), len(forced(late))) == (1, 1)
-    assert look(suspended, leaving(), status=status, now=at(40)).look_again == at(60)
+    assert look(suspended, leaving(), status=status, now=at(40)).requeue_at == at(60)
     over = look(JOB, a_pod("master-0", "Succeeded", code=0, container="pytorch"), status=running(JOB)).status
     for ttl in (None, 9999):
         job = replace(JOB, policy=run_policy(ttl=ttl), force_delete_after=120)

@@ -106,21 +106,27 @@ def test_an_exit_code_that_is_not_the_programs_is_none():
 
 
 def test_a_pod_that_had_failed_before_it_was_deleted_has_failed():
-    pod = a_pod("worker-0", "Failed", code=1, ended=5, deleting=True, leaves=at(40), grace=30)
-    told_again = replace(pod, leaves=at(10), grace=0)
-    killed = a_pod("worker-0", "Failed", code=143, ended=5, deleting=True, leaves=at(10))
+    pod = a_pod("worker-0", "Failed", code=1, ended=5, deleting=True, deletion_timestamp=at(40), grace=30)
+    told_again = replace(pod, deletion_timestamp=at(10), grace=0)
+    killed = a_pod("worker-0", "Failed", code=143, ended=5, deleting=True, deletion_timestamp=at(10))
     assert told(pod) == ("Application", "Error", 1)
-    assert told(replace(pod, leaves=at(35))) == ("Disruption", "Deleted", None), "in the same second: who knows"
+    assert told(replace(pod, deletion_timestamp=at(35))) == ("Disruption", "Deleted", None), (
+        "in the same second: who knows"
+    )
     assert told(told_again) == ("Application", "Error", 1), "the kubelet's last word takes the grace away"
     assert told(killed) == ("Disruption", "Deleted", None), "and the first word was before its end"
     assert told(replace(pod, reason="Evicted"))[0] == "Disruption"
     assert told(replace(pod, phase=Phase.RUNNING))[0] == "Disruption"
-    assert failure(replace(pod, leaves=at(32)), "tensorflow", at(99)).time == at(5)
-    assert failure(a_pod("worker-0", deleting=True, leaves=at(32), grace=30), "tensorflow", at(99)).time == at(2)
+    assert failure(replace(pod, deletion_timestamp=at(32)), "tensorflow", at(99)).time == at(5)
+    assert failure(
+        a_pod("worker-0", deleting=True, deletion_timestamp=at(32), grace=30), "tensorflow", at(99)
+    ).time == at(2)
 
 
 def test_a_condition_dates_an_eviction_whose_grace_is_forgotten():
-    last_word = a_pod("worker-0", "Failed", code=1, ended=5, deleting=True, leaves=at(10), disruption="Drain")
+    last_word = a_pod(
+        "worker-0", "Failed", code=1, ended=5, deleting=True, deletion_timestamp=at(10), disruption="Drain"
+    )
     assert told(replace(last_word, disrupted=at(5))) == ("Disruption", "Drain", None)
     assert told(replace(last_word, disrupted=at(6))) == ("Application", "Error", 1), "it had failed before"
     assert told(replace(last_word, disrupted=at(11))) == ("Application", "Error", 1), "it was deleted before"

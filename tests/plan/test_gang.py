@@ -62,16 +62,16 @@ def test_roles_count_in_the_order_in_which_they_were_declared():
     needs = {"Master": "1", "PS": "10", "Worker": "100"}
     groups = tuple(
         replace(group, template={"spec": {"containers": [{"resources": {"requests": {"cpu": needs[group.role]}}}]}})
-        for group in job.replicas
+        for group in job.groups
     )
     assert [group.role for group in groups] == ["Master", "PS", "Worker"]
-    assert spec(replace(job, replicas=groups))["minResources"] == {"cpu": "121"}
+    assert spec(replace(job, groups=groups))["minResources"] == {"cpu": "121"}
 
 
 def test_init_containers_do_not_count():
     job = a_gang(needs=())
     template = {"spec": {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "9"}}}], "containers": []}}
-    job = replace(job, replicas=tuple(replace(group, template=template) for group in job.replicas))
+    job = replace(job, groups=tuple(replace(group, template=template) for group in job.groups))
     assert "minResources" not in spec(job)
 
 
@@ -116,15 +116,17 @@ def test_the_queue_where_a_group_stands_is_never_changed():
 
 
 @pytest.mark.parametrize("site", [VOLCANO, PLUGINS])
-def test_the_group_goes_with_the_verdict(site):
+def test_the_group_goes_with_the_verdict(job_defaults):
     job = a_gang()
-    group = a_group(job, "Running", site=site)
-    over = decided(job, *pods_of(job, a_pod("master-0", "Succeeded", code=0)), group=group, site=site).status
+    group = a_group(job, "Running", job_defaults=job_defaults)
+    over = decided(
+        job, *pods_of(job, a_pod("master-0", "Succeeded", code=0)), group=group, job_defaults=job_defaults
+    ).status
     assert over.over
-    (action,) = about_group(decided(job, status=over, group=group, site=site))
+    (action,) = about_group(decided(job, status=over, group=group, job_defaults=job_defaults))
     assert action == DeleteDependent(group.resource, "mnist", "g1")
-    assert about_group(decided(job, status=over, group=replace(group, deleting=True), site=site)) == []
-    assert about_group(decided(job, status=over, site=site)) == []
+    assert about_group(decided(job, status=over, group=replace(group, deleting=True), job_defaults=job_defaults)) == []
+    assert about_group(decided(job, status=over, job_defaults=job_defaults)) == []
 
 
 def test_the_group_goes_with_a_suspension_and_so_does_the_waiting():

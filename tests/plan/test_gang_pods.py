@@ -13,7 +13,7 @@ from trainshed.api.objects import COSCHEDULING_GROUPS
 
 
 def test_without_a_gang_scheduler_there_is_no_group_and_no_mark():
-    decision = decided(a_gang(), site=JobDefaults())
+    decision = decided(a_gang(), job_defaults=JobDefaults())
     assert about_group(decision) == []
     assert len(made(decision)) == 3
     (first, *_) = [action.body for action in decision.actions if isinstance(action, CreatePod)]
@@ -89,7 +89,7 @@ def test_since_when_it_waits_is_written_once_and_taken_back():
 
 def test_what_the_api_server_refused_comes_first():
     job = a_gang()
-    status = decided(job, trouble=("NameTaken", "somebody has it")).status
+    status = decided(job, refusal=("NameTaken", "somebody has it")).status
     assert message(status, "Blocked").startswith("somebody has it; 0 of ")
     assert "lastReconcileTime" not in status_codec.status_document(status)
 
@@ -101,7 +101,7 @@ def test_the_pods_that_run_are_none_the_worse_for_a_group_that_is_pending_again(
 
 
 def test_with_the_coscheduling_plugin_pods_never_wait():
-    decision = decided(a_gang(), site=PLUGINS)
+    decision = decided(a_gang(), job_defaults=PLUGINS)
     assert len(made(decision)) == 3
     assert isinstance(decision.actions[0], CreateDependent)
     assert decision.actions[0].resource is COSCHEDULING_GROUPS
@@ -112,20 +112,22 @@ def test_with_the_coscheduling_plugin_pods_never_wait():
     [("XGBoostJob", {"master": 1, "worker": 2}, 3), ("MPIJob", {"launcher": 1, "worker": 2}, 3)],
 )
 def test_members_that_would_wait_for_others_are_made_together_with_them(kind, roles, first):
-    assert len(made(look(a_job(kind, **roles), site=PLUGINS))) == first
+    assert len(made(look(a_job(kind, **roles), job_defaults=PLUGINS))) == first
 
 
 @pytest.mark.parametrize(("site", "scheduler"), [(VOLCANO, "volcano"), (PLUGINS, "scheduler-plugins")])
-def test_pods_are_marked_as_members_and_given_the_scheduler(site, scheduler):
+def test_pods_are_marked_as_members_and_given_the_scheduler(job_defaults, scheduler):
     job = a_gang()
     bodies = [
         action.body
-        for action in decided(job, group=a_group(job, "Inqueue", site=site), site=site).actions
+        for action in decided(
+            job, group=a_group(job, "Inqueue", job_defaults=job_defaults), job_defaults=job_defaults
+        ).actions
         if isinstance(action, CreatePod)
     ]
     assert {body["spec"]["schedulerName"] for body in bodies} == {scheduler}
     metadata = bodies[-1]["metadata"]
-    if site is VOLCANO:
+    if job_defaults is VOLCANO:
         marks = {"scheduling.k8s.io/group-name": "mnist", "volcano.sh/task-spec": "worker"}
         assert metadata["annotations"].items() >= marks.items()
     else:
@@ -147,10 +149,10 @@ def test_pods_are_marked_as_members_and_given_the_scheduler(site, scheduler):
 def test_another_scheduler_is_kept_and_warned_of_once(named, warned):
     job = a_gang("PyTorchJob", master=1, worker=1)
     templates = [{"spec": {"containers": [{"name": "pytorch"}], "schedulerName": name}} for name in named]
-    groups = tuple(replace(group, template=template) for group, template in zip(job.replicas, templates, strict=True))
-    job = replace(job, replicas=groups)
+    groups = tuple(replace(group, template=template) for group, template in zip(job.groups, templates, strict=True))
+    job = replace(job, groups=groups)
     decision = decided(job, group=a_group(job, "Inqueue"))
-    notes = [note for note in decision.notes if note.reason == "SetPodTemplateSchedulerName"]
+    notes = [note for note in decision.events if note.reason == "SetPodTemplateSchedulerName"]
     assert [bool(note.key) for note in notes] == [True] * warned
     pods = [action.body["spec"]["schedulerName"] for action in decision.actions if isinstance(action, CreatePod)]
     assert pods == [name or "volcano" for name in named]
@@ -158,12 +160,12 @@ def test_another_scheduler_is_kept_and_warned_of_once(named, warned):
 
 def test_nobody_is_warned_where_there_is_no_gang_scheduler():
     template = {"spec": {"containers": [{"name": "tensorflow"}], "schedulerName": "mine"}}
-    assert look(a_job(worker=1, template=template)).notes == ()
+    assert look(a_job(worker=1, template=template)).events == ()
 
 
 def test_time_goes_on_while_a_group_waits():
     job = a_gang(policy=run_policy(deadline=60))
     first = decided(job, group=a_group(job))
-    assert first.look_again == at(60)
+    assert first.requeue_at == at(60)
     late = decided(job, group=a_group(job), status=first.status, now=at(60)).status
     assert states(late) == ["Created", "Failed"]

@@ -11,7 +11,7 @@ JOB = a_job("XGBoostJob", master=1, worker=2)
 
 
 def waiting(*pods, **fields):
-    return [str(member) for member in sorted(gated_replicas(Facts(seen(JOB, *pods, **fields))))]
+    return [str(replica) for replica in sorted(gated_replicas(Facts(seen(JOB, *pods, **fields))))]
 
 
 def test_the_workers_of_an_xgboost_job_wait_until_their_master_is_ready():
@@ -25,4 +25,4 @@ def test_nobody_waits_for_one_who_has_ended():
 
 
 def test_with_a_gang_scheduler_nobody_waits():
-    assert waiting(site=JobDefaults(gang_scheduler="volcano")) == []
+    assert waiting(job_defaults=JobDefaults(gang_scheduler="volcano")) == []

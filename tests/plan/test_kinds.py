@@ -48,10 +48,10 @@ def test_a_replica_that_fails_and_may_not_be_tried_again_fails_the_job(kind, rol
 
 @every_kind
 def test_selectors_are_for_kinds_that_scale(kind, roles, decide, name):
-    tally = running(a_job(kind, **roles)).tallies["Worker"]
+    replica_status = running(a_job(kind, **roles)).replica_statuses["Worker"]
     labels = f"training.kubeflow.org/job-name=mnist,training.kubeflow.org/operator-name={kind.lower()}-controller"
     scales = kind in ("PyTorchJob", "PaddleJob", "JAXJob")
-    assert tally.selector == (f"{labels},training.kubeflow.org/replica-type=worker" if scales else "")
+    assert replica_status.selector == (f"{labels},training.kubeflow.org/replica-type=worker" if scales else "")
 
 
 @pytest.mark.parametrize(("ready", "workers"), [(False, []), (True, ["mnist-worker-0", "mnist-worker-1"])])
@@ -66,4 +66,4 @@ def test_a_group_that_lost_a_member_starts_again_as_a_whole(kind, roles):
     job = a_job(kind, restart="ExitCode", **roles)
     decision = look(job, *pods_of(job, pod(job, "worker-1", "Failed", 137)), status=running(job))
     assert states(decision.status)[-1] == "Restarting"
-    assert sorted(deleted(decision)) == sorted(f"mnist-{member}" for member in job.members)
+    assert sorted(deleted(decision)) == sorted(f"mnist-{replica}" for replica in job.all_replicas)

@@ -32,8 +32,8 @@ PS = {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}
 
 def test_a_new_job_gets_its_pods_and_services():
     decision = look(a_job(**PS), services=())
-    seats = ["chief-0", "ps-0", "ps-1", "worker-0", "worker-1", "evaluator-0"]
-    assert made(decision) == [f"mnist-{seat}" for seat in seats]
+    replicas_by_pod = ["chief-0", "ps-0", "ps-1", "worker-0", "worker-1", "evaluator-0"]
+    assert made(decision) == [f"mnist-{seat}" for seat in replicas_by_pod]
     assert services(decision) == made(decision)
     assert states(decision.status) == ["Created"]
     assert decision.status.start == at(0)
@@ -51,8 +51,8 @@ def test_at_rest_there_is_nothing_new_to_say():
     job = a_job(**PS)
     decision = look(job, *pods_of(job), status=running(job), now=at(99))
     assert decision.status == running(job)
-    assert decision.actions == decision.notes == ()
-    assert decision.look_again is None
+    assert decision.actions == decision.events == ()
+    assert decision.requeue_at is None
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_the_success_of_the_deciding_replica_is_the_jobs():
     assert decision.status.completion == at(5)
     assert decision.actions == ()
     assert told(decision) == ["TFJobSucceeded"]
-    assert decision.status.tallies["Worker"].succeeded == 2
-    assert decision.status.tallies["Worker"].active == 0
+    assert decision.status.replica_statuses["Worker"].succeeded == 2
+    assert decision.status.replica_statuses["Worker"].active == 0
 
 
 def test_success_wins_over_a_failure_in_the_same_look():
@@ -138,7 +138,7 @@ def test_a_pod_in_which_nothing_runs_any_more_is_no_running_one_whatever_its_pha
 def test_the_job_itself_goes_when_its_time_is_up():
     job = a_job(chief=1, policy=run_policy(ttl=30))
     over = look(job, a_pod("chief-0", "Succeeded", code=0)).status
-    assert look(job, status=over, now=at(29)).look_again == at(30)
+    assert look(job, status=over, now=at(29)).requeue_at == at(30)
     decision = look(job, status=over, now=at(30))
     assert decision.actions == (DeleteJob("job-uid", job.version),)
     assert told(decision) == [], "that it is gone is told when it is"
@@ -146,7 +146,7 @@ def test_the_job_itself_goes_when_its_time_is_up():
 
 def test_a_deadline_is_looked_forward_to_and_fires():
     job = a_job(worker=1, policy=run_policy(deadline=60))
-    assert look(job, a_pod("worker-0"), status=running(job)).look_again == at(60)
+    assert look(job, a_pod("worker-0"), status=running(job)).requeue_at == at(60)
     decision = look(job, a_pod("worker-0"), status=running(job), now=at(60))
     assert states(decision.status) == ["Created", "-Running", "Failed"]
     expected = "Job mnist has failed because it was active longer than specified deadline: limit 60 s; "
@@ -161,7 +161,7 @@ def test_a_spec_that_cannot_be_fails_the_job_before_it_starts():
 
 def test_a_running_job_is_left_alone_while_its_spec_makes_no_sense():
     job = a_job(worker=1)
-    decision = look(replace(job, replicas=(), problems=("spec: no",)), a_pod("worker-0"), status=running(job))
+    decision = look(replace(job, groups=(), problems=("spec: no",)), a_pod("worker-0"), status=running(job))
     assert decision.status == running(job)
     assert decision.actions == ()
     assert told(decision) == ["InvalidSpec"]
@@ -169,7 +169,7 @@ def test_a_running_job_is_left_alone_while_its_spec_makes_no_sense():
 
 def test_pods_that_are_there_keep_a_job_from_being_refused_before_its_start_is_stored():
     job = a_job(worker=1)
-    senseless = replace(job, replicas=(), problems=("spec: no",))
+    senseless = replace(job, groups=(), problems=("spec: no",))
     decision = look(senseless, a_pod("worker-0"))
     assert told(decision) == ["InvalidSpec"]
     assert states(decision.status) == []
@@ -185,7 +185,7 @@ def test_suspending_empties_every_seat():
     assert len(deleted(decision)) == len(services(decision, DeleteService)) == 6
     assert decision.status.start == at(0)
     again = look(halted, status=decision.status, services=(), now=at(20))
-    assert again.actions == again.notes == ()
+    assert again.actions == again.events == ()
 
 
 def test_a_job_created_suspended_has_no_start_and_no_pods():
@@ -219,7 +219,7 @@ def test_whoever_toggles_quickly_waits_a_moment_for_pods():
 
 def test_trouble_with_making_pods_is_a_condition_until_it_is_over():
     job = a_job(worker=2)
-    blocked = look(job, trouble=("QuotaExceeded", "exceeded quota: few")).status
+    blocked = look(job, refusal=("QuotaExceeded", "exceeded quota: few")).status
     assert states(blocked) == ["Created", "Blocked"]
     expected = "exceeded quota: few; 0 of 2 pods created; retrying the rest"
     assert message(blocked, "Blocked") == expected

@@ -105,7 +105,7 @@ def test_attempts_of_roles_that_the_job_does_not_have_are_dropped():
     [
         replace(JOB, policy=RunPolicy(managed_elsewhere=True)),
         replace(JOB, deleting=True),
-        replace(JOB, replicas=(), problems=("spec: no",)),
+        replace(JOB, groups=(), problems=("spec: no",)),
     ],
     ids=["managed elsewhere", "deleted", "invalid"],
 )

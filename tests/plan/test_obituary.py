@@ -73,7 +73,7 @@ def test_another_container_is_named_with_its_own_limit():
     waiting = Container("tensorflow", waiting=True, reason="PodInitializing")
     failure = told("OOMKilled", 137, template=template, pod=a_pod("worker-1", "Failed", containers=(ended, waiting)))
     assert failure.message == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4 s after start"
-    assert (failure.container, failure.ran, failure.member) == ("fetch", 4, "worker-1")
+    assert (failure.container, failure.ran, failure.replica) == ("fetch", 4, "worker-1")
 
 
 def test_a_member_without_pod_and_without_node_is_told_of_as_well():
@@ -139,7 +139,7 @@ def test_the_status_of_a_verdict_tells_who_it_was():
         "",
         "Traceback ...\nValueError: no",
         at(10),
-        member="worker-1",
+        replica="worker-1",
         ran=10,
         message="worker-1 exited with code 3 after 10 s",
     )

@@ -58,7 +58,7 @@ def test_nobody_comes_back_before_the_last_old_pod_is_gone_and_the_pause_is_over
     assert made(look(job, a_pod("worker-0", "Running", deleting=True), status=status, now=at(60))) == []
     early = look(job, status=status, now=at(10.5))
     assert made(early) == []
-    assert early.look_again == status.retries.not_before
+    assert early.requeue_at == status.retries.next_retry_time
     assert made(look(job, status=status, now=at(60))) == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
 
 
@@ -98,11 +98,11 @@ def test_with_parameter_servers_only_the_failed_replica_is_replaced():
     decision = after_failure(job, failed("worker-1", 137, container="tensorflow"))
     assert deleted(decision) == ["mnist-worker-1"]
     assert states(decision.status) == ["Created", "Running"]
-    assert decision.status.replacing == ("worker-1-uid",)
+    assert decision.status.pending_replacement == ("worker-1-uid",)
     pods = [pod for pod in pods_of(job) if pod.name != "mnist-worker-1"]
     back = look(job, *pods, status=decision.status, now=at(60))
     assert made(back) == ["mnist-worker-1"]
-    assert back.status.replacing == ()
+    assert back.status.pending_replacement == ()
 
 
 def test_a_role_may_be_asked_to_restart_together():
@@ -155,9 +155,9 @@ def test_a_limit_of_zero_allows_no_failure_under_any_policy():
 def test_restarts_in_place_count_too_and_outlive_their_pods():
     job = a_job(restart="OnFailure", worker=2, policy=run_policy(backoff_limit=3))
     status = look(job, *pods_of(job, a_pod("worker-0", restarted=2))).status
-    assert (status.retries.in_place, status.retries.in_place_gone) == (2, 0)
+    assert (status.retries.container_restarts, status.retries.deleted_pod_container_restarts) == (2, 0)
     status = look(job, *pods_of(job), status=status, now=at(5)).status
-    assert (status.retries.in_place, status.retries.in_place_gone) == (0, 2)
+    assert (status.retries.container_restarts, status.retries.deleted_pod_container_restarts) == (0, 2)
     decision = look(job, *pods_of(job, a_pod("worker-1", restarted=1)), status=status, now=at(9))
     assert "backoff limit" in message(decision.status, "Failed")
 
@@ -176,7 +176,7 @@ def test_a_disruption_is_replaced_under_every_policy_and_never_counted(restart, 
     decision = after_failure(ddp(restart=restart, policy=run_policy(backoff_limit=0)), pod)
     assert states(decision.status)[-1] == "Restarting"
     assert decision.status.retries.used == 0
-    assert decision.status.retries.not_before is None
+    assert decision.status.retries.next_retry_time is None
     assert decision.status.failure.kind == DISRUPTION
     assert "were disrupted" in message(decision.status, "Restarting")
 
@@ -187,7 +187,7 @@ def test_a_deleted_worker_of_a_parameter_server_job_is_replaced_alone():
     decision = after_failure(job, leaving)
     assert deleted(decision) == []
     assert states(decision.status) == ["Created", "Running"]
-    assert after_failure(job, leaving, status=decision.status, now=11).notes == ()
+    assert after_failure(job, leaving, status=decision.status, now=11).events == ()
     assert made(look(job, a_pod("chief-0"), a_pod("ps-0"), status=decision.status, now=at(12))) == ["mnist-worker-0"]
 
 
@@ -206,20 +206,20 @@ def test_a_pod_that_could_not_run_is_tried_again_after_a_pause_and_not_counted()
         decision.status, "Restarting"
     )
     assert decision.status.retries.used == 0
-    assert decision.status.retries.not_before > at(10)
+    assert decision.status.retries.next_retry_time > at(10)
 
 
 def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
-    pauses = [backoff_seconds("uid", streak) for streak in range(1, 30)]
+    pauses = [backoff_seconds("uid", consecutive_failures) for consecutive_failures in range(1, 30)]
     assert pauses[0] in (1, 2)
     assert 2 <= pauses[1] <= 3
     assert all(MAX_DELAY <= pause <= MAX_DELAY * 1.25 for pause in pauses[9:])
     job = ddp(restart="ExitCode")
     status = after_failure(job, failed("worker-1", 137)).status
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 30))]
-    assert look(job, *pods, status=status, now=at(30)).status.retries.streak == 2
+    assert look(job, *pods, status=status, now=at(30)).status.retries.consecutive_failures == 2
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 999))]
-    assert look(job, *pods, status=status, now=at(999)).status.retries.streak == 1
+    assert look(job, *pods, status=status, now=at(999)).status.retries.consecutive_failures == 1
 
 
 def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
@@ -241,6 +241,6 @@ def test_no_more_than_so_many_pods_are_replaced_one_by_one_at_a_time():
     job = a_job(restart="ExitCode", chief=1, ps=MAX_PENDING_REPLACEMENTS + 1)
     pods = [failed(f"ps-{index}", 137, container="tensorflow") for index in range(MAX_PENDING_REPLACEMENTS + 1)]
     decision = after_failure(job, *pods)
-    assert len(deleted(decision)) == len(decision.status.replacing) == MAX_PENDING_REPLACEMENTS
+    assert len(deleted(decision)) == len(decision.status.pending_replacement) == MAX_PENDING_REPLACEMENTS
     waiting = after_failure(job, *pods, status=decision.status)
     assert deleted(waiting) == list(deleted(decision))

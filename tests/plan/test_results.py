@@ -13,7 +13,7 @@ from trainshed.frameworks.tensorflow import TFJobOptions
 JOB = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", keep_results=True)
 
 
-def held(seat="master-0", phase="Running", **fields):
+def has_finalizer(seat="master-0", phase="Running", **fields):
     return a_pod(seat, phase, **{"held": True, "container": "pytorch"} | fields)
 
 
@@ -43,18 +43,18 @@ def test_who_has_succeeded_is_let_go_once_that_is_stored():
     done = held("worker-0", "Succeeded", code=0, container="jax", finalizers=("a.io/x",))
     first = after(done, job=job)
     assert released(first) == [], "a crash now would lose it"
-    assert released(after(replace(done, deleting=True, leaves=at(30)), job=job)) == [], "a deletion as well"
+    assert released(after(replace(done, deleting=True, deletion_timestamp=at(30)), job=job)) == [], "a deletion as well"
     second = after(done, job=job, status=first.status)
     (action,) = (action for action in second.actions if isinstance(action, ReleasePod))
     assert action == ReleasePod("mnist-worker-0", "worker-0-uid", "1", ("a.io/x",))
 
 
 def test_a_result_outlives_the_deletion_of_its_pod():
-    deleted = held(phase="Succeeded", code=0, deleting=True, leaves=at(20))
+    deleted = held(phase="Succeeded", code=0, deleting=True, deletion_timestamp=at(20))
     verdict = after(deleted)
     assert (verdict.status.over, released(verdict)) == (True, [])
     assert released(after(deleted, status=verdict.status)) == ["mnist-master-0"]
-    failed = held(phase="Failed", code=1, ended=10, deleting=True, leaves=at(20))
+    failed = held(phase="Failed", code=1, ended=10, deleting=True, deletion_timestamp=at(20))
     assert after(failed).status.failure.exit_code == 1
 
 
@@ -62,16 +62,16 @@ def test_a_pod_that_is_given_up_on_is_deleted_and_then_let_go():
     killed = held(phase="Failed", code=137, ended=10)
     restart = after(killed)
     assert released(restart) == []
-    leaving = replace(killed, deleting=True, leaves=at(30))
+    leaving = replace(killed, deleting=True, deletion_timestamp=at(30))
     assert released(after(leaving, status=restart.status)) == ["mnist-master-0"]
 
 
 def test_a_pod_that_is_leaving_is_held_until_its_failure_is_answered():
-    leaving = held(deleting=True, leaves=at(60), grace=30)
+    leaving = held(deleting=True, deletion_timestamp=at(60), grace=30)
     restart = after(leaving)
     assert restart.status.attempts == {"Master": 1, "Worker": 1}
     assert released(restart) == ["mnist-master-0"], "this plan is stored before anything is done"
-    fresh = held(phase="Failed", code=1, ended=29, deleting=True, leaves=at(30))
+    fresh = held(phase="Failed", code=1, ended=29, deleting=True, deletion_timestamp=at(30))
     assert released(after(fresh)) == [], "its failure settles first"
 
 
@@ -79,7 +79,7 @@ def test_a_failure_that_nobody_answers_for_lets_its_pod_go_if_somebody_deletes_i
     job = a_job(ps=1, worker=2, options=TFJobOptions(dynamic_workers=True), keep_results=True)
     failed = held("worker-1", "Failed", code=1, container="tensorflow")
     assert released(after(failed, job=job)) == []
-    assert released(after(replace(failed, deleting=True, leaves=at(20)), job=job)) == ["mnist-worker-1"]
+    assert released(after(replace(failed, deleting=True, deletion_timestamp=at(20)), job=job)) == ["mnist-worker-1"]
 
 
 def test_nobody_is_held_once_the_job_is_over_suspended_or_going_away():
@@ -89,7 +89,7 @@ def test_nobody_is_held_once_the_job_is_over_suspended_or_going_away():
     assert released(after(held(), job=going, status=verdict.status)) == [], "it is deleted first"
     suspended = replace(JOB, policy=run_policy(suspend=True))
     assert released(after(held(), job=suspended)) == []
-    assert released(after(held(deleting=True, leaves=at(60)), job=suspended)) == ["mnist-master-0"]
+    assert released(after(held(deleting=True, deletion_timestamp=at(60)), job=suspended)) == ["mnist-master-0"]
     assert released(after(held(), job=replace(JOB, deleting=True))) == ["mnist-master-0"]
     elsewhere = replace(JOB, policy=run_policy(managed_elsewhere=True))
     assert released(after(held(), job=elsewhere)) == []
@@ -97,13 +97,13 @@ def test_nobody_is_held_once_the_job_is_over_suspended_or_going_away():
 
 def test_a_pod_that_loses_its_seat_is_let_go():
     job = a_job("JAXJob", worker=1, keep_results=True)
-    surplus = held("worker-1", container="jax", deleting=True, leaves=at(60))
+    surplus = held("worker-1", container="jax", deleting=True, deletion_timestamp=at(60))
     assert released(after(a_pod("worker-0", container="jax"), surplus, job=job)) == ["mnist-worker-1"]
 
 
 def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
     asked = replace(JOB, keep_results=False, annotations=(("trainshed.dev/keep-results", "true"),))
     assert "ResultsNotKept" in told(after(job=asked))
-    enabled = look(asked, *pods_of(asked), status=running(asked), site=JobDefaults(keep_results=True))
+    enabled = look(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(keep_results=True))
     assert "ResultsNotKept" not in told(enabled)
     assert "ResultsNotKept" not in told(after())

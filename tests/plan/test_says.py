@@ -21,14 +21,14 @@ JOBS = [
 @pytest.mark.parametrize(("job", "runs", "ends"), JOBS)
 def test_messages_are_v1s(job, runs, ends):
     assert message(running(job), "Running") == runs
-    done = [a_pod(str(member), "Succeeded", code=0) for member in job.members]
+    done = [a_pod(str(replica), "Succeeded", code=0) for replica in job.all_replicas]
     assert message(look(job, *done).status, "Succeeded") == ends
     assert message(running(job), "Created") == f"{job.kind} mnist is created."
 
 
 def notes_of(*pods, job=None):
     job = job or a_job(chief=1, worker=1)
-    return look(job, *pods_of(job, *pods), status=running(job)).notes
+    return look(job, *pods_of(job, *pods), status=running(job)).events
 
 
 def test_a_waiting_container_is_told_of_once_for_each_reason():
@@ -77,7 +77,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
     job = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode")
     codes = {"worker-2": 1, "worker-0": 134}
     pods = [a_pod(seat, "Failed", code=code, container="pytorch") for seat, code in codes.items()]
-    notes = look(job, *pods_of(job, *pods), status=running(job)).notes
+    notes = look(job, *pods_of(job, *pods), status=running(job)).events
     exits = [note for note in notes if note.reason == "ExitedWithCode"]
     assert [note.message for note in exits] == [
         "Pod: ml.mnist-worker-0 exited with code 134",
@@ -91,7 +91,7 @@ def test_a_failure_that_changes_nothing_is_told_of_as_well():
     job = a_job(chief=1, worker=2, options=TFJobOptions(dynamic_workers=True))
     pods = pods_of(job, a_pod("worker-1", "Failed", code=2))
     decision = look(job, *pods, status=running(job))
-    assert [note.message for note in decision.notes] == ["Pod: ml.mnist-worker-1 exited with code 2"]
+    assert [note.message for note in decision.events] == ["Pod: ml.mnist-worker-1 exited with code 2"]
     assert not decision.status.over
 
 
@@ -103,9 +103,9 @@ def asking(gang: str = "", **spec):
     """The Events when pods are created from templates with these fields."""
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
     job = a_job(chief=1, worker=2, template=template)
-    site = JobDefaults(gang_scheduler=gang)
-    first = [note for note in look(job, site=site).notes if note.key.startswith("Set")]
-    later = [note for note in look(job, *pods_of(job), site=site).notes if note.key.startswith("Set")]
+    job_defaults = JobDefaults(gang_scheduler=gang)
+    first = [note for note in look(job, job_defaults=job_defaults).events if note.key.startswith("Set")]
+    later = [note for note in look(job, *pods_of(job), job_defaults=job_defaults).events if note.key.startswith("Set")]
     assert later == [], "no pod is made any more"
     assert {note.tone for note in first} <= {EventType.WARNING}
     return [(note.reason, note.message) for note in first]
@@ -229,4 +229,4 @@ TURNS = [
 
 @pytest.mark.parametrize(("decision", "expected"), TURNS)
 def test_each_turn_of_a_job_is_told_in_v1s_words(decision, expected):
-    assert [(note.tone, note.reason, note.message) for note in decision.notes] == expected
+    assert [(note.tone, note.reason, note.message) for note in decision.events] == expected

@@ -24,7 +24,7 @@ def state(decision):
 
 def test_a_permanent_exit_code_is_no_verdict_before_its_cause_can_have_been_heard_of():
     early = decided(failed("worker-1", 1))
-    assert (state(early), early.actions, early.look_again) == ("Running", (), at(13))
+    assert (state(early), early.actions, early.requeue_at) == ("Running", (), at(13))
     assert state(decided(failed("worker-1", 1), now=13)) == "Failed"
 
 
@@ -42,7 +42,7 @@ def test_within_one_second_the_failure_that_may_be_tried_again_is_taken_for_the_
 
 @pytest.mark.parametrize("restart", ["Never", "ExitCode"])
 def test_a_disruption_that_comes_to_light_in_time_saves_the_job(restart):
-    job = replace(DDP, replicas=a_job("PyTorchJob", master=1, worker=2, restart=restart).replicas)
+    job = replace(DDP, groups=a_job("PyTorchJob", master=1, worker=2, restart=restart).groups)
     evicted = a_pod("worker-0", "Failed", reason="Evicted", disruption="TerminationByKubelet", container="pytorch")
     assert state(decided(failed("worker-1", 1), job=job)) == "Running"
     assert state(decided(failed("worker-1", 1), evicted, job=job, now=11)) == "Restarting"

@@ -39,7 +39,7 @@ def waiting(reason, words="", **fields):
 
 def test_there_is_time_until_the_deadline_and_then_there_is_none():
     early = decided(pending(), 599)
-    assert (states(early.status), early.look_again) == (["Created", "Running"], at(600))
+    assert (states(early.status), early.requeue_at) == (["Created", "Running"], at(600))
     late = decided(pending())
     assert states(late.status) == ["Created", "-Running", "Failed"]
     assert late.status.completion == at(600)

@@ -30,12 +30,12 @@ class Snapshot:
 
     job: Job
     framework: Framework
-    site: JobDefaults
+    job_defaults: JobDefaults
     status: Status
     pods: tuple[Pod, ...]
     services: tuple[Service, ...]
     now: datetime
-    trouble: ApiRefusal | None = None
+    refusal: ApiRefusal | None = None
     dependents: tuple[Dependent, ...] = ()
 
 
@@ -179,6 +179,6 @@ class Plan:
     """
 
     status: Status
-    notes: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
     actions: tuple[Action, ...] = ()
-    look_again: datetime | None = None
+    requeue_at: datetime | None = None

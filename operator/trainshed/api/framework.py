@@ -266,15 +266,15 @@ def gang_pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str
     return {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": role.lower()}
 
 
-def child_name(job: Job, member: Replica) -> str:
+def child_name(job: Job, replica: Replica) -> str:
     """Return the name of the pod and the Service of a replica."""
-    return f"{job.name}-{member}"
+    return f"{job.name}-{replica}"
 
 
-def replica_labels(framework: Framework, job: Job, member: Replica) -> dict[str, str]:
+def replica_labels(framework: Framework, job: Job, replica: Replica) -> dict[str, str]:
     """Return the labels of the pod and the Service of a replica; they are also the selector of its Service."""
-    number = {} if member.role in SINGLETON_ROLES else {REPLICA_INDEX_LABEL: str(member.index)}
-    return role_labels(framework, job, member.role) | number
+    number = {} if replica.role in SINGLETON_ROLES else {REPLICA_INDEX_LABEL: str(replica.index)}
+    return role_labels(framework, job, replica.role) | number
 
 
 def role_labels(framework: Framework, job: Job, role: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ class RestartPolicy(StrEnum):
     EXIT_CODE = "ExitCode"
 
     @property
-    def in_place(self) -> bool:
+    def restarts_in_place(self) -> bool:
         """True if the kubelet restarts a failed container in the same pod."""
         return self in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE)
 
@@ -119,7 +119,7 @@ class Job:
     version: str
     generation: int
     deleting: bool
-    replicas: tuple[ReplicaGroup, ...]
+    groups: tuple[ReplicaGroup, ...]
     policy: RunPolicy
     options: object = None
     scope: Scope | None = None
@@ -134,7 +134,7 @@ class Job:
 
     def of(self, role: str) -> ReplicaGroup | None:
         """Return the replicas of `role`, or None if the job has no such role."""
-        return next((group for group in self.replicas if group.role == role), None)
+        return next((group for group in self.groups if group.role == role), None)
 
     def port(self, role: str, otherwise: int) -> int:
         """Return the port of the replicas of `role`, or `otherwise` if the job has no such role."""
@@ -146,14 +146,14 @@ class Job:
         return self.options if isinstance(self.options, kind) else kind()
 
     @property
-    def members(self) -> Iterator[Replica]:
+    def all_replicas(self) -> Iterator[Replica]:
         """All replicas of the job, in the order of its roles; an iterator, because there may be 100,000."""
-        return (Replica(group.role, index) for group in self.replicas for index in range(group.count))
+        return (Replica(group.role, index) for group in self.groups for index in range(group.count))
 
     @property
     def size(self) -> int:
         """The number of replicas of all roles."""
-        return sum(group.count for group in self.replicas)
+        return sum(group.count for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -86,10 +86,10 @@ class Pod:
     unschedulable: str = ""
     containers: tuple[Container, ...] = ()
     created: datetime | None = None
-    leaves: datetime | None = None
+    deletion_timestamp: datetime | None = None
     grace: int = 0
     finalizers: tuple[str, ...] = ()
-    held: bool = False
+    has_finalizer: bool = False
 
     @property
     def over(self) -> bool:
@@ -108,9 +108,9 @@ class Pod:
         It is computed from the deletionTimestamp and the grace period. An eviction sets the condition DisruptionTarget
         first; its time stays valid when the kubelet's final delete sets the grace period to 0.
         """
-        if self.leaves is None:
+        if self.deletion_timestamp is None:
             return None
-        told = self.leaves - timedelta(seconds=self.grace)
+        told = self.deletion_timestamp - timedelta(seconds=self.grace)
         return min(told, self.disrupted) if self.disrupted else told
 
 

@@ -20,7 +20,7 @@ from .validation import violations
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def job(document: Document, framework: Framework, site: JobDefaults) -> Job:
+def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> Job:
     """Parse a job; if the spec cannot be read, `problems` says why and the job has no replicas."""
     metadata = as_mapping(document.get("metadata"))
     spec, problems = _spec(document, framework)
@@ -34,13 +34,13 @@ def job(document: Document, framework: Framework, site: JobDefaults) -> Job:
         version=str(metadata.get("resourceVersion", "")),
         generation=parse_integer(metadata.get("generation")),
         deleting=metadata.get("deletionTimestamp") is not None,
-        replicas=(),
+        groups=(),
         policy=_managed(document, framework),
         scope=asked.scope,
         fail_on_disruption=asked.fail_on_disruption,
         force_delete_after=asked.force_delete_after,
         startup_deadline=asked.startup_deadline,
-        keep_results=asked.keep_results and site.keep_results,
+        keep_results=asked.keep_results and job_defaults.keep_results,
         problems=(*problems, *more),
         annotations=_own_containers(as_mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
@@ -48,7 +48,7 @@ def job(document: Document, framework: Framework, site: JobDefaults) -> Job:
     )
     if spec is None:
         return found
-    return _complete(found, framework, site, spec)
+    return _complete(found, framework, job_defaults, spec)
 
 
 def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tuple[str, ...]]:
@@ -63,19 +63,19 @@ def _sentence(location: tuple[int | str, ...], message: str) -> str:
     return f"spec{path}: Invalid value: {message}"
 
 
-def _complete(found: Job, framework: Framework, site: JobDefaults, spec: JobSpec) -> Job:
+def _complete(found: Job, framework: Framework, job_defaults: JobDefaults, spec: JobSpec) -> Job:
     roles: dict[str, ReplicaSpec] = getattr(spec, to_snake(framework.field))
     problems = (*found.problems, *violations(framework, ValidationInput(found.name, roles, spec)))
     written = {_canonical(framework, role): group for role, group in roles.items()}
     groups = tuple(_replicas(framework, role, written[role]) for role in framework.roles if role in written)
     whole = replace(
         found,
-        replicas=groups,
-        policy=_policy(spec, framework, site),
+        groups=groups,
+        policy=_policy(spec, framework, job_defaults),
         options=framework.options(spec, groups),
         problems=problems,
     )
-    return whole if problems else replace(whole, problems=framework.hooks.validate(whole, site))
+    return whole if problems else replace(whole, problems=framework.hooks.validate(whole, job_defaults))
 
 
 def _canonical(framework: Framework, role: str) -> str:
@@ -102,8 +102,10 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> ReplicaGro
 
 def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> RestartPolicy:
     defaults = framework.defaults
-    in_place = role in defaults.on_failure_by_default
-    return RestartPolicy(group.restart_policy or (RestartPolicy.ON_FAILURE if in_place else defaults.restart_policy))
+    container_restarts = role in defaults.on_failure_by_default
+    return RestartPolicy(
+        group.restart_policy or (RestartPolicy.ON_FAILURE if container_restarts else defaults.restart_policy)
+    )
 
 
 def _replica_count(framework: Framework, role: str, group: ReplicaSpec) -> int:
@@ -120,10 +122,10 @@ def _ports(own: Container, template: Document) -> tuple[Port, ...]:
     return tuple(Port(str(port.get("name", "")), parse_integer(port.get("containerPort"))) for port in ports)
 
 
-def _policy(spec: JobSpec, framework: Framework, site: JobDefaults) -> RunPolicy:
+def _policy(spec: JobSpec, framework: Framework, job_defaults: JobDefaults) -> RunPolicy:
     policy, older = spec.run_policy, spec.top_level_clean_pod_policy
     return RunPolicy(
-        clean_pods=CleanPodPolicy(policy.clean_pod_policy or older or site.clean_pods),
+        clean_pods=CleanPodPolicy(policy.clean_pod_policy or older or job_defaults.clean_pods),
         ttl=policy.ttl_seconds_after_finished,
         deadline=policy.active_deadline_seconds,
         backoff_limit=framework.defaults.backoff_limit if policy.backoff_limit is None else policy.backoff_limit,

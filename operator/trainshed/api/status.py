@@ -63,7 +63,7 @@ class Failure:
     node: str
     termination_message: str
     time: datetime
-    member: str = ""
+    replica: str = ""
     container: str = ""
     ran: int | None = None
     message: str = ""
@@ -78,13 +78,13 @@ class Restart:
 
     time: datetime
     attempt: int
-    member: str
+    replica: str
     node: str
     kind: str
     reason: str
     exit_code: int | None
-    members: int
-    lost: int | None = None
+    replicas_restarted: int
+    recovery_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,17 @@ class Retries:
     """
 
     used: int = 0
-    streak: int = 0
-    not_before: datetime | None = None
-    in_place: int = 0
-    in_place_gone: int = 0
+    consecutive_failures: int = 0
+    next_retry_time: datetime | None = None
+    container_restarts: int = 0
+    deleted_pod_container_restarts: int = 0
 
     def wait(self, now: datetime) -> bool:
         """Return whether the back-off delay still runs.
 
         A time that no delay can reach was written with a clock that was ahead, and is ignored.
         """
-        return self.not_before is not None and timedelta(0) < self.not_before - now <= MAX_RETRY_DELAY
+        return self.next_retry_time is not None and timedelta(0) < self.next_retry_time - now <= MAX_RETRY_DELAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +119,15 @@ class Status:
     """
 
     conditions: tuple[Condition, ...] = ()
-    tallies: dict[str, ReplicaStatus] = field(default_factory=dict)
+    replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
     start: datetime | None = None
     completion: datetime | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     retries: Retries = Retries()
-    replacing: tuple[str, ...] = ()
+    pending_replacement: tuple[str, ...] = ()
     failure: Failure | None = None
-    recent: tuple[Restart, ...] = ()
-    shrunk: dict[str, int] = field(default_factory=dict)
+    recent_restarts: tuple[Restart, ...] = ()
+    scaled_down_to: dict[str, int] = field(default_factory=dict)
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """Return the condition of this type, or None."""
@@ -147,12 +147,12 @@ class Status:
 
         That is true for changes that cannot be derived from the pods: terminal conditions, restarts, pods to replace.
         """
-        return self._history != before._history or not set(self.replacing) <= set(before.replacing)
+        return self._history != before._history or not set(self.pending_replacement) <= set(before.pending_replacement)
 
     @property
     def _history(self) -> tuple[object, ...]:
         marks = tuple(
             self.true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED)
         )
-        tries = (self.retries.used, self.retries.streak, self.retries.not_before)
-        return marks, self.completion, self.attempts, tries, self.failure, self.shrunk
+        tries = (self.retries.used, self.retries.consecutive_failures, self.retries.next_retry_time)
+        return marks, self.completion, self.attempts, tries, self.failure, self.scaled_down_to

@@ -37,33 +37,38 @@ def status_document(status: Status) -> dict[str, Any]:
     Long messages and names are truncated. The completed indexes may take the bytes that the other fields leave. The
     result always matches the schema of the CRD.
     """
-    retries, tallies = status.retries, {encodable(role): tally for role, tally in status.tallies.items()}
+    retries, replica_statuses = (
+        status.retries,
+        {encodable(role): replica_status for role, replica_status in status.replica_statuses.items()},
+    )
     retry = {
-        "streak": retries.streak,
-        "notBefore": _time(retries.not_before),
-        "inPlace": retries.in_place,
-        "inPlaceGone": retries.in_place_gone,
+        "streak": retries.consecutive_failures,
+        "notBefore": _time(retries.next_retry_time),
+        "inPlace": retries.container_restarts,
+        "inPlaceGone": retries.deleted_pod_container_restarts,
     }
     whole = {
         "conditions": [_condition_document(condition) for condition in status.conditions],
-        "replicaStatuses": {role: _replica_status_document(tally) for role, tally in tallies.items()},
+        "replicaStatuses": {
+            role: _replica_status_document(replica_status) for role, replica_status in replica_statuses.items()
+        },
         "startTime": _time(status.start),
         "completionTime": _time(status.completion),
         "lastReconcileTime": _time(_waiting_since(status)),
         "attempts": dict(status.attempts),
         "restarts": retries.used,
         "retry": _without_empty(retry),
-        "replacing": list(status.replacing),
-        "shrunk": dict(status.shrunk),
+        "replacing": list(status.pending_replacement),
+        "shrunk": dict(status.scaled_down_to),
         "failure": _failure_document(status.failure),
-        "recentRestarts": [_restart_document(restart) for restart in status.recent[-MAX_RECENT_RESTARTS:]],
+        "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
-    return _with_memory(_without_empty(fitted(whole)), tallies)
+    return _with_memory(_without_empty(fitted(whole)), replica_statuses)
 
 
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     """Return the merge patch (RFC 7386) for the status; the job's uid and resourceVersion are preconditions."""
-    ready = sum(tally.ready for tally in after.tallies.values())
+    ready = sum(replica_status.ready for replica_status in after.replica_statuses.values())
     columns = {
         "ready": f"{ready}/{job.size}",
         "restarts": after.retries.used,
@@ -113,26 +118,27 @@ def _condition_document(condition: Condition) -> dict[str, Any]:
     }
 
 
-def _replica_status_document(tally: ReplicaStatus) -> dict[str, Any]:
+def _replica_status_document(replica_status: ReplicaStatus) -> dict[str, Any]:
     found = {
-        "active": tally.active,
-        "succeeded": tally.succeeded,
-        "failed": tally.failed,
-        "ready": tally.ready,
-        "selector": tally.selector,
+        "active": replica_status.active,
+        "succeeded": replica_status.succeeded,
+        "failed": replica_status.failed,
+        "ready": replica_status.ready,
+        "selector": replica_status.selector,
     }
     return _without_empty(found)
 
 
-def _with_memory(whole: dict[str, Any], tallies: Mapping[str, ReplicaStatus]) -> dict[str, Any]:
+def _with_memory(whole: dict[str, Any], replica_statuses: Mapping[str, ReplicaStatus]) -> dict[str, Any]:
     """Add the completed indexes; the role with the most ranges comes last and gets the bytes that the others leave."""
     roles = sorted(
-        (role for role, tally in tallies.items() if tally.done), key=lambda role: len(tallies[role].done.ranges)
+        (role for role, replica_status in replica_statuses.items() if replica_status.done),
+        key=lambda role: len(replica_statuses[role].done.ranges),
     )
     counts = whole.get("replicaStatuses", {})
     for left, role in zip(range(len(roles), 0, -1), roles, strict=True):
         room = MAX_STATUS_BYTES - COLUMN_BYTES - json_size(whole | {"replicaStatuses": counts})
-        text = tallies[role].done.text(room // left - len('"succeededIndexes":"",'))
+        text = replica_statuses[role].done.text(room // left - len('"succeededIndexes":"",'))
         counts = counts | {role: counts[role] | _without_empty({"succeededIndexes": text})}
     return whole | {"replicaStatuses": counts} if roles else whole
 
@@ -142,7 +148,7 @@ def _failure_document(failure: Failure | None) -> dict[str, Any]:
         return {}
     found = {
         "pod": truncate_end(failure.pod, MAX_NAME_BYTES),
-        "member": truncate_end(failure.member, MAX_SHORT_NAME_BYTES),
+        "member": truncate_end(failure.replica, MAX_SHORT_NAME_BYTES),
         "container": truncate_end(failure.container, MAX_NAME_BYTES),
         "class": truncate_end(failure.kind, MAX_SHORT_NAME_BYTES),
         "reason": truncate_end(failure.reason, MAX_NAME_BYTES),
@@ -158,13 +164,13 @@ def _restart_document(restart: Restart) -> dict[str, Any]:
     found = {
         "time": _time(restart.time),
         "attempt": restart.attempt,
-        "member": truncate_end(restart.member, MAX_SHORT_NAME_BYTES),
+        "member": truncate_end(restart.replica, MAX_SHORT_NAME_BYTES),
         "node": truncate_end(restart.node, MAX_SHORT_NAME_BYTES),
         "class": truncate_end(restart.kind, MAX_SHORT_NAME_BYTES),
         "reason": truncate_end(restart.reason, MAX_SHORT_NAME_BYTES),
-        "members": restart.members,
+        "members": restart.replicas_restarted,
     }
-    return _without_empty(found) | _known({"exitCode": restart.exit_code, "lostSeconds": restart.lost})
+    return _without_empty(found) | _known({"exitCode": restart.exit_code, "lostSeconds": restart.recovery_seconds})
 
 
 def _time(time: datetime | None) -> str | None:
@@ -182,25 +188,27 @@ def _without_empty(found: dict[str, Any]) -> dict[str, Any]:
 def parse_status(document: Document) -> Status:
     """Parse the status in a job's document; values of an unexpected type are skipped."""
     found = as_mapping(document.get("status"))
-    tallies = as_mapping(found.get("replicaStatuses"))
+    replica_statuses = as_mapping(found.get("replicaStatuses"))
     retry = as_mapping(found.get("retry"))
     return Status(
         conditions=_parse_conditions(as_sequence(found.get("conditions"))),
-        tallies={str(role): _parse_replica_status(as_mapping(item)) for role, item in tallies.items()},
+        replica_statuses={
+            str(role): _parse_replica_status(as_mapping(item)) for role, item in replica_statuses.items()
+        },
         start=parse_time(found.get("startTime")),
         completion=parse_time(found.get("completionTime")),
         attempts=_parse_counts(found.get("attempts")),
         retries=Retries(
             used=parse_count(found.get("restarts")),
-            streak=parse_count(retry.get("streak")),
-            not_before=parse_time(retry.get("notBefore")),
-            in_place=parse_count(retry.get("inPlace")),
-            in_place_gone=parse_count(retry.get("inPlaceGone")),
+            consecutive_failures=parse_count(retry.get("streak")),
+            next_retry_time=parse_time(retry.get("notBefore")),
+            container_restarts=parse_count(retry.get("inPlace")),
+            deleted_pod_container_restarts=parse_count(retry.get("inPlaceGone")),
         ),
-        replacing=tuple(uid for uid in as_sequence(found.get("replacing")) if isinstance(uid, str)),
+        pending_replacement=tuple(uid for uid in as_sequence(found.get("replacing")) if isinstance(uid, str)),
         failure=_parse_failure(as_mapping(found.get("failure"))),
-        shrunk=_parse_counts(found.get("shrunk")),
-        recent=tuple(
+        scaled_down_to=_parse_counts(found.get("shrunk")),
+        recent_restarts=tuple(
             restart
             for item in as_sequence(found.get("recentRestarts"))
             if (restart := _parse_restart(as_mapping(item)))
@@ -256,7 +264,7 @@ def _parse_failure(found: Mapping[str, Any]) -> Failure | None:
         node=_parse_text(found, "node"),
         termination_message=_parse_text(found, "terminationMessage"),
         time=ended,
-        member=_parse_text(found, "member"),
+        replica=_parse_text(found, "member"),
         container=_parse_text(found, "container"),
         ran=_parse_number(found, "ranSeconds"),
         message=_parse_text(found, "message"),
@@ -270,13 +278,13 @@ def _parse_restart(found: Mapping[str, Any]) -> Restart | None:
     return Restart(
         time=failed,
         attempt=parse_count(found.get("attempt")),
-        member=_parse_text(found, "member"),
+        replica=_parse_text(found, "member"),
         node=_parse_text(found, "node"),
         kind=_parse_text(found, "class"),
         reason=_parse_text(found, "reason"),
         exit_code=_parse_number(found, "exitCode"),
-        members=parse_count(found.get("members")),
-        lost=_parse_number(found, "lostSeconds"),
+        replicas_restarted=parse_count(found.get("members")),
+        recovery_seconds=_parse_number(found, "lostSeconds"),
     )
 
 

@@ -50,7 +50,7 @@ async def _remove(credentials: Credentials, namespace: str, *, include_active: b
         pods = await Lister(wire).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
         released = []
         for pod in pods:
-            if pod.held and (include_active or await owner_is_gone(gateway, pod)):
+            if pod.has_finalizer and (include_active or await owner_is_gone(gateway, pod)):
                 await release_finalizer(gateway, pod)
                 released.append(f"{pod.namespace}/{pod.name}")
         return released

@@ -103,11 +103,11 @@ class Children:
 
     def snapshot(self, document: Document, framework: Framework, settings: Config, now: datetime) -> Snapshot:
         """Return what a reconcile of this job would observe."""
-        job = parse.job(document, framework, settings.site)
+        job = parse.job(document, framework, settings.job_defaults)
         return Snapshot(
             job=job,
             framework=framework,
-            site=settings.site,
+            job_defaults=settings.job_defaults,
             status=status_codec.parse_status(document),
             pods=self._pods[job.uid],
             services=self._services[job.uid],

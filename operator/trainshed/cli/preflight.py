@@ -291,7 +291,9 @@ def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
 
 
 def _restarts(before: Status, after: Status) -> bool:
-    return after.retries.used > before.retries.used or not set(after.replacing) <= set(before.replacing)
+    return after.retries.used > before.retries.used or not set(after.pending_replacement) <= set(
+        before.pending_replacement
+    )
 
 
 def _deletions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:

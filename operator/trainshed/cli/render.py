@@ -94,17 +94,17 @@ def _print(objects: list[Document]) -> None:
         click.echo(text, nl=False)
 
 
-def _objects(document: Document, namespace: str, site: JobDefaults) -> tuple[Job, list[Document]]:
+def _objects(document: Document, namespace: str, job_defaults: JobDefaults) -> tuple[Job, list[Document]]:
     framework = KINDS[_head(document)]
     metadata = document.get("metadata")
     given = metadata if isinstance(metadata, dict) else {}
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
-    job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, site)
+    job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, job_defaults)
     if job.problems:
         return job, []
     active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
     ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _member: ""))
-    snapshot = Snapshot(active, ungated, site, Status(), (), (), datetime.fromtimestamp(0, UTC))
+    snapshot = Snapshot(active, ungated, job_defaults, Status(), (), (), datetime.fromtimestamp(0, UTC))
     created = (action for action in plan(snapshot).actions if isinstance(action, CREATIONS))
     return job, list(_in_namespace((action.body for action in created), job.namespace))
 

@@ -197,7 +197,7 @@ class ApiClient:
 
     async def _remove_stuck_finalizer(self, pod: Pod) -> None:
         """Remove the finalizer from a terminating pod without the job label: no watch selects such a pod."""
-        if pod.held and pod.deleting and not pod.job:
+        if pod.has_finalizer and pod.deleting and not pod.job:
             with contextlib.suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
                 await release_finalizer(self, pod)
 

@@ -182,10 +182,10 @@ def pod(found: PodObject) -> Pod:
             *_containers(status.container_statuses, spec.containers, init=False),
         ),
         created=within_time_range(meta.creation_timestamp),
-        leaves=within_time_range(meta.deletion_timestamp),
+        deletion_timestamp=within_time_range(meta.deletion_timestamp),
         grace=parse_count(meta.deletion_grace_period_seconds),
         finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != JOB_TRACKING_FINALIZER),
-        held=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
+        has_finalizer=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
     )
 
 

@@ -161,7 +161,7 @@ class ListMeta(msgspec.Struct):
     """The metadata of a list."""
 
     version: str = msgspec.field(name="resourceVersion", default="")
-    go_on: str | None = msgspec.field(name="continue", default=None)
+    continue_token: str | None = msgspec.field(name="continue", default=None)
 
 
 class Page(msgspec.Struct):
@@ -188,10 +188,10 @@ async def list_pages(
 ) -> AsyncIterator[Page]:
     """Yield the pages of a list, or the whole list; raises the errors of `Wire.call`, `Expired` also between pages."""
     query = {**selector} if whole else {"limit": str(PAGE_SIZE), **selector}
-    go_on: dict[str, str] = {}
+    continue_token: dict[str, str] = {}
     while True:
-        page = PAGES.answer(await wire.call("GET", path, query={**query, **go_on}))
+        page = PAGES.answer(await wire.call("GET", path, query={**query, **continue_token}))
         yield page
-        if not page.metadata.go_on:
+        if not page.metadata.continue_token:
             return
-        go_on = {"continue": page.metadata.go_on}
+        continue_token = {"continue": page.metadata.continue_token}

@@ -63,13 +63,13 @@ REFUSAL_UPDATE_INTERVAL = 20.0
 
 @dataclass(frozen=True, slots=True)
 class _Reported:
-    trouble: ApiRefusal
+    refusal: ApiRefusal
     first_reported: datetime
 
     def again(self, trouble: ApiRefusal | None, now: datetime) -> bool:
         """Return whether this is the same reason; a different message within REWORDED seconds does not count."""
         soon = abs((now - self.first_reported).total_seconds()) < REFUSAL_UPDATE_INTERVAL
-        return trouble == (replace(self.trouble, message=trouble.message) if trouble and soon else self.trouble)
+        return trouble == (replace(self.refusal, message=trouble.message) if trouble and soon else self.refusal)
 
 
 class ChildObject(Item, Protocol):
@@ -127,9 +127,11 @@ class Children(Generic[C]):
 class Cache:
     """The cache. `wake` is called for each job that may have changed."""
 
-    def __init__(self, frameworks: Iterable[Framework], site: JobDefaults, wake: Callable[[JobKey], None]) -> None:
+    def __init__(
+        self, frameworks: Iterable[Framework], job_defaults: JobDefaults, wake: Callable[[JobKey], None]
+    ) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
-        self._site = site
+        self._site = job_defaults
         self._wake = wake
         self._keys: dict[str, JobKey] = {}
         self._current: dict[JobKey, str] = {}
@@ -140,7 +142,7 @@ class Cache:
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._heard_of_child)
-            for resource in framework.owned_gang_resources(frameworks, site.gang_scheduler)
+            for resource in framework.owned_gang_resources(frameworks, job_defaults.gang_scheduler)
         }
 
     def record(self, document: Document, framework: Framework) -> CachedJob:
@@ -163,12 +165,12 @@ class Cache:
         return Snapshot(
             job=record.job,
             framework=self._frameworks[key.kind],
-            site=self._site,
+            job_defaults=self._site,
             status=record.status,
             pods=self.pods.of(record.uid),
             services=self.services.of(record.uid),
             now=now,
-            trouble=reported.trouble if (reported := self._troubles.get(key)) else None,
+            refusal=reported.refusal if (reported := self._troubles.get(key)) else None,
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
         )
 
@@ -198,7 +200,7 @@ class Cache:
         """Remove a deleted job; a new job of the same name, delivered by the watch, stays."""
         self.jobs[key.kind].forgotten(uid)
 
-    def trouble(self, key: JobKey, trouble: ApiRefusal | None, now: datetime) -> bool:
+    def refusal(self, key: JobKey, trouble: ApiRefusal | None, now: datetime) -> bool:
         """Remember why the API server refused a request, or None; return whether that changed."""
         reported = self._troubles.get(key)
         again = reported.again(trouble, now) if reported else trouble is None
@@ -211,7 +213,7 @@ class Cache:
 
     def orphans(self) -> list[Pod]:
         """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""
-        pods = (pod for pod in self.pods.store.items.values() if pod.held)
+        pods = (pod for pod in self.pods.store.items.values() if pod.has_finalizer)
         return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
 
     def known(self) -> list[JobKey]:

@@ -40,12 +40,16 @@ def restarted(before: Status, after: Status) -> bool:
     if after.true(ConditionType.SUSPENDED):
         return False
     new_attempt = any(count != before.attempts.get(role, 0) for role, count in after.attempts.items())
-    return new_attempt or not set(after.replacing) <= set(before.replacing)
+    return new_attempt or not set(after.pending_replacement) <= set(before.pending_replacement)
 
 
 def cause_of_restart(before: Status, after: Status) -> str:
     """Return the class of the failure that caused a restart."""
-    newest = after.recent[-1].kind if after.recent and after.recent != before.recent else ""
+    newest = (
+        after.recent_restarts[-1].kind
+        if after.recent_restarts and after.recent_restarts != before.recent_restarts
+        else ""
+    )
     return newest if newest in CLASSES else OTHER
 
 
@@ -85,9 +89,11 @@ def _uncounted(snapshot: Snapshot) -> int:
     current = [
         pod
         for pod in snapshot.pods
-        if pod.phase is Phase.FAILED and pod.uid not in status.replacing and pod.attempt == attempts.get(pod.role, 0)
+        if pod.phase is Phase.FAILED
+        and pod.uid not in status.pending_replacement
+        and pod.attempt == attempts.get(pod.role, 0)
     ]
-    return max(0, len(current) - sum(tally.failed for tally in status.tallies.values()))
+    return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
 
 
 #: The phases of a pod that has started.
@@ -163,7 +169,7 @@ def _age(record: CachedJob, now: datetime) -> float:
 
 
 def _active(record: CachedJob, _now: datetime) -> float:
-    return sum(tally.active for tally in record.status.tallies.values())
+    return sum(replica_status.active for replica_status in record.status.replica_statuses.values())
 
 
 def _tries(record: CachedJob, _now: datetime) -> float:

@@ -45,7 +45,7 @@ class LeaderElector:
     def __init__(
         self, cluster: Client, claim: LeaseConfig, lost: Callable[[], None], now: Callable[[], datetime]
     ) -> None:
-        self.held = asyncio.Event()
+        self.has_finalizer = asyncio.Event()
         self._cluster = cluster
         self._claim = claim
         self._lost = lost
@@ -58,7 +58,7 @@ class LeaderElector:
 
     def holds(self) -> bool:
         """Return whether this replica may act: no other replica can treat the Lease as expired yet."""
-        return self.held.is_set() and self._since(self._renewed) < RENEW_DEADLINE
+        return self.has_finalizer.is_set() and self._since(self._renewed) < RENEW_DEADLINE
 
     async def run(self) -> None:
         """Acquire the Lease, renew it, and acquire it again if it is lost; runs without end."""
@@ -75,12 +75,12 @@ class LeaderElector:
         self._leaving = True
         try:
             async with asyncio.timeout(within), self._asking:
-                if self.held.is_set():
-                    self.held.clear()
+                if self.has_finalizer.is_set():
+                    self.has_finalizer.clear()
                     await self._write({**self._seen, "spec": self._spec("", 1)})
         except (ApiError, TimeoutError) as error:
             log.warning("lease %s: not released: %s", self._claim.name, str(error) or "request timed out")
-        self.held.clear()
+        self.has_finalizer.clear()
 
     async def _gain(self) -> None:
         while not self.holds():
@@ -98,7 +98,7 @@ class LeaderElector:
                     await self._attempt()
         except TimeoutError:
             pass
-        self.held.clear()
+        self.has_finalizer.clear()
         if not self._leaving:
             log.error("lease %s: lost", self._claim.name)
             self._lost()
@@ -131,14 +131,14 @@ class LeaderElector:
             self._seen_at = began
         self._seen = found or {}
         if not self._free():
-            self.held.clear()
+            self.has_finalizer.clear()
             return
         try:
             self._seen = await self._write(self._body(found))
         except Conflict:
             return
         self._renewed = began
-        self.held.set()
+        self.has_finalizer.set()
 
     def _free(self) -> bool:
         holder = (self._seen.get("spec") or {}).get("holderIdentity") or ""

@@ -53,7 +53,8 @@ class Operator:
         self._recorder = EventRecorder(gateway, self._metrics.lost, clock.now)
         means = Dependencies(self._wire, gateway, self._recorder, self._metrics, self._add)
         self._districts = NamespaceCaches(
-            NamespaceCache(namespace, frameworks, settings.site, means) for namespace in settings.namespaces or ("",)
+            NamespaceCache(namespace, frameworks, settings.job_defaults, means)
+            for namespace in settings.namespaces or ("",)
         )
         self._worker = Worker(self._queue, self._districts, self._metrics, self._may_act, clock.now)
         claim = LeaseConfig(settings.lease_home, settings.lease_name, settings.identity)
@@ -133,7 +134,7 @@ class Operator:
         await self._districts.some.wait()
         while True:
             if self._settings.leader_elect:
-                await self._elector.held.wait()
+                await self._elector.has_finalizer.wait()
             self._acts = True
             for key in self._districts.known():
                 self._queue.add(key)

@@ -128,11 +128,11 @@ class NamespaceCache:
     """One namespace, or the whole cluster if the name is empty. `wake` is not called for its jobs before `ready`."""
 
     def __init__(
-        self, namespace: str, frameworks: tuple[Framework, ...], site: JobDefaults, means: Dependencies
+        self, namespace: str, frameworks: tuple[Framework, ...], job_defaults: JobDefaults, means: Dependencies
     ) -> None:
         self.namespace = namespace
         self.ready = asyncio.Event()
-        self.view = Cache(frameworks, site, self.wake)
+        self.view = Cache(frameworks, job_defaults, self.wake)
         self.reconciler = Reconciler(means.cluster, self.view, means.recorder, means.metrics)
         self.informers: tuple[Informer[Any], ...] = tuple(make_informers(means.wire, self.view, frameworks, namespace))
         self._kinds = frozenset(framework.plural for framework in frameworks)

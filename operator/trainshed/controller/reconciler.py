@@ -46,7 +46,7 @@ class Result:
     A `known` error was logged before with the same message.
     """
 
-    look_again: datetime | None = None
+    requeue_at: datetime | None = None
     told: str = ""
     error: ApiError | None = None
     known: bool = False
@@ -108,11 +108,11 @@ class Reconciler:
         snapshot, names = planner.snapshot, planner.awaited()[:MAX_POD_LOOKUPS]
         for error in await asyncio.gather(*(self._ask_for(snapshot, name) for name in names)) if names else ():
             if isinstance(error, LabelRemoved):
-                return Planner(replace(snapshot, trouble=_refusal(error))), error
+                return Planner(replace(snapshot, refusal=_refusal(error))), error
             if error:
                 raise error
-        over = names and snapshot.trouble and snapshot.trouble.hidden
-        return (Planner(replace(snapshot, trouble=None)) if over else planner), None
+        over = names and snapshot.refusal and snapshot.refusal.hidden
+        return (Planner(replace(snapshot, refusal=None)) if over else planner), None
 
     async def _ask_for(self, snapshot: Snapshot, name: str) -> ApiError | None:
         """GET a pod of the job; return an error if it exists or if the request fails."""
@@ -138,7 +138,7 @@ class Reconciler:
         except ApiError as error:
             redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
-            return self._rejected(key, snapshot, error) if rejected else Result(decision.look_again, error=error)
+            return self._rejected(key, snapshot, error) if rejected else Result(decision.requeue_at, error=error)
 
     async def _carry_out(self, key: JobKey, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Result:
         later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
@@ -146,12 +146,12 @@ class Reconciler:
             await self._prove(snapshot, decision)
         else:
             await self._remember(key, snapshot, decision.status)
-        for note in decision.notes:
+        for note in decision.events:
             self._recorder.tell(snapshot.job, note)
         refused = await self._errands.run(snapshot, decision.actions)
         error = hidden or refused  # a pod without its label is waited for, whatever else failed
         await self._explain(key, snapshot, error)
-        times = [time for time in (later, decision.look_again) if time]
+        times = [time for time in (later, decision.requeue_at) if time]
         return Result(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
 
     async def _remember(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
@@ -191,7 +191,7 @@ class Reconciler:
         refused = isinstance(error, (Forbidden, Invalid, NameConflict))
         if error and not refused:
             return
-        changed = self._view.trouble(key, _refusal(error), snapshot.now)
+        changed = self._view.refusal(key, _refusal(error), snapshot.now)
         fresh = self._view.snapshot(key, snapshot.now) if changed else None
         if fresh is None:
             return
@@ -223,7 +223,7 @@ def _refusal(error: ApiError | None) -> ApiRefusal | None:
 
 def _user_input(job: Job) -> Document:
     """Return what the user wrote into the job; an error message about its status may quote any of it."""
-    return {"annotations": dict(job.annotations), "templates": [group.template for group in job.replicas]}
+    return {"annotations": dict(job.annotations), "templates": [group.template for group in job.groups]}
 
 
 def _line(before: Status, decision: Plan, *, stored: bool) -> str:
@@ -261,13 +261,17 @@ class StatusDebounce:
         if wanted == stored or wanted.must_precede(stored):
             self.forget(key)
             return None
-        content = (wanted.tallies, tuple((condition.type, condition.true) for condition in wanted.conditions))
+        content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
         known = self._unstored.get(key)
         if known is None or known.content != content:
             known = _Unstored(known.since if known else now, now, content)
             self._unstored[key] = known
         # The first status of a job can wait for the next change: usually its pods run soon.
-        quiet = DEBOUNCE if any(tally.active or tally.done for tally in wanted.tallies.values()) else MAX_DEBOUNCE
+        quiet = (
+            DEBOUNCE
+            if any(replica_status.active or replica_status.done for replica_status in wanted.replica_statuses.values())
+            else MAX_DEBOUNCE
+        )
         due = min(known.changed + quiet, known.since + MAX_DEBOUNCE)
         if due > now:
             return due

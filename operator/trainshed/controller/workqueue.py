@@ -235,8 +235,8 @@ class Worker:
             self._fail(key, outcome.error, known=outcome.known)
         # After an error the job is not reconciled before the back-off ends, except for what is due by the clock, such
         # as a deadline that passes while pods are rejected.
-        if outcome.look_again and (outcome.error is None or outcome.look_again > now):
-            self._queue.add_later(key, (outcome.look_again - self._now()).total_seconds())
+        if outcome.requeue_at and (outcome.error is None or outcome.requeue_at > now):
+            self._queue.add_later(key, (outcome.requeue_at - self._now()).total_seconds())
 
     def _fail(self, key: JobKey, error: ApiError, *, known: bool) -> None:
         self._metrics.failed(error)

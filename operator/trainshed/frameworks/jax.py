@@ -41,8 +41,8 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     v1 = literals(PYTHONUNBUFFERED="1", COORDINATOR_PORT=port, COORDINATOR_ADDRESS=host, NUM_PROCESSES=size)
     jax = literals(user_overridable=True, JAX_COORDINATOR_ADDRESS=f"{host}:{port}", JAX_NUM_PROCESSES=size)
 
-    def variables(member: Replica) -> tuple[Variable, ...]:
-        index = str(member.index)
+    def variables(replica: Replica) -> tuple[Variable, ...]:
+        index = str(replica.index)
         return (*v1, *literals(PROCESS_ID=index), *jax, *literals(user_overridable=True, JAX_PROCESS_ID=index))
 
     return variables
@@ -63,7 +63,7 @@ JAX = Framework(
     naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
     hooks=Hooks(
         success_policy=lambda _job: SuccessPolicy("Worker", Quorum.ALL, qualified=True),
-        is_leader=lambda _job, member: member.index == 0,
+        is_leader=lambda _job, replica: replica.index == 0,
         scope=lambda _job: Scope.JOB,
         environment=environment,
     ),

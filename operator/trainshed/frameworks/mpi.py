@@ -87,10 +87,10 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     v1s = (Variable(name, value) for name, value in told.items())
     others = (Variable(name, value, user_overridable=True) for name, value in {**intel, **newer, **mpich}.items())
     variables = (*v1s, *others)
-    return lambda member: variables if member.role == LAUNCHER else ()
+    return lambda replica: variables if replica.role == LAUNCHER else ()
 
 
-def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only."""
     name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
     labels = (("app", job.name),)
@@ -99,7 +99,7 @@ def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[D
     up = set(running)
     data = {
         HOSTFILE: "".join(f"{host}\n" for host in hosts),
-        KUBEXEC: _kubexec(job, site),
+        KUBEXEC: _kubexec(job, job_defaults),
         DISCOVER: _discover(job, sorted(worker for worker in workers if worker in up)),
     }
     enter = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": workers}]
@@ -116,7 +116,7 @@ def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[D
     )
 
 
-def mutate_pod_spec(job: Job, site: JobDefaults) -> PodSpecMutator:
+def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:
     """Let workers sleep until `kubectl exec`; give the launcher kubectl, its configuration and a ServiceAccount."""
 
     def worker(spec: dict[str, Any]) -> None:
@@ -130,9 +130,9 @@ def mutate_pod_spec(job: Job, site: JobDefaults) -> PodSpecMutator:
         kubectl = {"name": "mpi-job-kubectl", "emptyDir": {}}
         mounts = _mount(spec, spec["containers"][0], (kubectl, KUBECTL), (config, CONFIG))
         spec["serviceAccountName"] = _account(job)
-        spec["initContainers"] = [*(spec.get("initContainers") or ()), _delivery(job, site, mounts)]
+        spec["initContainers"] = [*(spec.get("initContainers") or ()), _delivery(job, job_defaults, mounts)]
 
-    return lambda member, spec: (launcher if member.role == LAUNCHER else worker)(spec)
+    return lambda replica, spec: (launcher if replica.role == LAUNCHER else worker)(spec)
 
 
 def computes(job: Job) -> bool:
@@ -163,10 +163,10 @@ def _workers(job: Job) -> list[str]:
     return [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
 
 
-def _kubexec(job: Job, site: JobDefaults) -> str:
+def _kubexec(job: Job, job_defaults: JobDefaults) -> str:
     main = job.options_as(MPIJobOptions).main_container
     container = f" --container {shlex.quote(main)}" if main else ""
-    wait = WAIT if site.gang_scheduler else ""
+    wait = WAIT if job_defaults.gang_scheduler else ""
     enter = f'{KUBECTL}/kubectl exec "$pod"{container} -- /bin/sh -c "$*"'
     return f'#!/bin/sh\nset -x\npod="$1"\nshift\n{wait}{enter}\n'
 
@@ -188,10 +188,10 @@ def _mount(spec: dict[str, Any], container: dict[str, Any], *volumes: tuple[Docu
     return mounts
 
 
-def _delivery(job: Job, site: JobDefaults, mounts: list[Document]) -> Document:
+def _delivery(job: Job, job_defaults: JobDefaults, mounts: list[Document]) -> Document:
     return {
         "name": "kubectl-delivery",
-        "image": site.mpi_kubectl_image,
+        "image": job_defaults.mpi_kubectl_image,
         "imagePullPolicy": "IfNotPresent",
         "env": [{"name": "TARGET_DIR", "value": KUBECTL}, {"name": "NAMESPACE", "value": job.namespace}],
         "volumeMounts": mounts,
@@ -224,11 +224,11 @@ MPI = Framework(
     objects=Objects(services=False, owns=(SERVICE_ACCOUNTS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)),
     hooks=Hooks(
         success_policy=lambda _job: SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=False, depends_on=WORKER),
-        is_leader=lambda _job, member: member.role == LAUNCHER,
+        is_leader=lambda _job, replica: replica.role == LAUNCHER,
         scope=scope,
         environment=environment,
         dependents=dependents,
-        start_after=lambda _job, member: WORKER if member.role == LAUNCHER else "",
+        start_after=lambda _job, replica: WORKER if replica.role == LAUNCHER else "",
         mutate_pod_spec=mutate_pod_spec,
     ),
     age_first=True,

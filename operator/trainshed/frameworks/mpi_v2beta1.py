@@ -126,9 +126,9 @@ def success_policy(_job: Job) -> SuccessPolicy:
     return SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=True, depends_on=WORKER, require_all_running=True)
 
 
-def start_after(job: Job, member: Replica) -> str:
+def start_after(job: Job, replica: Replica) -> str:
     """Return that the launcher starts after its workers, unless `launcherCreationPolicy` is `AtStartup`."""
-    return WORKER if member.role == LAUNCHER and not _options(job).launcher_at_startup else ""
+    return WORKER if replica.role == LAUNCHER and not _options(job).launcher_at_startup else ""
 
 
 def scope(job: Job) -> Scope:
@@ -137,11 +137,11 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if launcher and DISCOVER in str(launcher.template.get("spec")) else Scope.JOB
 
 
-def extra_labels(job: Job, member: Replica) -> tuple[tuple[str, str], ...]:
+def extra_labels(job: Job, replica: Replica) -> tuple[tuple[str, str], ...]:
     """Return mpi-operator's labels; the index is the host's, and the launcher may be host 0."""
-    first = 1 if _options(job).launcher_is_worker and member.role == WORKER else 0
-    index = ("training.kubeflow.org/replica-index", str(member.index + first))
-    return (("training.kubeflow.org/job-role", member.role.lower()), index)
+    first = 1 if _options(job).launcher_is_worker and replica.role == WORKER else 0
+    index = ("training.kubeflow.org/replica-index", str(replica.index + first))
+    return (("training.kubeflow.org/job-role", replica.role.lower()), index)
 
 
 def environment(job: Job, _site: JobDefaults) -> Environment:
@@ -151,10 +151,10 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     )
     launcher = (*literals(K_MPI_JOB_ROLE="launcher"), *_told(job), *nvidia)
     worker = literals(K_MPI_JOB_ROLE="worker")
-    return lambda member: launcher if member.role == LAUNCHER else worker
+    return lambda replica: launcher if replica.role == LAUNCHER else worker
 
 
-def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap with the hostfile, and a script that prints the running hosts."""
     own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)
@@ -162,43 +162,47 @@ def dependents(job: Job, site: JobDefaults, running: tuple[str, ...]) -> tuple[D
     slots = f" slots={_options(job).slots}" if _options(job).implementation == "OpenMPI" else f":{_options(job).slots}"
     there = [*own, *sorted(set(workers) & set(running))]
     data = {
-        HOSTFILE: "".join(f"{_host(job, site, pod)}{slots}\n" for pod in (*own, *workers)),
-        DISCOVER: "#!/bin/sh\n" + "".join(f"echo {_host(job, site, pod)}\n" for pod in there),
+        HOSTFILE: "".join(f"{_host(job, job_defaults, pod)}{slots}\n" for pod in (*own, *workers)),
+        DISCOVER: "#!/bin/sh\n" + "".join(f"echo {_host(job, job_defaults, pod)}\n" for pod in there),
     }
     return (DesiredDependent(CONFIG_MAPS, f"{job.name}-config", {"data": data}, (("app", job.name),)),)
 
 
-def mutate_pod_spec(job: Job, site: JobDefaults) -> PodSpecMutator:
+def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:
     """Give each pod a host name in the job's domain, and the keys; workers run sshd."""
-    domain = f"{job.name}.{job.namespace}.svc.{site.cluster_domain or 'cluster.local'}"
+    domain = f"{job.name}.{job.namespace}.svc.{job_defaults.cluster_domain or 'cluster.local'}"
 
-    def put_on(member: Replica, spec: dict[str, Any]) -> None:
+    def put_on(replica: Replica, spec: dict[str, Any]) -> None:
         first = spec["containers"][0]
-        spec.update(hostname=f"{job.name}-{member}", subdomain=job.name)
+        spec.update(hostname=f"{job.name}-{replica}", subdomain=job.name)
         if spec.get("hostNetwork"):
             spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-        if member.role == WORKER:
+        if replica.role == WORKER:
             # Intel MPI and MPICH use the launcher's short name.
             config = spec.get("dnsConfig") or {}
             spec["dnsConfig"] = {**config, "searches": [*(config.get("searches") or ()), domain]}
             if not (first.get("command") or first.get("args")):
                 first["command"] = ["/usr/sbin/sshd", "-De"]
-        volumes = _volumes(job, member)
-        first["volumeMounts"] = [*(first.get("volumeMounts") or ()), *_mounts(job, member)]
+        volumes = _volumes(job, replica)
+        first["volumeMounts"] = [*(first.get("volumeMounts") or ()), *_mounts(job, replica)]
         spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
 
     return put_on
 
 
-def init_containers(job: Job, member: Replica, site: JobDefaults) -> tuple[Document, ...]:
+def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tuple[Document, ...]:
     """Return an init container that waits for the workers, if the launcher is created before they are ready."""
     launcher = job.of(LAUNCHER)
-    if member.role != LAUNCHER or launcher is None or not (_options(job).launcher_at_startup or site.gang_scheduler):
+    if (
+        replica.role != LAUNCHER
+        or launcher is None
+        or not (_options(job).launcher_at_startup or job_defaults.gang_scheduler)
+    ):
         return ()
     first = launcher.template["spec"]["containers"][0]
     same = ("image", "imagePullPolicy", "resources", "securityContext")
     script = WAIT.format(own=f"{job.name}-launcher", enter=shlex.quote(ENTER))
-    container = {"name": "wait-for-workers", "command": ["sh", "-c", script], "volumeMounts": _mounts(job, member)}
+    container = {"name": "wait-for-workers", "command": ["sh", "-c", script], "volumeMounts": _mounts(job, replica)}
     return ({**container, **{part: first[part] for part in same if part in first}},)
 
 
@@ -221,26 +225,28 @@ def _told(job: Job) -> tuple[Variable, ...]:
     return (*variables, *(Variable(name, value, user_overridable=True) for name, value in newer.items()))
 
 
-def _host(job: Job, site: JobDefaults, pod: str) -> str:
-    return f"{pod}.{job.name}.{job.namespace}.svc" + (f".{site.cluster_domain}" if site.cluster_domain else "")
+def _host(job: Job, job_defaults: JobDefaults, pod: str) -> str:
+    return f"{pod}.{job.name}.{job.namespace}.svc" + (
+        f".{job_defaults.cluster_domain}" if job_defaults.cluster_domain else ""
+    )
 
 
-def _volumes(job: Job, member: Replica) -> list[Document]:
+def _volumes(job: Job, replica: Replica) -> list[Document]:
     """Return the volume of the keys; for the launcher also that of its configuration."""
     items = [{"key": key, "path": path} for path, key in FILES.items()]
     mode = {"defaultMode": 0o600} if _options(job).ssh_path == ROOT else {}
     volumes: list[Document] = [
         {"name": "ssh-auth", "secret": {"secretName": ssh_secret_name(job), "items": items, **mode}}
     ]
-    if member.role == LAUNCHER:
+    if replica.role == LAUNCHER:
         modes = {HOSTFILE: 0o444, DISCOVER: 0o555}
         files = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
         volumes.append({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": files}})
     return volumes
 
 
-def _mounts(job: Job, member: Replica) -> list[Document]:
-    paths = {"ssh-auth": _options(job).ssh_path} | ({"mpi-job-config": CONFIG} if member.role == LAUNCHER else {})
+def _mounts(job: Job, replica: Replica) -> list[Document]:
+    paths = {"ssh-auth": _options(job).ssh_path} | ({"mpi-job-config": CONFIG} if replica.role == LAUNCHER else {})
     return [{"name": name, "mountPath": path} for name, path in paths.items()]
 
 

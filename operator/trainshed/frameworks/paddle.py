@@ -55,21 +55,21 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     )
     there = literals(PADDLE_MASTER=f"{job.name}-{host}:{port}")
 
-    def variables(member: Replica) -> tuple[Variable, ...]:
-        part = duty(member) if job.of("Master") else rank(member)
-        return (*common, *(here if member == host else there), *part)
+    def variables(replica: Replica) -> tuple[Variable, ...]:
+        part = duty(replica) if job.of("Master") else rank(replica)
+        return (*common, *(here if replica == host else there), *part)
 
     return variables
 
 
-def duty(member: Replica) -> tuple[Variable, ...]:
+def duty(replica: Replica) -> tuple[Variable, ...]:
     """Return the variables of a pod in parameter-server mode: it runs one server or one trainer."""
-    return literals(PADDLE_SERVER_NUM="1") if member.role == "Master" else literals(PADDLE_TRAINER_NUM="1")
+    return literals(PADDLE_SERVER_NUM="1") if replica.role == "Master" else literals(PADDLE_TRAINER_NUM="1")
 
 
-def rank(member: Replica) -> tuple[Variable, ...]:
+def rank(replica: Replica) -> tuple[Variable, ...]:
     """Return the rank in collective mode; the launcher's own order is by name, worker-10 before worker-2."""
-    return literals(user_overridable=True, PADDLE_RANK=str(member.index))
+    return literals(user_overridable=True, PADDLE_RANK=str(replica.index))
 
 
 PADDLE = Framework(
@@ -84,7 +84,7 @@ PADDLE = Framework(
     naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
     hooks=Hooks(
         success_policy=success_policy,
-        is_leader=lambda _job, member: member.role == "Master",
+        is_leader=lambda _job, replica: replica.role == "Master",
         scope=lambda _job: Scope.JOB,
         environment=environment,
     ),

@@ -227,9 +227,9 @@ def leader(job: Job) -> str:
     return "Master" if job.of("Master") else "Worker"
 
 
-def is_leader(job: Job, member: Replica) -> bool:
+def is_leader(job: Job, replica: Replica) -> bool:
     """Return whether the replica is rank 0."""
-    return member == Replica(leader(job), 0)
+    return replica == Replica(leader(job), 0)
 
 
 def scope(job: Job) -> Scope:
@@ -244,13 +244,13 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node
     per_node = (Variable("PET_NPROC_PER_NODE", nproc),) if nproc else ()
 
-    def variables(member: Replica) -> tuple[Variable, ...]:
-        return (Variable("PYTHONUNBUFFERED", "1"), *ranks(job, member), *per_node, *rendezvous)
+    def variables(replica: Replica) -> tuple[Variable, ...]:
+        return (Variable("PYTHONUNBUFFERED", "1"), *ranks(job, replica), *per_node, *rendezvous)
 
     return variables
 
 
-def ranks(job: Job, member: Replica) -> tuple[Variable, ...]:
+def ranks(job: Job, replica: Replica) -> tuple[Variable, ...]:
     """Return the address of rank 0 and the rank; in an elastic job without master, torchrun determines both."""
     first = leader(job)
     group = job.of(first)
@@ -258,7 +258,7 @@ def ranks(job: Job, member: Replica) -> tuple[Variable, ...]:
         return ()
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node or ""
     world = job.size * (int(nproc) if nproc.isdecimal() else 1)
-    rank = member.index + (1 if member.role != first else 0)
+    rank = replica.index + (1 if replica.role != first else 0)
     host = f"{job.name}-{first.lower()}-0"
     return (
         Variable("MASTER_PORT", str(group.port)),
@@ -307,18 +307,20 @@ def dependents(job: Job, _site: JobDefaults, _running: tuple[str, ...]) -> tuple
     return (DesiredDependent(AUTOSCALERS, job.name, {"spec": spec}),)
 
 
-def init_containers(job: Job, member: Replica, site: JobDefaults) -> tuple[Document, ...]:
+def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tuple[Document, ...]:
     """Return v1's init container for workers, if the operator is configured with an image for it."""
-    if not (site.init_image and job.of("Master") and member.role == "Worker"):
+    if not (job_defaults.init_image and job.of("Master") and replica.role == "Worker"):
         return ()
     host = f"{job.name}-master-0"
-    if site.init_template:
-        return init_containers_from_template(site.init_template, (host, site.init_image, str(site.init_tries)))
-    script = WAIT.format(tries=site.init_tries, host=host)
+    if job_defaults.init_template:
+        return init_containers_from_template(
+            job_defaults.init_template, (host, job_defaults.init_image, str(job_defaults.init_tries))
+        )
+    script = WAIT.format(tries=job_defaults.init_tries, host=host)
     return (
         {
             "name": "init-pytorch",
-            "image": site.init_image,
+            "image": job_defaults.init_image,
             "imagePullPolicy": "IfNotPresent",
             "resources": {
                 "limits": {"cpu": "100m", "memory": "20Mi"},

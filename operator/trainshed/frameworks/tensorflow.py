@@ -89,11 +89,11 @@ def success_policy(job: Job) -> SuccessPolicy | None:
     return SuccessPolicy("Worker", enough, qualified=True)
 
 
-def is_leader(job: Job, member: Replica) -> bool:
+def is_leader(job: Job, replica: Replica) -> bool:
     """Return whether the replica is a chief, or worker 0 in a job without chief."""
     if job.of("Chief") or job.of("Master"):
-        return member.role in ("Chief", "Master")
-    return member == Replica("Worker", 0)
+        return replica.role in ("Chief", "Master")
+    return replica == Replica("Worker", 0)
 
 
 def scope(job: Job) -> Scope:
@@ -101,41 +101,41 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if job.of("PS") or _dynamic(job) else Scope.JOB
 
 
-def environment(job: Job, site: JobDefaults) -> Environment:
+def environment(job: Job, job_defaults: JobDefaults) -> Environment:
     """Return TF_CONFIG; a job with a single replica does not need it."""
     if job.size == 1:
         return lambda _member: ()
     if _dynamic(job):
-        return lambda member: (Variable("TF_CONFIG", compact(sparse(job, site, member))),)
-    common = shared(job, site)
+        return lambda replica: (Variable("TF_CONFIG", compact(sparse(job, job_defaults, replica))),)
+    common = shared(job, job_defaults)
     if common is None:
-        text = cluster(job, site)
-        return lambda member: (Variable("TF_CONFIG", config(text, member)),)
+        text = cluster(job, job_defaults)
+        return lambda replica: (Variable("TF_CONFIG", config(text, replica)),)
     source = {"configMapKeyRef": {"name": common.name, "key": CLUSTER}}
-    return lambda member: (Variable(CLUSTER, source=source), Variable("TF_CONFIG", config(f"$({CLUSTER})", member)))
+    return lambda replica: (Variable(CLUSTER, source=source), Variable("TF_CONFIG", config(f"$({CLUSTER})", replica)))
 
 
-def shared(job: Job, site: JobDefaults) -> DesiredDependent | None:
+def shared(job: Job, job_defaults: JobDefaults) -> DesiredDependent | None:
     """Return the ConfigMap with the addresses, if the job has too many replicas for a TF_CONFIG in each pod."""
     if job.size <= LITERAL_UP_TO or _dynamic(job):
         return None
-    text = cluster(job, site)
+    text = cluster(job, job_defaults)
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
     return DesiredDependent(CONFIG_MAPS, f"{job.name}-cluster-{digest}", {"data": {CLUSTER: text}, "immutable": True})
 
 
-def dependents(job: Job, site: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap of a large job. It is immutable: its name contains the hash of its content."""
-    common = shared(job, site)
+    common = shared(job, job_defaults)
     return (common,) if common else ()
 
 
-def validate(job: Job, site: JobDefaults) -> tuple[str, ...]:
+def validate(job: Job, job_defaults: JobDefaults) -> tuple[str, ...]:
     """Return a problem if TF_CONFIG is too long for an environment variable."""
     if job.size <= LITERAL_UP_TO or _dynamic(job):
         return ()
-    own = max(len(config("", Replica(group.role, group.count - 1))) for group in job.replicas if group.count)
-    return variable_too_long(job, FIELD, "TF_CONFIG", cluster_length(job, site) + own)
+    own = max(len(config("", Replica(group.role, group.count - 1))) for group in job.groups if group.count)
+    return variable_too_long(job, FIELD, "TF_CONFIG", cluster_length(job, job_defaults) + own)
 
 
 def optional_roles(job: Job) -> tuple[str, ...]:
@@ -143,21 +143,21 @@ def optional_roles(job: Job) -> tuple[str, ...]:
     return ("Worker",) if _dynamic(job) else ()
 
 
-def cluster(job: Job, site: JobDefaults) -> str:
+def cluster(job: Job, job_defaults: JobDefaults) -> str:
     """Return the addresses of all replicas by role as JSON, roles in alphabetical order."""
-    groups = ((group.role, group.count, group.port) for group in job.replicas)
-    return _cluster(job.name, _domain(job, site), tuple(sorted(groups, key=lambda group: group[0].lower())))
+    groups = ((group.role, group.count, group.port) for group in job.groups)
+    return _cluster(job.name, _domain(job, job_defaults), tuple(sorted(groups, key=lambda group: group[0].lower())))
 
 
-def cluster_length(job: Job, site: JobDefaults) -> int:
+def cluster_length(job: Job, job_defaults: JobDefaults) -> int:
     """Return the length of the result of `cluster`, without building it."""
-    domain = _domain(job, site)
+    domain = _domain(job, job_defaults)
     lists = sum(
         len(compact({group.role.lower(): []}))
         + list_length(compact(_address(job.name, domain, Replica(group.role, 0), group.port)), group.count)
-        for group in job.replicas
+        for group in job.groups
     )
-    return lists - len(job.replicas) + 1
+    return lists - len(job.groups) + 1
 
 
 @lru_cache(maxsize=64)
@@ -174,41 +174,41 @@ def _cluster(name: str, domain: str, groups: tuple[tuple[str, int, int], ...]) -
     )
 
 
-def sparse(job: Job, site: JobDefaults, member: Replica) -> Document:
+def sparse(job: Job, job_defaults: JobDefaults, replica: Replica) -> Document:
     """Return the cluster for a replica with dynamic workers: itself, and for a worker all parameter servers."""
-    here = address(job, site, member)
+    here = address(job, job_defaults, replica)
     servers: list[str] | None = []
     workers: Mapping[str, str] = {}
-    if member.role == "PS":
+    if replica.role == "PS":
         servers = [here]
-    if member.role == "Worker":
+    if replica.role == "Worker":
         group = job.of("PS")
-        workers = {str(member.index): here}
-        servers = [address(job, site, Replica("PS", index)) for index in range(group.count)] if group else None
-    return {"cluster": {"worker": workers, "ps": servers}, "task": task(member)}
+        workers = {str(replica.index): here}
+        servers = [address(job, job_defaults, Replica("PS", index)) for index in range(group.count)] if group else None
+    return {"cluster": {"worker": workers, "ps": servers}, "task": task(replica)}
 
 
-def config(cluster_text: str, member: Replica) -> str:
+def config(cluster_text: str, replica: Replica) -> str:
     """Return TF_CONFIG with this cluster; the same bytes as v1's."""
-    return f'{{"cluster":{cluster_text},"task":{compact(task(member))},"environment":"cloud"}}'
+    return f'{{"cluster":{cluster_text},"task":{compact(task(replica))},"environment":"cloud"}}'
 
 
-def task(member: Replica) -> Document:
+def task(replica: Replica) -> Document:
     """Return the task of a replica: its role and index."""
-    return {"type": member.role.lower(), "index": member.index}
+    return {"type": replica.role.lower(), "index": replica.index}
 
 
-def address(job: Job, site: JobDefaults, member: Replica) -> str:
+def address(job: Job, job_defaults: JobDefaults, replica: Replica) -> str:
     """Return host and port of a replica, valid in every namespace of the cluster."""
-    return _address(job.name, _domain(job, site), member, job.port(member.role, PORT))
+    return _address(job.name, _domain(job, job_defaults), replica, job.port(replica.role, PORT))
 
 
-def _address(name: str, domain: str, member: Replica, port: int) -> str:
-    return f"{name}-{member}.{domain}:{port}"
+def _address(name: str, domain: str, replica: Replica, port: int) -> str:
+    return f"{name}-{replica}.{domain}:{port}"
 
 
-def _domain(job: Job, site: JobDefaults) -> str:
-    return f"{job.namespace}.svc" + (f".{site.cluster_domain}" if site.cluster_domain else "")
+def _domain(job: Job, job_defaults: JobDefaults) -> str:
+    return f"{job.namespace}.svc" + (f".{job_defaults.cluster_domain}" if job_defaults.cluster_domain else "")
 
 
 def compact(value: object) -> str:

@@ -42,8 +42,8 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     workers = hosts(job)
     peers = literals(WORKER_PORT=str(job.port("Worker", PORT)), WORKER_ADDRS=workers) if workers else ()
 
-    def variables(member: Replica) -> tuple[Variable, ...]:
-        rank = str(member.index + (0 if member.role == "Master" else 1))
+    def variables(replica: Replica) -> tuple[Variable, ...]:
+        rank = str(replica.index + (0 if replica.role == "Master" else 1))
         told = literals(MASTER_PORT=port, MASTER_ADDR=host, WORLD_SIZE=size, RANK=rank, PYTHONUNBUFFERED="1")
         tracker = {"DMLC_TRACKER_URI": host, "DMLC_TRACKER_PORT": port, "DMLC_TASK_ID": rank, "DMLC_NUM_WORKER": size}
         return (*told, *peers, *literals(user_overridable=True, **tracker))
@@ -73,10 +73,10 @@ XGBOOST = Framework(
     defaults=Defaults(restart_policy=RestartPolicy.NEVER),
     hooks=Hooks(
         success_policy=lambda _job: SuccessPolicy("Master", Quorum.ALL, qualified=False),
-        is_leader=lambda _job, member: member.role == "Master",
+        is_leader=lambda _job, replica: replica.role == "Master",
         scope=lambda _job: Scope.JOB,
         environment=environment,
         validate=validate,
-        start_after=lambda _job, member: "" if member.role == "Master" else "Master",
+        start_after=lambda _job, replica: "" if replica.role == "Master" else "Master",
     ),
 )

@@ -25,40 +25,43 @@ from trainshed.api.objects import JOB_TRACKING_FINALIZER
 PodMaker = Callable[[Replica, int], CreatePod]
 
 
-def pod_maker(framework: Framework, job: Job, site: JobDefaults) -> PodMaker:
+def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodMaker:
     """Return a function that builds the pods of this job; what they have in common is computed once."""
-    variables, dress = framework.hooks.environment(job, site), framework.hooks.mutate_pod_spec(job, site)
-    groups = {group.role: group for group in job.replicas}
-    scheduler, goal = site.gang_scheduler, framework.hooks.success_policy(job)
+    variables, dress = (
+        framework.hooks.environment(job, job_defaults),
+        framework.hooks.mutate_pod_spec(job, job_defaults),
+    )
+    groups = {group.role: group for group in job.groups}
+    scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
     decides = goal.role if goal and job.keep_results else ""
 
-    def make(member: Replica, attempt: int) -> CreatePod:
-        group = groups[member.role]
-        name = child_name(job, member)
-        spec = _spec(framework, group, variables(member), framework.hooks.init_containers(job, member, site))
-        dress(member, spec)
+    def make(replica: Replica, attempt: int) -> CreatePod:
+        group = groups[replica.role]
+        name = child_name(job, replica)
+        spec = _spec(framework, group, variables(replica), framework.hooks.init_containers(job, replica, job_defaults))
+        dress(replica, spec)
         if scheduler:
             spec["schedulerName"] = spec.get("schedulerName") or gang_scheduler_name(scheduler)
         marks = {
-            **gang_pod_annotations(scheduler, job.name, member.role),
+            **gang_pod_annotations(scheduler, job.name, replica.role),
             objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
         }
         metadata = {
             "name": name,
-            "labels": _pod_labels(framework, job, group, member) | gang_pod_labels(scheduler, job.name),
+            "labels": _pod_labels(framework, job, group, replica) | gang_pod_labels(scheduler, job.name),
             "annotations": _pod_metadata(group, "annotations") | marks,
             "ownerReferences": [owner_reference(job)],
-        } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if member.role == decides else {})
+        } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if replica.role == decides else {})
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     return make
 
 
-def service(framework: Framework, job: Job, member: Replica) -> CreateService:
+def service(framework: Framework, job: Job, replica: Replica) -> CreateService:
     """Return the headless Service of a replica; its DNS name resolves before readiness, which peers depend on."""
-    name = child_name(job, member)
-    group = job.of(member.role)
-    labels = replica_labels(framework, job, member)
+    name = child_name(job, replica)
+    group = job.of(replica.role)
+    labels = replica_labels(framework, job, replica)
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -101,12 +104,12 @@ def owner_reference(job: Job) -> Document:
     }
 
 
-def _pod_labels(framework: Framework, job: Job, group: ReplicaGroup, member: Replica) -> dict[str, str]:
-    own = replica_labels(framework, job, member)
-    if framework.hooks.is_leader(job, member):
+def _pod_labels(framework: Framework, job: Job, group: ReplicaGroup, replica: Replica) -> dict[str, str]:
+    own = replica_labels(framework, job, replica)
+    if framework.hooks.is_leader(job, replica):
         own[objects.JOB_ROLE_LABEL] = "master"
     theirs = {key: value for key, value in _pod_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
-    return theirs | own | dict(framework.hooks.extra_labels(job, member))
+    return theirs | own | dict(framework.hooks.extra_labels(job, replica))
 
 
 def _pod_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
@@ -136,7 +139,7 @@ def _spec(
         _open_port(framework, group, spec["containers"][containers.index(own)])
     if waits:
         spec["initContainers"] = [*(spec.get("initContainers") or []), *waits]
-    spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.in_place else RestartPolicy.NEVER)
+    spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.restarts_in_place else RestartPolicy.NEVER)
     return spec
 
 

@@ -27,7 +27,7 @@ LAST_APPLIED_HASH = "trainshed.dev/digest"
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return all objects that the job should own while it has pods."""
-    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.site, _running(facts))
+    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, _running(facts))
     return (*desired_pod_groups(facts), *own)
 
 
@@ -169,7 +169,7 @@ NOT_ADMITTED_PHASES = ("", "Pending")
 def desired_pod_groups(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return the PodGroup of the job, if there is a gang scheduler and the job has replicas."""
     job = facts.job
-    kinds = framework.gang_resources(facts.snapshot.site.gang_scheduler) if job.size else ()
+    kinds = framework.gang_resources(facts.snapshot.job_defaults.gang_scheduler) if job.size else ()
     return tuple(
         DesiredDependent(kind, job.name, {"spec": _pod_group_spec(facts, kind)}, annotations=job.annotations)
         for kind in kinds
@@ -178,7 +178,7 @@ def desired_pod_groups(facts: Facts) -> tuple[DesiredDependent, ...]:
 
 def pod_group_wait(facts: Facts) -> ConditionUpdate | None:
     """Return the condition Blocked while the missing pods wait for Volcano, or None."""
-    if not framework.is_volcano(facts.snapshot.site.gang_scheduler) or not facts.missing:
+    if not framework.is_volcano(facts.snapshot.job_defaults.gang_scheduler) or not facts.missing:
         return None
     group = _group(facts, VOLCANO_GROUPS)
     status = as_mapping(group.document.get("status")) if group and not group.deleting else {}
@@ -221,7 +221,7 @@ def _queue(facts: Facts) -> str:
 def _resources(job: Job, least: int) -> dict[str, str]:
     """Return the sum of the requests of the first `least` replicas, roles in the order of the spec."""
     amounts: defaultdict[str, list[tuple[object, int]]] = defaultdict(list)
-    for group in job.replicas:
+    for group in job.groups:
         counted = min(group.count, least)
         least -= counted
         containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if counted else ()

@@ -21,7 +21,17 @@ from . import failures
 
 T = TypeVar("T")
 #: The facts that do not depend on the status; the last two depend only on which pods the status replaces.
-STATUS_INDEPENDENT = ("goal", "scope", "seats", "groups", "addresses", "present", "surplus", "stale", "current")
+STATUS_INDEPENDENT = (
+    "goal",
+    "scope",
+    "replicas_by_pod",
+    "groups",
+    "addresses",
+    "present",
+    "surplus",
+    "stale",
+    "current",
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class Facts:
     def after(self, status: Status) -> Facts:
         """Return the facts with `status` as the stored one; facts that do not depend on it are not computed again."""
         found = Facts(replace(self.snapshot, status=status))
-        parts = ("attempts", "replacing", "shrunk")
+        parts = ("attempts", "pending_replacement", "scaled_down_to")
         same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
         lasting = STATUS_INDEPENDENT if same else STATUS_INDEPENDENT[:-2]
         found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
@@ -84,17 +94,17 @@ class Facts:
     @cached_property
     def groups(self) -> dict[str, ReplicaGroup]:
         """The replica groups of the job by role."""
-        return {group.role: group for group in self.job.replicas}
+        return {group.role: group for group in self.job.groups}
 
     @cached_property
-    def seats(self) -> dict[str, Replica]:
+    def replicas_by_pod(self) -> dict[str, Replica]:
         """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
-        return {framework.child_name(self.job, member): member for member in self.job.members}
+        return {framework.child_name(self.job, replica): replica for replica in self.job.all_replicas}
 
     @cached_property
     def addresses(self) -> Mapping[str, Replica | None]:
         """The names of the job's Services, each with its replica; None for the Service of the whole job."""
-        return {self.job.name: None} if self.framework.objects.job_service else self.seats
+        return {self.job.name: None} if self.framework.objects.job_service else self.replicas_by_pod
 
     @cached_property
     def present(self) -> frozenset[str]:
@@ -104,26 +114,26 @@ class Facts:
     @cached_property
     def surplus(self) -> tuple[Pod, ...]:
         """Pods that the spec no longer requests: the job was scaled down."""
-        return tuple(pod for pod in self.snapshot.pods if pod.name not in self.seats)
+        return tuple(pod for pod in self.snapshot.pods if pod.name not in self.replicas_by_pod)
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
         """Requested pods to delete: they belong to another attempt, or are to be replaced."""
-        return tuple(pod for pod in self.snapshot.pods if pod.name in self.seats and self.given_up(pod))
+        return tuple(pod for pod in self.snapshot.pods if pod.name in self.replicas_by_pod and self.given_up(pod))
 
     @cached_property
     def current(self) -> dict[Replica, Pod]:
         """The pods of the current attempt by replica, each with the phase of the framework's own container."""
-        pods = (pod for pod in self.snapshot.pods if pod.name in self.seats and not self.given_up(pod))
-        return {self.seats[pod.name]: self._with_outcome(pod) for pod in pods}
+        pods = (pod for pod in self.snapshot.pods if pod.name in self.replicas_by_pod and not self.given_up(pod))
+        return {self.replicas_by_pod[pod.name]: self._with_outcome(pod) for pod in pods}
 
     @cached_property
     def done(self) -> dict[str, Indexes]:
         """The indexes of the replicas that have succeeded, by role, whether or not their pods still exist."""
-        never = {self.goal.depends_on, self.goal.role if self.deserters else ""} if self.goal else set()
-        ended = (member for member, pod in self.current.items() if pod.phase is Phase.SUCCEEDED)
-        finished = [member for member in ended if member.role not in never]
-        return {group.role: self._done(group, finished) for group in self.job.replicas}
+        never = {self.goal.depends_on, self.goal.role if self.early_exits else ""} if self.goal else set()
+        ended = (replica for replica, pod in self.current.items() if pod.phase is Phase.SUCCEEDED)
+        finished = [replica for replica in ended if replica.role not in never]
+        return {group.role: self._done(group, finished) for group in self.job.groups}
 
     @cached_property
     def achieved(self) -> bool:
@@ -139,7 +149,7 @@ class Facts:
     @cached_property
     def running(self) -> bool:
         """Whether a replica that defines success is running, and with it all replicas that it depends on."""
-        running = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.RUNNING)
+        running = Counter(replica.role for replica, pod in self.current.items() if pod.phase is Phase.RUNNING)
         if self.goal is None or not running[self.goal.role]:
             return False
         others = self.job.of(self.goal.depends_on) if self.goal.require_all_running else None
@@ -149,42 +159,44 @@ class Facts:
     def failed(self) -> dict[Replica, Failure]:
         """The failures of replicas, disruptions included, in the order in which they happened."""
         now, own = self.now, self.own_container
-        found = {member: failures.failure(pod, own, now) for member, pod in self.current.items()} | self.deserters
-        shown = {member: failure for member, failure in found.items() if failure and not self.finished(member)}
+        found = {replica: failures.failure(pod, own, now) for replica, pod in self.current.items()} | self.early_exits
+        shown = {replica: failure for replica, failure in found.items() if failure and not self.finished(replica)}
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
     @cached_property
-    def deserters(self) -> dict[Replica, Failure]:
+    def early_exits(self) -> dict[Replica, Failure]:
         """Replicas that exited before the replica that depends on them succeeded; none with scope Replica."""
         goal = self.goal
         if goal is None or not goal.depends_on or self.scope is Scope.REPLICA:
             return {}
         done = (pod for pod in self.current.values() if pod.phase is Phase.SUCCEEDED)
-        winners = [pod for pod in done if self.seats[pod.name].role == goal.role]
-        needed = {member: pod for member, pod in self.current.items() if member.role == goal.depends_on}
+        succeeded_pods = [pod for pod in done if self.replicas_by_pod[pod.name].role == goal.role]
+        needed = {replica: pod for replica, pod in self.current.items() if replica.role == goal.depends_on}
         found = {
-            member: failures.early_exit(pod, winner, self.now) for winner in winners for member, pod in needed.items()
+            replica: failures.early_exit(pod, winner, self.now)
+            for winner in succeeded_pods
+            for replica, pod in needed.items()
         }
-        return {member: failure for member, failure in found.items() if failure}
+        return {replica: failure for replica, failure in found.items() if failure}
 
     @cached_property
     def missing(self) -> tuple[Replica, ...]:
         """The requested replicas that have not succeeded and have no pod of their name."""
         return tuple(
-            member
-            for name, member in self.seats.items()
-            if name not in self.present and member.index not in self.done[member.role]
+            replica
+            for name, replica in self.replicas_by_pod.items()
+            if name not in self.present and replica.index not in self.done[replica.role]
         )
 
     @cached_property
-    def tallies(self) -> dict[str, ReplicaStatus]:
+    def replica_statuses(self) -> dict[str, ReplicaStatus]:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
-        roles = {group.role.lower(): group.role for group in self.job.replicas}
+        roles = {group.role.lower(): group.role for group in self.job.groups}
         ended = {pod.uid for pod in self.current.values() if pod.over}
         running = (pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended)
         active = Counter(roles.get(pod.role) for pod in running)
-        failed = Counter(member.role for member, pod in self.current.items() if pod.phase is Phase.FAILED)
-        ready = Counter(member.role for member, pod in self.current.items() if pod.ready and not pod.deleting)
+        failed = Counter(replica.role for replica, pod in self.current.items() if pod.phase is Phase.FAILED)
+        ready = Counter(replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting)
         return {
             role: ReplicaStatus(
                 active=active[role],
@@ -198,54 +210,64 @@ class Facts:
         }
 
     @cached_property
-    def in_place(self) -> int:
+    def container_restarts(self) -> int:
         """The number of container restarts by the kubelet, over the existing pods."""
-        return sum(pod.restarts for member, pod in self.current.items() if self.group(member).restart_policy.in_place)
+        return sum(
+            pod.restarts
+            for replica, pod in self.current.items()
+            if self.group(replica).restart_policy.restarts_in_place
+        )
 
     @cached_property
-    def seen(self) -> Status:
+    def observed(self) -> Status:
         """The stored status with all counts recomputed from the pods."""
         before = self.status.retries
         # The restarts of a deleted pod are no longer in the sum; what the sum lost since it was stored is kept apart.
-        gone = before.in_place_gone + max(0, before.in_place - self.in_place)
-        retries = replace(before, in_place=self.in_place, in_place_gone=gone)
+        gone = before.deleted_pod_container_restarts + max(0, before.container_restarts - self.container_restarts)
+        retries = replace(before, container_restarts=self.container_restarts, deleted_pod_container_restarts=gone)
         uids = {pod.uid for pod in self.snapshot.pods}
-        waited_for = tuple(uid for uid in self.status.replacing if uid in uids)
-        shrunk = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
-        return replace(self.status, tallies=self.tallies, retries=retries, replacing=waited_for, shrunk=shrunk)
+        waited_for = tuple(uid for uid in self.status.pending_replacement if uid in uids)
+        scaled_down_to = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
+        return replace(
+            self.status,
+            replica_statuses=self.replica_statuses,
+            retries=retries,
+            pending_replacement=waited_for,
+            scaled_down_to=scaled_down_to,
+        )
 
-    def group(self, member: Replica) -> ReplicaGroup:
+    def group(self, replica: Replica) -> ReplicaGroup:
         """Return the replica group of a replica."""
-        return self.groups[member.role]
+        return self.groups[replica.role]
 
     def given_up(self, pod: Pod) -> bool:
         """Return whether a requested pod is to be replaced, or is of another attempt than its role."""
-        replica, status = self.seats[pod.name], self.status
+        replica, status = self.replicas_by_pod[pod.name], self.status
         # The job was scaled down and up again before the pod was gone; no other replica was affected by that.
-        leftover = pod.deleting and replica.index >= status.shrunk.get(replica.role, replica.index + 1)
-        return leftover or pod.uid in status.replacing or pod.attempt != status.attempts.get(replica.role, 0)
+        leftover = pod.deleting and replica.index >= status.scaled_down_to.get(replica.role, replica.index + 1)
+        return leftover or pod.uid in status.pending_replacement or pod.attempt != status.attempts.get(replica.role, 0)
 
     def _with_outcome(self, pod: Pod) -> Pod:
-        policy = self.group(self.seats[pod.name]).restart_policy
+        policy = self.group(self.replicas_by_pod[pod.name]).restart_policy
         phase = failures.outcome(pod, self.own_container, policy)
         return pod if phase is pod.phase else replace(pod, phase=phase)
 
     def _shrunk(self, role: str) -> int | None:
         """Return the smallest size of a role for which pods are still terminating; None when all of them are gone."""
         count = self.groups[role].count
-        fewest = min(count, self.status.shrunk.get(role, count))
+        fewest = min(count, self.status.scaled_down_to.get(role, count))
         leaving = (pod for pod in (*self.surplus, *self.stale) if pod.role == role.lower() and pod.index >= fewest)
         return fewest if any(True for _ in leaving) else None
 
-    def finished(self, member: Replica) -> bool:
+    def finished(self, replica: Replica) -> bool:
         """Return whether a replica has succeeded."""
-        return member.index in self.done[member.role]
+        return replica.index in self.done[replica.role]
 
     def _done(self, group: ReplicaGroup, finished: list[Replica]) -> Indexes:
         if self.goal and group.role == self.goal.depends_on:
             return Indexes()  # an entry in the status was not written by the operator
-        before = self.status.tallies.get(group.role, ReplicaStatus()).done
-        observed = Indexes.of(member.index for member in finished if member.role == group.role)
+        before = self.status.replica_statuses.get(group.role, ReplicaStatus()).done
+        observed = Indexes.of(replica.index for replica in finished if replica.role == group.role)
         return (before | observed).below(group.count)
 
 
@@ -254,7 +276,7 @@ def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
 
     A pod whose name another pod has by now is gone.
     """
-    trouble = facts.snapshot.trouble
+    trouble = facts.snapshot.refusal
     if trouble is None or not trouble.hidden or facts.scope is not Scope.JOB:
         return ()
     return tuple(pod for pod in trouble.hidden if pod.name not in facts.present)
@@ -269,23 +291,25 @@ def _disappeared(facts: Facts) -> tuple[Replica, ...]:
     known = hidden_replicas(facts)
     if facts.scope is not Scope.JOB or not facts.status.true(ConditionType.RUNNING):
         return known
-    if facts.seats.keys() <= facts.present or facts.stale:  # the first is all that most reconciles check
+    if facts.replicas_by_pod.keys() <= facts.present or facts.stale:  # the first is all that most reconciles check
         return known
-    shrunk = facts.status.shrunk | facts.seen.shrunk  # the counts of the status include replicas that were scaled down
-    steady = (group for group in facts.job.replicas if group.role not in shrunk)
-    found = (member for group in steady for member in _fewer_than_counted(facts, group))
-    return (*known, *(member for member in found if member not in known))
+    scaled_down_to = (
+        facts.status.scaled_down_to | facts.observed.scaled_down_to
+    )  # the counts of the status include replicas that were scaled down
+    steady = (group for group in facts.job.groups if group.role not in scaled_down_to)
+    found = (replica for group in steady for replica in _fewer_than_counted(facts, group))
+    return (*known, *(replica for replica in found if replica not in known))
 
 
 def hidden_replicas(facts: Facts) -> tuple[Replica, ...]:
     """Return those of them whose pods are known to exist and belong to the current attempt."""
-    seated = (pod for pod in hidden_pods(facts) if pod.name in facts.seats and not facts.given_up(pod))
-    return tuple(facts.seats[pod.name] for pod in seated if facts.seats[pod.name] in facts.missing)
+    seated = (pod for pod in hidden_pods(facts) if pod.name in facts.replicas_by_pod and not facts.given_up(pod))
+    return tuple(facts.replicas_by_pod[pod.name] for pod in seated if facts.replicas_by_pod[pod.name] in facts.missing)
 
 
 def pods_to_verify(facts: Facts) -> tuple[str, ...]:
     """Return the names of all pods whose existence must be checked before another pod is created."""
-    missed = (framework.child_name(facts.job, member) for member in disappeared(facts))
+    missed = (framework.child_name(facts.job, replica) for replica in disappeared(facts))
     return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden_pods(facts)))))
 
 
@@ -294,9 +318,9 @@ def missing_pods(facts: Facts) -> tuple[str, ...]:
 
     The counts in the status lag: a pod that disappears during a failure may not have been counted as running.
     """
-    if facts.scope is not Scope.JOB or facts.seats.keys() <= facts.present:
+    if facts.scope is not Scope.JOB or facts.replicas_by_pod.keys() <= facts.present:
         return ()
-    return tuple(framework.child_name(facts.job, member) for member in facts.missing)
+    return tuple(framework.child_name(facts.job, replica) for replica in facts.missing)
 
 
 def disappeared_for_good(facts: Facts) -> tuple[Replica, ...]:
@@ -309,17 +333,20 @@ def observed_status(facts: Facts) -> Status:
 
     So a pod that is deleted while it is hidden is noticed as missing, and not simply replaced while the others run.
     """
-    more = Counter(member.role for member in hidden_replicas(facts))
-    counted = {role: replace(tally, active=tally.active + more[role]) for role, tally in facts.seen.tallies.items()}
-    return replace(facts.seen, tallies=counted)
+    more = Counter(replica.role for replica in hidden_replicas(facts))
+    counted = {
+        role: replace(replica_status, active=replica_status.active + more[role])
+        for role, replica_status in facts.observed.replica_statuses.items()
+    }
+    return replace(facts.observed, replica_statuses=counted)
 
 
 def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:
     """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
-    stored = facts.status.tallies.get(group.role, ReplicaStatus())
+    stored = facts.status.replica_statuses.get(group.role, ReplicaStatus())
     wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
-    here = [member for member in facts.current if member.role == group.role and not facts.finished(member)]
-    gone = [member for member in facts.missing if member.role == group.role]
+    here = [replica for replica in facts.current if replica.role == group.role and not facts.finished(replica)]
+    gone = [replica for replica in facts.missing if replica.role == group.role]
     return tuple(gone[: max(0, wanted - len(here))])
 
 
@@ -336,9 +363,9 @@ def restore_attempts(snapshot: Snapshot) -> Snapshot:
     status lacks count as restarts: one restart counted too many is better than restarts without a limit.
     """
     status, job = snapshot.status, snapshot.job
-    if status.over or job.deleting or job.policy.managed_elsewhere or not job.replicas:
+    if status.over or job.deleting or job.policy.managed_elsewhere or not job.groups:
         return snapshot
-    roles = {group.role for group in job.replicas}
+    roles = {group.role for group in job.groups}
     known = {role: attempt for role, attempt in status.attempts.items() if role in roles}
     attempts = known | _later_attempts(snapshot, known)
     if attempts == status.attempts:
@@ -353,7 +380,9 @@ def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, i
     found: dict[str, int] = {}
     later = [pod for pod in snapshot.pods if pod.attempt > min(known.values(), default=0)]
     roles = (
-        {framework.child_name(snapshot.job, member): member.role for member in snapshot.job.members} if later else {}
+        {framework.child_name(snapshot.job, replica): replica.role for replica in snapshot.job.all_replicas}
+        if later
+        else {}
     )
     for pod in later:
         role = roles.get(pod.name, "")

@@ -44,30 +44,30 @@ KNOWN: Mapping[str, str] = MappingProxyType(
 CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "command not found"})
 
 
-def with_message(facts: Facts, member: Replica, failure: Failure) -> Failure:
+def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
     """Return the failure with the container's name, its run time and the summary, from the replica's pod."""
-    pod = facts.current.get(member)
+    pod = facts.current.get(replica)
     own = own_container(pod, facts.own_container) if pod else None
     ended = culprit(pod, facts.own_container) if pod else None
     container = ended.name if ended and ended.exit_code is not None and ended != own else ""
     full = replace(
         failure,
-        member=str(member),
+        replica=str(replica),
         container=container,
         ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
         termination_message=_without_escapes(failure.termination_message),
     )
-    return replace(full, message=_message(facts, member, full))
+    return replace(full, message=_message(facts, replica, full))
 
 
 def last_container_failure(facts: Facts) -> Failure | None:
     """Return the last failure of the container with the most restarts, or None if no pod has one."""
-    pods = ((pod.restarts, member, pod) for member, pod in facts.current.items())
-    _, member, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
+    pods = ((pod.restarts, replica, pod) for replica, pod in facts.current.items())
+    _, replica, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
     containers = [container for container in pod.containers if not container.sidecar] if pod else []
     worst = max(containers, key=lambda container: container.restarts, default=None)
     run = _last(worst) if worst and worst.restarts else None
-    if member is None or pod is None or worst is None or run is None:
+    if replica is None or pod is None or worst is None or run is None:
         return None
     time = run.finished or facts.now
     own = own_container(pod, facts.own_container)
@@ -75,9 +75,9 @@ def last_container_failure(facts: Facts) -> Failure | None:
         pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, _without_escapes(run.message), time
     )
     named = replace(
-        full, member=str(member), container="" if worst == own else worst.name, ran=_duration(run.started, time)
+        full, replica=str(replica), container="" if worst == own else worst.name, ran=_duration(run.started, time)
     )
-    return replace(named, message=_message(facts, member, named))
+    return replace(named, message=_message(facts, replica, named))
 
 
 def _last(container: Container) -> TerminatedState | None:
@@ -102,10 +102,10 @@ def duration(seconds: int) -> str:
     return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _message(facts: Facts, member: Replica, failure: Failure) -> str:
-    subject = f"container {failure.container} of {member}" if failure.container else str(member)
+def _message(facts: Facts, replica: Replica, failure: Failure) -> str:
+    subject = f"container {failure.container} of {replica}" if failure.container else str(replica)
     where = f" on {failure.node}" if failure.node else ""
-    end = _end(failure, _limit(facts, member, failure))
+    end = _end(failure, _limit(facts, replica, failure))
     if failure.ran is None:
         return f"{subject}{where} {end}"
     after = f"after {duration(failure.ran)}" if end.startswith("exited") else f"{duration(failure.ran)} after start"
@@ -156,9 +156,9 @@ def _named(pod: Pod, name: str) -> Container | None:
     return next((container for container in pod.containers if container.name == name), None)
 
 
-def _limit(facts: Facts, member: Replica, failure: Failure) -> str:
+def _limit(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return the memory limit of the container, as written in the template."""
-    containers = _containers(facts.group(member).template)
+    containers = _containers(facts.group(replica).template)
     wanted = failure.container or facts.framework.container.name
     found = next((item for item in containers if item.get("name") == wanted), containers[0] if containers else {})
     amount = _mapping(_mapping(found.get("resources")).get("limits")).get("memory")

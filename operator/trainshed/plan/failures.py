@@ -121,7 +121,7 @@ def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
         return pod.phase
     if own.exit_code == 0:
         return pod.phase if policy is RestartPolicy.ALWAYS else Phase.SUCCEEDED
-    return pod.phase if policy.in_place else Phase.FAILED
+    return pod.phase if policy.restarts_in_place else Phase.FAILED
 
 
 def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None:

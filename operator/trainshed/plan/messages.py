@@ -122,26 +122,30 @@ def waiting_for_group(facts: Facts, phase: str, why: str) -> ConditionUpdate:
 
 def restarting(facts: Facts, incident: FailureGroup, after: Status) -> ConditionUpdate:
     """Return the condition Restarting, with the failure that caused it; `after` is the status to be stored."""
-    member, failure = incident.first
+    replica, failure = incident.first
     what = {
         DISRUPTION: f"were disrupted ({failure.reason})",
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
     }
-    message = f"job {facts.job.name} is restarting because {member.role} replica(s) {what.get(failure.kind, 'failed')}."
+    message = (
+        f"job {facts.job.name} is restarting because {replica.role} replica(s) {what.get(failure.kind, 'failed')}."
+    )
     return _update(facts, ConditionType.RESTARTING, message, restart_detail(facts, incident, after))
 
 
-def failed(facts: Facts, member: Replica, failure: Failure) -> ConditionUpdate:
+def failed(facts: Facts, replica: Replica, failure: Failure) -> ConditionUpdate:
     """Return the condition Failed after a failure that must not be retried."""
     job = facts.job
     if failure.kind != APPLICATION:
         message = f"{job.kind} {job.name} has failed because pod {failure.pod} was disrupted ({failure.reason})."
-    elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
-        message = f'job "{job.name}" is failing because "{member.role}" replica(s) failed.'
+    elif facts.group(replica).restart_policy is RestartPolicy.EXIT_CODE:
+        message = f'job "{job.name}" is failing because "{replica.role}" replica(s) failed.'
     else:
-        words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": member.role}
-        message = facts.framework.naming.failure_message.format(**words, count=facts.tallies[member.role].failed or 1)
-    return _update(facts, ConditionType.FAILED, message, permanent_detail(facts, member, failure))
+        words = {"kind": job.kind, "namespace": job.namespace, "name": job.name, "role": replica.role}
+        message = facts.framework.naming.failure_message.format(
+            **words, count=facts.replica_statuses[replica.role].failed or 1
+        )
+    return _update(facts, ConditionType.FAILED, message, permanent_detail(facts, replica, failure))
 
 
 def refused(facts: Facts) -> ConditionUpdate:
@@ -168,20 +172,20 @@ def failures(facts: Facts, incident: FailureGroup | None = None) -> tuple[Event,
     deleted with them. With an incident the pods' Events are Normal: the Warning is that of the job.
     """
     found = (incident.failures if incident else {}) | facts.failed
-    notes = (_failure(facts, member, failure) for member, failure in islice(found.items(), MAX_LISTED))
-    return tuple(replace(note, tone=EventType.NORMAL) if incident else note for note in notes)
+    events = (_failure(facts, replica, failure) for replica, failure in islice(found.items(), MAX_LISTED))
+    return tuple(replace(event, tone=EventType.NORMAL) if incident else event for event in events)
 
 
 def pods(facts: Facts) -> tuple[Event, ...]:
     """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
     active = (pod for pod in facts.current.values() if not pod.over and not pod.deleting)
-    return tuple(islice((note for pod in active for note in _pod(pod)), MAX_LISTED))
+    return tuple(islice((event for pod in active for event in _pod(pod)), MAX_LISTED))
 
 
 def overwritten(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning, when pods are to be created, that the template's restart policy is overwritten."""
-    roles = {member.role for member in facts.missing}
-    templates = (group.template for group in facts.job.replicas if group.role in roles)
+    roles = {replica.role for replica in facts.missing}
+    templates = (group.template for group in facts.job.groups if group.role in roles)
     if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
         return ()
     message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
@@ -193,8 +197,8 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
 
     It is not overwritten, and the pods may stay pending.
     """
-    ours = facts.snapshot.site.gang_scheduler
-    named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.replicas}
+    ours = facts.snapshot.job_defaults.gang_scheduler
+    named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.groups}
     if not ours or not facts.missing or named <= {"", framework.gang_scheduler_name(ours)}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
@@ -214,8 +218,8 @@ def _lasting(reason: str, message: str) -> Event:
     return Event(EventType.WARNING, reason, message, key=reason)
 
 
-def _failure(facts: Facts, member: Replica, failure: Failure) -> Event:
-    pod = facts.current.get(member)
+def _failure(facts: Facts, replica: Replica, failure: Failure) -> Event:
+    pod = facts.current.get(replica)
     key = f"{pod.uid}/Failed" if pod else ""
     if failure.exit_code is not None:
         message = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
@@ -280,22 +284,22 @@ def backoff_limit_detail(facts: Facts, incident: FailureGroup) -> str:
 
 def container_restarts_detail(facts: Facts, last: Failure | None) -> str:
     """Return how often the kubelet has restarted containers, and the `last` failure of one of them."""
-    retries, limit = facts.seen.retries, facts.job.policy.backoff_limit
-    times = retries.in_place + retries.in_place_gone
+    retries, limit = facts.observed.retries, facts.job.policy.backoff_limit
+    times = retries.container_restarts + retries.deleted_pod_container_restarts
     text = f"containers were restarted {_counted(times, 'time')} in place (backoffLimit {limit})"
     return f"{text}; last failure: {failure_message.sentence(last)}" if last else text
 
 
-def permanent_detail(facts: Facts, member: Replica, failure: Failure) -> str:
+def permanent_detail(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return the failure that ends the job, and why it is not retried."""
-    text = failure_message.sentence(failure_message.with_message(facts, member, failure))
-    others = _followers(len(facts.failed.keys() - {member}))
+    text = failure_message.sentence(failure_message.with_message(facts, replica, failure))
+    others = _followers(len(facts.failed.keys() - {replica}))
     if failure.kind == DISRUPTION:
         rule = "trainshed.dev/on-disruption is Fail"
-    elif facts.group(member).restart_policy is RestartPolicy.EXIT_CODE:
+    elif facts.group(replica).restart_policy is RestartPolicy.EXIT_CODE:
         rule = "restartPolicy ExitCode retries only exit codes 128 and above"
     else:
-        rule = f"restartPolicy is {facts.group(member).restart_policy}"
+        rule = f"restartPolicy is {facts.group(replica).restart_policy}"
     return "; ".join(filter(None, (text, others, rule)))
 
 
@@ -313,12 +317,12 @@ def deadline_detail(facts: Facts) -> str:
 
 
 def _cause(facts: Facts, incident: FailureGroup) -> str:
-    member, failure = restarts.root_cause(incident)
-    text = failure_message.sentence(failure_message.with_message(facts, member, failure))
+    replica, failure = restarts.root_cause(incident)
+    text = failure_message.sentence(failure_message.with_message(facts, replica, failure))
     before = facts.status.failure
-    if incident.cause or before is None:
+    if incident.root_cause or before is None:
         return text
-    return f"{text}, caused by the failure of {before.member or before.pod}"
+    return f"{text}, caused by the failure of {before.replica or before.pod}"
 
 
 def _others(facts: Facts, incident: FailureGroup) -> str:
@@ -334,18 +338,18 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _next(facts: Facts, incident: FailureGroup, after: Status) -> str:
-    members = restarts.replicas_restarted(facts, incident)
+    replicas = restarts.replicas_restarted(facts, incident)
     limit, role = facts.job.policy.backoff_limit, restarts.root_cause(incident)[0].role
-    if members <= 1:
+    if replicas <= 1:
         what = "it"
     elif facts.scope is Scope.JOB:
-        what = f"all {members} replicas"
+        what = f"all {replicas} replicas"
     elif facts.scope is Scope.ROLE:
-        what = f"all {members} {role} replicas"
+        what = f"all {replicas} {role} replicas"
     else:
-        what = f"these {members} replicas"
+        what = f"these {replicas} replicas"
     restart = f"restart {after.retries.used}" + (f" of {limit}" if limit is not None else "")
     which = restart if incident.counted else "not counted against backoffLimit"
-    begin = after.retries.not_before
+    begin = after.retries.next_retry_time
     wait = round((begin - facts.now).total_seconds()) if begin else 0
     return f"restarting {what} {f'in {wait} s' if wait > 0 else 'now'} ({which})"

@@ -42,11 +42,11 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
     gated = gated_replicas(facts)
-    wanted = [member for member in facts.missing if member not in gated]
+    wanted = [replica for replica in facts.missing if replica not in gated]
     if not wanted:
         return missing_services(facts)
-    make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.site), facts.status.attempts
-    pods = [make(member, attempts.get(member.role, 0)) for member in wanted]
+    make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults), facts.status.attempts
+    pods = [make(replica, attempts.get(replica.role, 0)) for replica in wanted]
     return (*builders.ssh_secret(facts.framework, facts.job), *missing_services(facts), *pods)
 
 
@@ -56,10 +56,10 @@ def missing_services(facts: Facts) -> tuple[CreateService, ...]:
     if not (framework.objects.services or framework.objects.job_service):
         return ()
     there = {service.name for service in facts.snapshot.services}
-    absent = (member for name, member in facts.addresses.items() if name not in there)
+    absent = (replica for name, replica in facts.addresses.items() if name not in there)
     return tuple(
-        builders.service(framework, job, member) if member else builders.job_service(framework, job)
-        for member in absent
+        builders.service(framework, job, replica) if replica else builders.job_service(framework, job)
+        for replica in absent
     )
 
 
@@ -97,8 +97,8 @@ def _stays(facts: Facts, pod: Pod) -> bool:
 
 def _depends(facts: Facts, pod: Pod) -> bool:
     """Return whether it depends on the state of a pod whether it stays."""
-    member = facts.seats.get(pod.name)
-    kept = member is not None and member.role in facts.framework.objects.retained_roles
+    replica = facts.replicas_by_pod.get(pod.name)
+    kept = replica is not None and replica.role in facts.framework.objects.retained_roles
     return kept or facts.job.policy.clean_pods is CleanPodPolicy.RUNNING
 
 
@@ -118,8 +118,8 @@ def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService
 
 def _grace(facts: Facts, pod: Pod) -> int | None:
     """Return the short grace period, or None if the template sets one."""
-    member: Replica = facts.seats[pod.name]
-    spec = facts.group(member).template.get("spec")
+    replica: Replica = facts.replicas_by_pod[pod.name]
+    spec = facts.group(replica).template.get("spec")
     own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
     return None if own else GRACE
 
@@ -129,22 +129,22 @@ def gated_replicas(facts: Facts) -> frozenset[Replica]:
 
     With a gang scheduler no replica waits: it schedules all pods together or none.
     """
-    if facts.snapshot.site.gang_scheduler:
+    if facts.snapshot.job_defaults.gang_scheduler:
         return frozenset()
-    gates = {member: facts.framework.hooks.start_after(facts.job, member) for member in facts.missing}
+    gates = {replica: facts.framework.hooks.start_after(facts.job, replica) for replica in facts.missing}
     open_gates = {role for role in set(gates.values()) if _all_ready(facts, role)}
-    return frozenset(member for member, role in gates.items() if role not in open_gates)
+    return frozenset(replica for replica, role in gates.items() if role not in open_gates)
 
 
 def _all_ready(facts: Facts, role: str) -> bool:
     group = facts.job.of(role)
-    pods = (pod for member, pod in facts.current.items() if member.role == role and not pod.deleting)
+    pods = (pod for replica, pod in facts.current.items() if replica.role == role and not pod.deleting)
     return group is None or sum(1 for pod in pods if pod.ready or pod.over) >= group.count
 
 
 def release_all(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
     """Return actions that remove the finalizer of these pods: their results are stored, or no longer needed."""
-    return tuple(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers) for pod in pods if pod.held)
+    return tuple(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers) for pod in pods if pod.has_finalizer)
 
 
 def release_deleted(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
@@ -155,17 +155,17 @@ def release_deleted(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:
 def release_counted(facts: Facts) -> tuple[ReleasePod, ...]:
     """Remove the finalizer of pods whose success is stored, and of terminating pods without a result to store."""
     pending = facts.failed if restarts.failure_group(facts) else {}
-    held = {member: pod for member, pod in facts.current.items() if pod.held}
+    held = {replica: pod for replica, pod in facts.current.items() if pod.has_finalizer}
     return release_all(
         pod
-        for member, pod in held.items()
-        if _stored(facts, pod) or (pod.deleting and member not in pending and not _succeeded(facts, pod))
+        for replica, pod in held.items()
+        if _stored(facts, pod) or (pod.deleting and replica not in pending and not _succeeded(facts, pod))
     )
 
 
 def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
     """Return a Warning if the job asks to keep results and the operator runs without --keep-results."""
-    if facts.snapshot.site.keep_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
+    if facts.snapshot.job_defaults.keep_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
         return ()
     message = f"{TRACK_RESULTS} has no effect: the operator runs without --keep-results"
     return (Event(EventType.WARNING, "ResultsNotKept", message, key="ResultsNotKept"),)
@@ -173,12 +173,13 @@ def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
 
 def _succeeded(facts: Facts, pod: Pod) -> bool:
     """Return whether the pod has succeeded and the status stores successes of its role."""
-    replica = facts.seats[pod.name]
+    replica = facts.replicas_by_pod[pod.name]
     return pod.phase is Phase.SUCCEEDED and replica.index in facts.done[replica.role]
 
 
 def _stored(facts: Facts, pod: Pod) -> bool:
-    replica = facts.seats[pod.name]
+    replica = facts.replicas_by_pod[pod.name]
     return (
-        pod.phase is Phase.SUCCEEDED and replica.index in facts.status.tallies.get(replica.role, ReplicaStatus()).done
+        pod.phase is Phase.SUCCEEDED
+        and replica.index in facts.status.replica_statuses.get(replica.role, ReplicaStatus()).done
     )

@@ -44,7 +44,7 @@ class FailureGroup:
         return next(iter(self.failures.items()))
 
     @property
-    def cause(self) -> Failure | None:
+    def root_cause(self) -> Failure | None:
         """The first failure that no other caused; it is kept in the status, to recognise those that it causes."""
         return next((failure for failure in self.failures.values() if failure.kind != CASCADING), None)
 
@@ -60,8 +60,8 @@ def failure_group(facts: Facts) -> FailureGroup | None:
 
 
 def _failure_group(facts: Facts) -> FailureGroup | None:
-    found = {member: _disappeared(facts, member) for member in disappeared_for_good(facts)} | facts.failed
-    counting = {member: failure for member, failure in found.items() if not _ignored(facts, member, failure)}
+    found = {replica: _disappeared(facts, replica) for replica in disappeared_for_good(facts)} | facts.failed
+    counting = {replica: failure for replica, failure in found.items() if not _ignored(facts, replica, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
     if facts.scope is not Scope.REPLICA:
         ordered = _first_of_each(facts, ordered)
@@ -70,11 +70,11 @@ def _failure_group(facts: Facts) -> FailureGroup | None:
     return FailureGroup(ordered, _count(ordered)) if ordered else None
 
 
-def permanent(facts: Facts, member: Replica, failure: Failure) -> bool:
+def permanent(facts: Facts, replica: Replica, failure: Failure) -> bool:
     """Return whether the restart policy forbids a retry after this failure."""
     if failure.kind != APPLICATION:
         return failure.kind == DISRUPTION and facts.job.fail_on_disruption
-    policy = facts.group(member).restart_policy
+    policy = facts.group(replica).restart_policy
     if policy is RestartPolicy.EXIT_CODE:
         return (failure.exit_code or 0) < RETRYABLE_FROM
     return policy is RestartPolicy.NEVER
@@ -84,7 +84,7 @@ def fatal(facts: Facts, incident: FailureGroup) -> Failure | None:
     """Return the failure of this incident that ends the job, or None if all may be retried."""
     if backoff_limit_reached(facts, incident):
         return incident.first[1]
-    ends = (failure for member, failure in incident.failures.items() if permanent(facts, member, failure))
+    ends = (failure for replica, failure in incident.failures.items() if permanent(facts, replica, failure))
     return next(ends, None)
 
 
@@ -96,37 +96,47 @@ def backoff_limit_reached(facts: Facts, incident: FailureGroup) -> bool:
 
 def container_restarts_exhausted(facts: Facts) -> bool:
     """Return whether the kubelet has restarted containers as often as backoffLimit allows; 0 allows no restart."""
-    limit, retries = facts.job.policy.backoff_limit, facts.seen.retries
-    return limit is not None and retries.in_place + retries.in_place_gone >= max(limit, 1)
+    limit, retries = facts.job.policy.backoff_limit, facts.observed.retries
+    return limit is not None and retries.container_restarts + retries.deleted_pod_container_restarts >= max(limit, 1)
 
 
 def restartable(facts: Facts, incident: FailureGroup) -> FailureGroup | None:
     """Return the part of an incident that can be handled now; None while too many pods are being replaced."""
     if facts.scope is not Scope.REPLICA:
         return incident
-    free = MAX_PENDING_REPLACEMENTS - len(facts.seen.replacing)
+    free = MAX_PENDING_REPLACEMENTS - len(facts.observed.pending_replacement)
     failures = dict(islice(incident.failures.items(), max(0, free)))
     return FailureGroup(failures, _count(failures)) if failures else None
 
 
 def next_attempt(facts: Facts, incident: FailureGroup) -> Status:
     """Return the status that restarts the replicas of this incident: their present pods are to be replaced."""
-    status = replace(facts.seen, failure=incident.cause or facts.status.failure, retries=_next_retries(facts, incident))
+    status = replace(
+        facts.observed, failure=incident.root_cause or facts.status.failure, retries=_next_retries(facts, incident)
+    )
     if facts.scope is Scope.REPLICA:
-        uids = (facts.current[member].uid for member in incident.failures)
-        return _keep_container_restarts(facts, replace(status, replacing=(*status.replacing, *uids)), incident.failures)
+        uids = (facts.current[replica].uid for replica in incident.failures)
+        return _keep_container_restarts(
+            facts, replace(status, pending_replacement=(*status.pending_replacement, *uids)), incident.failures
+        )
     together = facts.scope is Scope.JOB
-    roles = {group.role for group in facts.job.replicas} if together else {member.role for member in incident.failures}
+    roles = {group.role for group in facts.job.groups} if together else {replica.role for replica in incident.failures}
     return _keep_container_restarts(
-        facts, start_attempt(status, roles), (member for member in facts.current if member.role in roles)
+        facts, start_attempt(status, roles), (replica for replica in facts.current if replica.role in roles)
     )
 
 
 def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Replica]) -> Status:
     """Return the status with the container restarts of the replaced pods kept in a count of their own."""
-    lost = sum(facts.current[member].restarts for member in gone if facts.group(member).restart_policy.in_place)
+    lost = sum(
+        facts.current[replica].restarts for replica in gone if facts.group(replica).restart_policy.restarts_in_place
+    )
     retries = status.retries
-    moved = replace(retries, in_place=retries.in_place - lost, in_place_gone=retries.in_place_gone + lost)
+    moved = replace(
+        retries,
+        container_restarts=retries.container_restarts - lost,
+        deleted_pod_container_restarts=retries.deleted_pod_container_restarts + lost,
+    )
     return replace(status, retries=moved)
 
 
@@ -143,30 +153,32 @@ def _attempt_after(attempt: int) -> int:
 
 def clear_completions(status: Status, roles: Iterable[str]) -> Status:
     """Return the status with no succeeded replicas in these roles."""
-    tallies = {role: replace(status.tallies.get(role, ReplicaStatus()), succeeded=0, done=Indexes()) for role in roles}
-    return replace(status, tallies=status.tallies | tallies)
+    replica_statuses = {
+        role: replace(status.replica_statuses.get(role, ReplicaStatus()), succeeded=0, done=Indexes()) for role in roles
+    }
+    return replace(status, replica_statuses=status.replica_statuses | replica_statuses)
 
 
-def _disappeared(facts: Facts, member: Replica) -> Failure:
-    return Failure(f"{facts.job.name}-{member}", DISRUPTION, "Lost", None, "", "", facts.now)
+def _disappeared(facts: Facts, replica: Replica) -> Failure:
+    return Failure(f"{facts.job.name}-{replica}", DISRUPTION, "Lost", None, "", "", facts.now)
 
 
-def _ignored(facts: Facts, member: Replica, failure: Failure) -> bool:
+def _ignored(facts: Facts, replica: Replica, failure: Failure) -> bool:
     """Return whether the failure of an optional replica is ignored: while the job can still succeed without it."""
-    expendable = member.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, member, failure)
+    expendable = replica.role in facts.framework.hooks.optional_roles(facts.job) and permanent(facts, replica, failure)
     return expendable and any(
         other.role == (facts.goal.role if facts.goal else "")
         and other.index not in facts.done[other.role]
         and not (other in facts.failed and permanent(facts, other, facts.failed[other]))
-        for other in facts.job.members
+        for other in facts.job.all_replicas
     )
 
 
-def _precedence(facts: Facts, member: Replica, failure: Failure) -> tuple[object, ...]:
+def _precedence(facts: Facts, replica: Replica, failure: Failure) -> tuple[object, ...]:
     if failure.kind != APPLICATION:
         return False, failure.time
     # Termination times have a resolution of one second, and an effect never comes before its cause.
-    return True, failure.time, permanent(facts, member, failure)
+    return True, failure.time, permanent(facts, replica, failure)
 
 
 def _count(found: dict[Replica, Failure]) -> int:
@@ -175,8 +187,8 @@ def _count(found: dict[Replica, Failure]) -> int:
 
 def _first_of_each(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica, Failure]:
     firsts: dict[str, tuple[Replica, Failure]] = {}
-    for member, failure in found.items():
-        firsts.setdefault(member.role if facts.scope is Scope.ROLE else "", (member, failure))
+    for replica, failure in found.items():
+        firsts.setdefault(replica.role if facts.scope is Scope.ROLE else "", (replica, failure))
     return dict(firsts.values())
 
 
@@ -184,7 +196,7 @@ def _with_cascading(facts: Facts, found: dict[Replica, Failure]) -> dict[Replica
     cause = facts.status.failure
     if not _recent(facts, cause):
         cause = next(iter(found.values()), None)
-    return {member: _classified(facts, failure, cause) for member, failure in found.items()}
+    return {replica: _classified(facts, failure, cause) for replica, failure in found.items()}
 
 
 def _recent(facts: Facts, cause: Failure | None) -> bool:
@@ -203,16 +215,18 @@ def _cascade_window(facts: Facts) -> timedelta:
 
 
 def _next_retries(facts: Facts, incident: FailureGroup) -> Retries:
-    before = facts.seen.retries
+    before = facts.observed.retries
     if all(failure.kind in (DISRUPTION, CASCADING) for failure in incident.failures.values()):
         return before
-    long_ago = before.not_before is None or facts.now - before.not_before > timedelta(seconds=BACKOFF_RESET_AFTER)
-    streak = 1 if long_ago else before.streak + 1
+    long_ago = before.next_retry_time is None or facts.now - before.next_retry_time > timedelta(
+        seconds=BACKOFF_RESET_AFTER
+    )
+    consecutive_failures = 1 if long_ago else before.consecutive_failures + 1
     return replace(
         before,
         used=before.used + incident.counted,
-        streak=streak,
-        not_before=facts.now + timedelta(seconds=backoff_seconds(facts.job.uid, streak)),
+        consecutive_failures=consecutive_failures,
+        next_retry_time=facts.now + timedelta(seconds=backoff_seconds(facts.job.uid, consecutive_failures)),
     )
 
 
@@ -226,10 +240,10 @@ def earliest_resume(facts: Facts) -> datetime | None:
     return facts.now + timedelta(seconds=BASE_DELAY) if quickly and facts.status.attempts else None
 
 
-def backoff_seconds(uid: str, streak: int) -> int:
+def backoff_seconds(uid: str, consecutive_failures: int) -> int:
     """Return the seconds of back-off after `streak` consecutive failures, with jitter by uid to spread the retries."""
-    seconds = min(BASE_DELAY << min(streak - 1, 16), MAX_DELAY)
-    digest = hashlib.sha256(f"{uid}/{streak}".encode()).digest()
+    seconds = min(BASE_DELAY << min(consecutive_failures - 1, 16), MAX_DELAY)
+    digest = hashlib.sha256(f"{uid}/{consecutive_failures}".encode()).digest()
     return seconds + seconds * digest[0] // 1024
 
 
@@ -259,7 +273,7 @@ def _dated(facts: Facts, failure: Failure) -> bool:
 
 
 def _others_run(facts: Facts) -> bool:
-    others = (pod for member, pod in facts.current.items() if member not in facts.failed)
+    others = (pod for replica, pod in facts.current.items() if replica not in facts.failed)
     return any(pod.phase in (Phase.RUNNING, Phase.UNKNOWN) for pod in others)
 
 
@@ -268,28 +282,30 @@ def record_restart(facts: Facts, incident: FailureGroup, status: Status) -> Stat
 
     An incident of Collateral failures only is added to the restart for the earlier failure that caused them.
     """
-    members = replicas_restarted(facts, incident)
-    if incident.cause is None and status.recent:
-        *others, last = status.recent
-        return replace(status, recent=(*others, replace(last, members=last.members + members)))
-    member, failure = root_cause(incident)
-    known = failure_message.with_message(facts, member, failure) if incident.cause else status.failure
+    replicas = replicas_restarted(facts, incident)
+    if incident.root_cause is None and status.recent_restarts:
+        *others, last = status.recent_restarts
+        return replace(
+            status, recent_restarts=(*others, replace(last, replicas_restarted=last.replicas_restarted + replicas))
+        )
+    replica, failure = root_cause(incident)
+    known = failure_message.with_message(facts, replica, failure) if incident.root_cause else status.failure
     fresh = Restart(
         time=failure.time,
         attempt=status.retries.used + 1,
-        member=str(member),
+        replica=str(replica),
         node=failure.node,
         kind=failure.kind,
         reason=failure.reason,
         exit_code=failure.exit_code,
-        members=members,
+        replicas_restarted=replicas,
     )
-    return replace(status, failure=known, recent=(*status.recent, fresh)[-MAX_RECENT_RESTARTS:])
+    return replace(status, failure=known, recent_restarts=(*status.recent_restarts, fresh)[-MAX_RECENT_RESTARTS:])
 
 
 def root_cause(incident: FailureGroup) -> tuple[Replica, Failure]:
     """Return the replica that failed first and its failure; a failure that no other caused goes first."""
-    causes = ((member, failure) for member, failure in incident.failures.items() if failure is incident.cause)
+    causes = ((replica, failure) for replica, failure in incident.failures.items() if failure is incident.root_cause)
     return next(causes, incident.first)
 
 
@@ -297,8 +313,8 @@ def replicas_restarted(facts: Facts, incident: FailureGroup) -> int:
     """Return how many replicas restart because of an incident."""
     if facts.scope is Scope.REPLICA:
         return len(incident.failures)
-    roles = {member.role for member in incident.failures}
-    groups = (group for group in facts.job.replicas if facts.scope is Scope.JOB or group.role in roles)
+    roles = {replica.role for replica in incident.failures}
+    groups = (group for group in facts.job.groups if facts.scope is Scope.JOB or group.role in roles)
     return sum(group.count for group in groups)
 
 
@@ -308,21 +324,23 @@ def record_recovery(facts: Facts, status: Status) -> Status:
     They are computed from the start times of containers, so they are the same at every reconcile, and are stored with
     the next status update that is needed anyway. Restarts before a suspension have no recovery time.
     """
-    if not (facts.running or facts.achieved) or all(restart.lost is not None for restart in status.recent):
+    if not (facts.running or facts.achieved) or all(
+        restart.recovery_seconds is not None for restart in status.recent_restarts
+    ):
         return status
-    return replace(status, recent=tuple(_with_recovery(facts, restart) for restart in status.recent))
+    return replace(status, recent_restarts=tuple(_with_recovery(facts, restart) for restart in status.recent_restarts))
 
 
 def _with_recovery(facts: Facts, restart: Restart) -> Restart:
-    member = facts.seats.get(f"{facts.job.name}-{restart.member}")
-    pod = facts.current.get(member) if member else None
+    replica = facts.replicas_by_pod.get(f"{facts.job.name}-{restart.replica}")
+    pod = facts.current.get(replica) if replica else None
     begun = facts.status.start
     started = _started(facts, pod) if pod else None
-    if restart.lost is not None or started is None or (begun and restart.time < begun):
+    if restart.recovery_seconds is not None or started is None or (begun and restart.time < begun):
         return restart
     deciding = (other for replica, other in facts.current.items() if facts.goal and replica.role == facts.goal.role)
     last = max((started, *(time for other in deciding if (time := _started(facts, other)))))
-    return replace(restart, lost=max(0, round((last - restart.time).total_seconds())))
+    return replace(restart, recovery_seconds=max(0, round((last - restart.time).total_seconds())))
 
 
 def _started(facts: Facts, pod: Pod) -> datetime | None:

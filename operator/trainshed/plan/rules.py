@@ -45,13 +45,13 @@ def clean_up(facts: Facts) -> Plan | None:
     if not facts.status.over:
         return None
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
-    notes = messages.gang_dismissed(actions)
+    events = messages.gang_dismissed(actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
-        return _with_stuck_pods(facts, Plan(facts.status, notes, actions))
+        return _with_stuck_pods(facts, Plan(facts.status, events, actions))
     end = completion + timedelta(seconds=ttl)
     if facts.now < end:
-        return _with_stuck_pods(facts, Plan(facts.status, notes, actions, look_again=end))
+        return _with_stuck_pods(facts, Plan(facts.status, events, actions, requeue_at=end))
     return Plan(facts.status, actions=(DeleteJob(facts.job.uid, facts.job.version),))
 
 
@@ -69,7 +69,7 @@ def suspend(facts: Facts) -> Plan | None:
     """Delete all pods and Services of a suspended job; pods created later belong to a new attempt."""
     if not facts.job.policy.suspend:
         return None
-    status = _created(facts, facts.seen)
+    status = _created(facts, facts.observed)
     actions = (*pods.delete_all(facts), *dependents.prune(facts))
     if status.true(ConditionType.SUSPENDED):
         return _with_stuck_pods(facts, Plan(status, messages.gang_dismissed(actions), actions))
@@ -88,10 +88,12 @@ def resume(facts: Facts) -> Plan | None:
     if not facts.status.true(ConditionType.SUSPENDED):
         return None
     word = messages.resumed(facts)
-    status = conditions.set_condition(facts.seen, word, facts.now, true=False)
+    status = conditions.set_condition(facts.observed, word, facts.now, true=False)
     status = restarts.clear_completions(replace(status, start=facts.now), facts.groups)
-    status = replace(status, retries=replace(status.retries, streak=0, not_before=restarts.earliest_resume(facts)))
-    return Plan(status, (_event(word),), look_again=facts.now)
+    status = replace(
+        status, retries=replace(status.retries, consecutive_failures=0, next_retry_time=restarts.earliest_resume(facts))
+    )
+    return Plan(status, (_event(word),), requeue_at=facts.now)
 
 
 def expire(facts: Facts) -> Plan | None:
@@ -111,8 +113,8 @@ def await_root_cause(facts: Facts) -> Plan | None:
     if end is None:
         return None
     plan, premature = reconcile_replicas(facts), messages.failures(facts)
-    notes = tuple(note for note in plan.notes if note not in premature)
-    return replace(plan, notes=notes, look_again=_earliest(end, plan.look_again))
+    events = tuple(event for event in plan.events if event not in premature)
+    return replace(plan, events=events, requeue_at=_earliest(end, plan.requeue_at))
 
 
 def fail(facts: Facts) -> Plan | None:
@@ -127,9 +129,9 @@ def fail(facts: Facts) -> Plan | None:
     if restarts.backoff_limit_reached(facts, incident):
         word = messages.too_many_tries(facts, messages.backoff_limit_detail(facts, incident))
         return _fatal(facts, incident, word, restarts.root_cause(incident))
-    for member, failure in incident.failures.items():
-        if restarts.permanent(facts, member, failure):
-            return _fatal(facts, incident, messages.failed(facts, member, failure), (member, failure))
+    for replica, failure in incident.failures.items():
+        if restarts.permanent(facts, replica, failure):
+            return _fatal(facts, incident, messages.failed(facts, replica, failure), (replica, failure))
     return None
 
 
@@ -146,8 +148,8 @@ def restart(facts: Facts) -> Plan | None:
     word = messages.restarting(facts, incident, status)
     if not facts.after(status).running:
         status = conditions.set_condition(status, word, facts.now)
-    notes = (*messages.failures(facts, incident), replace(_event(word), tone=EventType.WARNING))
-    return Plan(status, notes, pods.delete_stale(facts.after(status)), look_again=facts.now)
+    events = (*messages.failures(facts, incident), replace(_event(word), tone=EventType.WARNING))
+    return Plan(status, events, pods.delete_stale(facts.after(status)), requeue_at=facts.now)
 
 
 def start_up(facts: Facts) -> Plan | None:
@@ -172,9 +174,9 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *pods.create_missing(after),
     )
     wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
-    notes = (*wrong, *messages.failures(facts), *messages.pods(facts))
-    look_again = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
-    return _with_stuck_pods(facts, Plan(status, notes, actions, look_again=look_again))
+    events = (*wrong, *messages.failures(facts), *messages.pods(facts))
+    requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
+    return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
 
 
 RULES: tuple[Rule, ...] = (
@@ -202,16 +204,16 @@ def _created(facts: Facts, status: Status) -> Status:
 
 def _finish(facts: Facts, word: ConditionUpdate) -> Plan:
     """Return the plan that finishes the job. After a success the active replicas count as succeeded, as in v1."""
-    status = conditions.set_condition(_created(facts, facts.seen), word, facts.now)
-    status = replace(status, completion=facts.now, replacing=())
+    status = conditions.set_condition(_created(facts, facts.observed), word, facts.now)
+    status = replace(status, completion=facts.now, pending_replacement=())
     if word.kind is ConditionType.SUCCEEDED:
         serves = facts.goal.depends_on if facts.goal else ""
-        tallies = {
-            role: ReplicaStatus() if role == serves else _active_as_succeeded(tally)
-            for role, tally in status.tallies.items()
+        replica_statuses = {
+            role: ReplicaStatus() if role == serves else _active_as_succeeded(replica_status)
+            for role, replica_status in status.replica_statuses.items()
         }
-        status = replace(status, tallies=tallies)
-    return Plan(status, (_event(word),), look_again=facts.now)
+        status = replace(status, replica_statuses=replica_statuses)
+    return Plan(status, (_event(word),), requeue_at=facts.now)
 
 
 def _event(word: ConditionUpdate) -> Event:
@@ -220,19 +222,19 @@ def _event(word: ConditionUpdate) -> Event:
     )
 
 
-def _active_as_succeeded(tally: ReplicaStatus) -> ReplicaStatus:
-    return replace(tally, succeeded=tally.succeeded + tally.active, active=0, ready=0)
+def _active_as_succeeded(replica_status: ReplicaStatus) -> ReplicaStatus:
+    return replace(replica_status, succeeded=replica_status.succeeded + replica_status.active, active=0, ready=0)
 
 
 def _fatal(facts: Facts, incident: FailureGroup, word: ConditionUpdate, who: tuple[Replica, Failure]) -> Plan:
     plan = _finish(facts, word)
-    notes = (*messages.failures(facts, incident), *plan.notes)
-    return replace(plan, status=replace(plan.status, failure=failure_message.with_message(facts, *who)), notes=notes)
+    events = (*messages.failures(facts, incident), *plan.events)
+    return replace(plan, status=replace(plan.status, failure=failure_message.with_message(facts, *who)), events=events)
 
 
 def _blocked(facts: Facts, status: Status) -> Status:
     """Set the condition Blocked while pods cannot be created or do not terminate, and remove it afterwards."""
-    trouble = facts.snapshot.trouble
+    trouble = facts.snapshot.refusal
     if trouble:
         return conditions.set_condition(status, messages.blocked(facts, trouble), facts.now)
     if word := dependents.pod_group_wait(facts):
@@ -247,9 +249,9 @@ def _blocked(facts: Facts, status: Status) -> Status:
 
 def _with_stuck_pods(facts: Facts, plan: Plan) -> Plan:
     """Return the plan with Events, forced deletions and a requeue time for pods that are stuck terminating."""
-    notes, actions = (*plan.notes, *stuck_pods.stuck_events(facts)), (*plan.actions, *stuck_pods.force_delete(facts))
-    look_again = _earliest(plan.look_again, stuck_pods.next_stuck_check(facts))
-    return replace(plan, notes=notes, actions=actions, look_again=look_again)
+    events, actions = (*plan.events, *stuck_pods.stuck_events(facts)), (*plan.actions, *stuck_pods.force_delete(facts))
+    requeue_at = _earliest(plan.requeue_at, stuck_pods.next_stuck_check(facts))
+    return replace(plan, events=events, actions=actions, requeue_at=requeue_at)
 
 
 def _deadline(facts: Facts) -> datetime | None:
@@ -259,7 +261,7 @@ def _deadline(facts: Facts) -> datetime | None:
 
 def _next_retry(facts: Facts) -> datetime | None:
     retries = facts.status.retries
-    return retries.not_before if retries.wait(facts.now) else None
+    return retries.next_retry_time if retries.wait(facts.now) else None
 
 
 def _earliest(*times: datetime | None) -> datetime | None:

@@ -56,27 +56,27 @@ def next_stuck_check(facts: Facts) -> datetime | None:
 
 def _stuck(facts: Facts) -> list[Pod]:
     """Return the pods that are stuck terminating, the longest stuck first."""
-    late = [(pod.leaves, pod.name, pod) for pod in facts.snapshot.pods if pod.leaves]
+    late = [(pod.deletion_timestamp, pod.name, pod) for pod in facts.snapshot.pods if pod.deletion_timestamp]
     return [pod for leaves, _, pod in sorted(late, key=lambda item: item[:2]) if facts.now >= leaves + STUCK_AFTER]
 
 
 def _times(facts: Facts, pod: Pod) -> Iterator[datetime]:
-    if pod.leaves:
-        yield pod.leaves + STUCK_AFTER
+    if pod.deletion_timestamp:
+        yield pod.deletion_timestamp + STUCK_AFTER
     if end := _force_deletion(facts, pod):
         yield end
 
 
 def _force_deletion(facts: Facts, pod: Pod) -> datetime | None:
     after = facts.job.force_delete_after
-    return pod.leaves + timedelta(seconds=after) if pod.leaves and after is not None else None
+    return pod.deletion_timestamp + timedelta(seconds=after) if pod.deletion_timestamp and after is not None else None
 
 
 def _message(facts: Facts, pods: list[Pod]) -> str:
     pod, others = pods[0], len(pods) - 1
     where = f" on node {pod.node}" if pod.node else ""
     more = f" ({others} more {'pod is' if others == 1 else 'pods are'} stuck)" if others else ""
-    since = f"its grace period ended at {_clock(pod.leaves)}"
+    since = f"its grace period ended at {_clock(pod.deletion_timestamp)}"
     return f"Pod {pod.name}{where} is still terminating; {since}{more}: {_cause(facts, pod)}"
 
 
@@ -123,12 +123,14 @@ def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
     be restarted.
     """
     found = [
-        (end, pod.name, member, pod) for member, pod in facts.current.items() if (end := _startup_deadline(facts, pod))
+        (end, pod.name, replica, pod)
+        for replica, pod in facts.current.items()
+        if (end := _startup_deadline(facts, pod))
     ]
     over = sorted(
-        ((end, name, member, pod) for end, name, member, pod in found if facts.now >= end), key=lambda at: at[:2]
+        ((end, name, replica, pod) for end, name, replica, pod in found if facts.now >= end), key=lambda at: at[:2]
     )
-    return next(((member, _startup_failure(facts, member, pod)) for _, _, member, pod in over), None)
+    return next(((replica, _startup_failure(facts, replica, pod)) for _, _, replica, pod in over), None)
 
 
 def next_startup_check(facts: Facts) -> datetime | None:
@@ -164,7 +166,7 @@ def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
     return began < created + time and ended - began < time
 
 
-def _startup_failure(facts: Facts, member: Replica, pod: Pod) -> Failure:
+def _startup_failure(facts: Facts, replica: Replica, pod: Pod) -> Failure:
     container = _waiting_container(pod, failures.own_container(pod, facts.own_container))
     reason, problem = _problem(pod, container)
     seconds = facts.job.startup_deadline or 0
@@ -181,9 +183,9 @@ def _startup_failure(facts: Facts, member: Replica, pod: Pod) -> Failure:
     )
     where = f" on {pod.node}" if pod.node else ""
     message = (
-        f"{member}{where} did not start running within {failure_message.duration(seconds)} of pod creation: {problem}"
+        f"{replica}{where} did not start running within {failure_message.duration(seconds)} of pod creation: {problem}"
     )
-    return replace(failure_message.with_message(facts, member, found), message=message)
+    return replace(failure_message.with_message(facts, replica, found), message=message)
 
 
 def _waiting_container(pod: Pod, own: Container | None) -> Container | None:
