@@ -135,9 +135,9 @@ class World:
         if there is None:
             self.made.append(meta["name"])
             container = Container(body["spec"]["containers"][0]["name"])
-            attempt = int(meta["annotations"]["trainshed.dev/attempt"])
+            attempt = int(meta["annotations"]["trainshed.dev/restart-attempt"])
             told = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
-            told["has_finalizer"] = "trainshed.dev/result" in meta.get("finalizers", ())
+            told["has_finalizer"] = "trainshed.dev/job-tracking" in meta.get("finalizers", ())
             pod = Pod(**_identity(meta, str(self._tick())), **told)
             self.pods[pod.name] = pod
             self._news.append(("changed", "pods", pod))

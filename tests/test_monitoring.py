@@ -96,4 +96,4 @@ def test_queried_states_exist():
 def test_the_dashboard_has_its_panels():
     assert len(list(queries())) >= 10
     asked_for = set.union(*(asked(query) for query in queries()))
-    assert {"trainshed_jobs", "trainshed_leader", "trainshed_queue_depth"} <= asked_for
+    assert {"trainshed_jobs", "trainshed_leader", "trainshed_workqueue_depth"} <= asked_for

@@ -74,7 +74,7 @@ class Config:
     #: is scheduled by itself.
     gang_scheduler: str = ""
     #: Allow jobs to keep their pods until the results are recorded; needs the right to patch pods.
-    keep_results: bool = False
+    track_results: bool = False
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
     mpi_version: str = "v1"
     #: The image with kubectl for the launcher of an MPIJob of v1.
@@ -95,7 +95,7 @@ class Config:
             init_tries=self.init_tries,
             init_template=self.init_template,
             gang_scheduler=self.gang_scheduler,
-            keep_results=self.keep_results,
+            track_results=self.track_results,
             mpi_kubectl_image=self.mpi_kubectl_image,
         )
 

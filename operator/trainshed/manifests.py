@@ -54,7 +54,7 @@ MPI_RULES: Rules = (
 )
 #: For v2beta1 MPIJobs only, whose launchers use ssh: the operator creates the keys and never reads them.
 MPI_V2BETA1_RULES: Rules = (("", ["secrets"], ["create"]),)
-#: For --keep-results: to remove Trainshed's finalizer from pods. The rule permits other changes of pods too, so it is
+#: For --track-results: to remove Trainshed's finalizer from pods. The rule permits other changes of pods too, so it is
 #: granted on request only.
 RESULT_RULES: Rules = (("", ["pods"], ["patch"]),)
 #: In the operator's own namespace: the leader-election Lease.

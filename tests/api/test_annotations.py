@@ -43,7 +43,7 @@ def test_what_is_no_length_of_time_is_a_problem(text):
 
 
 def test_results_are_kept_if_that_is_said_in_so_many_words():
-    assert job_annotations({TRACK_RESULTS: "true"}) == (JobAnnotations(keep_results=True), ())
+    assert job_annotations({TRACK_RESULTS: "true"}) == (JobAnnotations(track_results=True), ())
     assert job_annotations({TRACK_RESULTS: "false"}) == (JobAnnotations(), ())
     _, (problem,) = job_annotations({TRACK_RESULTS: "yes"})
     assert problem.endswith('Unsupported value: "yes": supported values: "false", "true"')

@@ -35,7 +35,7 @@ WORDS = st.sampled_from(
         "ports",
         "type",
         "annotations",
-        "replacing",
+        "podsPendingReplacement",
         "attempts",
         "replicas",
     ]

@@ -97,8 +97,8 @@ def test_whatever_is_planned_the_schema_accepts_what_is_written(status):
 
 
 def test_a_number_is_moved_to_the_nearest_of_its_format():
-    written = fitted({"restarts": LARGEST + 1, "failure": {"exitCode": SMALLEST - 1, "ranSeconds": True}})
-    assert written == {"restarts": LARGEST, "failure": {"exitCode": SMALLEST, "ranSeconds": 1}}
+    written = fitted({"restarts": LARGEST + 1, "failure": {"exitCode": SMALLEST - 1, "runDurationSeconds": True}})
+    assert written == {"restarts": LARGEST, "failure": {"exitCode": SMALLEST, "runDurationSeconds": 1}}
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,15 @@ def test_what_the_schema_does_not_have_is_left_out(wrong):
 
 def test_an_item_without_a_field_that_it_must_have_is_left_out():
     known = {"type": "Created", "status": "True"}
-    assert fitted({"conditions": [{"type": "Created"}, known, 7], "replacing": 7}) == {
+    assert fitted({"conditions": [{"type": "Created"}, known, 7], "podsPendingReplacement": 7}) == {
         "conditions": [known],
-        "replacing": [],
+        "podsPendingReplacement": [],
     }
 
 
 def test_half_a_character_is_replaced():
     assert encodable("a\ud800b") == "a?b"
-    assert status_codec.status_document(Status(pending_replacement=("\udfff",))) == {"replacing": ["?"]}
+    assert status_codec.status_document(Status(pending_replacement=("\udfff",))) == {"podsPendingReplacement": ["?"]}
 
 
 def test_two_statuses_are_the_same_if_they_are_stored_as_the_same_document():

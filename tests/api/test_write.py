@@ -90,7 +90,7 @@ def test_the_patch_says_how_many_are_ready_of_how_many():
 
 #: What anybody may have written into a pod or a reason: of any length, any characters, and some that swell in JSON.
 ANYTHING = st.text(st.sampled_from('ab<&>"\\\n\x1b\u2028ü€😀'), max_size=40).map(lambda text: text * 100)
-CLASSES = st.sampled_from(["Application", "Infrastructure", "Disruption", "Collateral"])
+CLASSES = st.sampled_from(["Application", "Infrastructure", "Disruption", "Cascading"])
 LONG_NAMES = st.just("n" * 63) | ANYTHING
 HUGE = {
     "conditions": st.tuples(

@@ -174,5 +174,5 @@ def test_what_lasts_is_not_told_again_by_an_operator_that_begins_later(
     tried = 'trainshed_api_requests_total{code="409",resource="events",verb="POST"} 1.0'
     eventually(lambda: tried in later.served())
     assert happenings(hand, job) == before
-    assert "trainshed_events_lost_total 0.0" in later.served()
+    assert "trainshed_events_dropped_total 0.0" in later.served()
     assert later.stop() == 0

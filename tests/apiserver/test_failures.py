@@ -36,7 +36,9 @@ def uid(hand: Hand, name: str) -> str:
 @pytest.fixture
 def keeper(elsewhere: ControlPlane, yard: Hand, operators: Operators) -> Operator:
     """An operator that keeps results."""
-    return operators.begin(elsewhere.kubeconfig, "--no-leader-elect", "--keep-results", f"--namespace={yard.namespace}")
+    return operators.begin(
+        elsewhere.kubeconfig, "--no-leader-elect", "--track-results", f"--namespace={yard.namespace}"
+    )
 
 
 @pytest.mark.usefixtures("shared_operator")
@@ -78,7 +80,7 @@ def test_an_image_that_cannot_be_had_ends_a_job_that_has_a_deadline(hand: Hand):
 
 def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, yard: Hand):
     nodes = Stage(yard)
-    yard.create(asked("a", {"keep-results": "true"}))
+    yard.create(asked("a", {"track-results": "true"}))
     eventually(lambda: yard.pod("a-master-0"), MINUTE)
     yard.bind("a-master-0", "stage-0")
     nodes.run("a-master-0")
@@ -95,7 +97,7 @@ def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, yard: Hand):
 
 def test_the_pods_of_a_job_that_is_gone_are_let_go(keeper: Operator, yard: Hand):
     nodes = Stage(yard)
-    yard.create(asked("a", {"keep-results": "true"}))
+    yard.create(asked("a", {"track-results": "true"}))
     eventually(lambda: yard.pod("a-master-0"), MINUTE)
     yard.bind("a-master-0", "stage-0")
     nodes.run("a-master-0")

@@ -45,7 +45,7 @@ def test_a_failed_worker_under_never_fails_the_job(hand: Hand, stage: Stage):
     assert words.startswith("PyTorchJob never is failed because 1 Worker replica(s) failed. worker-0 ")
     assert words.endswith(": ValueError: no such thing; restartPolicy is Never")
     failure = hand.job("PyTorchJob", "never")["status"]["failure"]
-    assert (failure["pod"], failure["member"], failure["exitCode"]) == ("never-worker-0", "worker-0", 1)
+    assert (failure["pod"], failure["replica"], failure["exitCode"]) == ("never-worker-0", "worker-0", 1)
     assert failure["message"] in words
     assert "no such thing" in failure["terminationMessage"]
     eventually(lambda: ("Warning", "PyTorchJobFailed", condition["message"]) in hand.events("never"))
@@ -63,12 +63,12 @@ def test_a_retryable_exit_code_restarts_the_whole_group_and_is_counted(hand: Han
     (restart,) = found["recentRestarts"]
     assert {
         "attempt": 2,
-        "member": "worker-1",
+        "replica": "worker-1",
         "class": "Application",
         "exitCode": 137,
-        "members": 3,
+        "replicasRestarted": 3,
     }.items() <= restart.items()
-    assert 0 <= restart["lostSeconds"] <= 20
+    assert 0 <= restart["recoverySeconds"] <= 20
     stage.end("again-master-0", 0)
     eventually(lambda: hand.state("PyTorchJob", "again") == "Succeeded")
 

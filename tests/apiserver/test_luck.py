@@ -29,7 +29,7 @@ class TestWhileTheOperatorLives:
         uid = hand.pod("clash-worker-0")["metadata"]["uid"]
         hand.create(tfjob("clash", Worker=1))
         condition = eventually(lambda: hand.conditions("TFJob", "clash").get("Blocked"), 5)
-        assert condition["reason"] == "NameTaken"
+        assert condition["reason"] == "NameConflict"
         assert "clash-worker-0 already exists and is not controlled by this job" in condition["message"]
         assert hand.pod("clash-worker-0")["metadata"]["uid"] == uid
         hand.delete("pods", "clash-worker-0", grace=0)

@@ -196,8 +196,8 @@ def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane,
 
 def all_looked_at(samples) -> bool:
     """Whether some jobs have waited for a look, and every one of them has had it."""
-    waits = value(samples, "trainshed_queue_seconds_count")
-    return 0 < waits == value(samples, "trainshed_reconcile_seconds_count")
+    waits = value(samples, "trainshed_workqueue_queue_duration_seconds_count")
+    return 0 < waits == value(samples, "trainshed_reconcile_duration_seconds_count")
 
 
 def test_how_the_operator_does_is_served_too(hand: Hand, operator: Operator):
@@ -206,8 +206,8 @@ def test_how_the_operator_does_is_served_too(hand: Hand, operator: Operator):
         eventually(lambda: hand.state("TFJob", "runs") == "Running")
     samples = eventually(lambda: found if all_looked_at(found := served(operator)) else None)
     assert value(samples, "trainshed_leader") == 1
-    looks = value(samples, "trainshed_reconcile_seconds_count")
-    assert value(samples, "trainshed_reconcile_seconds_bucket", le="60.0") == looks
-    assert value(samples, "trainshed_watch_age_seconds", resource="tfjobs") < 90
-    assert value(samples, "trainshed_events_lost_total") == 0
+    looks = value(samples, "trainshed_reconcile_duration_seconds_count")
+    assert value(samples, "trainshed_reconcile_duration_seconds_bucket", le="60.0") == looks
+    assert value(samples, "trainshed_watch_last_event_age_seconds", resource="tfjobs") < 90
+    assert value(samples, "trainshed_events_dropped_total") == 0
     assert value(samples, "process_resident_memory_bytes") > 2**20

@@ -55,7 +55,9 @@ def settled(hand: Hand, kind: str, name: str, count: int, others: tuple[str, ...
 def unharmed(hand: Hand, kind: str) -> bool:
     """The job runs, and nothing has been held against it."""
     status = hand.job(kind, "s").get("status", {})
-    counted = {"restarts", "failure", "attempts", "replacing"} & {key for key, value in status.items() if value}
+    counted = {"restarts", "failure", "attempts", "podsPendingReplacement"} & {
+        key for key, value in status.items() if value
+    }
     return hand.state(kind, "s") == "Running" and not counted
 
 

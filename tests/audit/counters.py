@@ -67,7 +67,7 @@ def _forgotten(change: Change, job: JobFile, attempts: Mapping[str, int]) -> Ite
     counts = words.counts(job.plural, job.document)
     for role, tally in (before.get("replicaStatuses") or {}).items():
         now = (after.get("replicaStatuses") or {}).get(role) or {}
-        done, still = (words.indexes(str(one.get("succeededIndexes", ""))) for one in (tally, now))
+        done, still = (words.indexes(str(one.get("completedIndexes", ""))) for one in (tally, now))
         lost = sorted(index for index in done - still if index < counts.get(role.lower(), 0))
         if lost and attempts.get(role, 0) == int((before.get("attempts") or {}).get(role, 0)):
             yield f"it is forgotten that {role} {lost} had succeeded"

@@ -17,9 +17,17 @@ IN_TIME = 30.0
 MOVING = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "managedFields")
 #: What of a status does: times, what is counted by the way, and who failed when.
 TIMES = frozenset(
-    ("startTime", "completionTime", "lastReconcileTime", "lastUpdateTime", "lastTransitionTime", "time", "notBefore")
+    (
+        "startTime",
+        "completionTime",
+        "lastReconcileTime",
+        "lastUpdateTime",
+        "lastTransitionTime",
+        "time",
+        "nextRetryTime",
+    )
 )
-PASSING = frozenset(("replacing", "retry"))
+PASSING = frozenset(("podsPendingReplacement", "retry"))
 
 Portrait = Mapping[str, Any]
 

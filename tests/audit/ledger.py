@@ -150,7 +150,7 @@ class Ledger:
             job.resumed = change.at
         if any(words.condition(found, kind) and not words.condition(before, kind) for kind in words.OVER):
             job.ended = change.at
-        job.replaced.update(words.status(found).get("replacing") or ())
+        job.replaced.update(words.status(found).get("podsPendingReplacement") or ())
         job.document = found
 
 

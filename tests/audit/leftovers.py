@@ -55,7 +55,7 @@ def _kept(pod: Object, job: JobFile) -> bool:
 def _done_already(pod: Object, job: JobFile) -> bool:
     role, index = words.seat(pod) or ("", -1)
     tallies = words.status(job.document).get("replicaStatuses") or {}
-    done = {role.lower(): words.indexes(str(tally.get("succeededIndexes", ""))) for role, tally in tallies.items()}
+    done = {role.lower(): words.indexes(str(tally.get("completedIndexes", ""))) for role, tally in tallies.items()}
     return index in done.get(role, set()) and words.attempt(pod) <= job.attempts.get(role, 0)
 
 
@@ -95,7 +95,7 @@ def _wanting(job: JobFile, ledger: Ledger) -> Iterator[str]:
     namespace, name = words.meta(document).get("namespace"), words.meta(document).get("name")
     tallies = {role.lower(): tally for role, tally in (words.status(document).get("replicaStatuses") or {}).items()}
     for role, count in words.counts(job.plural, document).items():
-        done = words.indexes(str(tallies.get(role, {}).get("succeededIndexes", "")))
+        done = words.indexes(str(tallies.get(role, {}).get("completedIndexes", "")))
         names = ((i, f"{name}-{role}" if role == "launcher" else f"{name}-{role}-{i}") for i in range(count))
         absent = [title for i, title in names if i not in done and ("pods", namespace, title) not in ledger.objects]
         if absent:

@@ -23,7 +23,7 @@ def test_touching_what_belongs_to_another_is_found():
 
 def test_taking_off_its_own_finalizer_is_no_touching():
     story = Story()
-    story.make("pods", "job-worker-0", USER, metadata={"finalizers": ["trainshed.dev/result"]})
+    story.make("pods", "job-worker-0", USER, metadata={"finalizers": ["trainshed.dev/job-tracking"]})
     story.change("pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].pop("finalizers"))
     assert story.broken == set()
 
@@ -118,7 +118,7 @@ def test_running_a_member_again_that_was_done_is_found():
     for name in ("job-worker-0", "job-worker-1"):
         story.pod(name, job)
     story.ends("job-worker-0")
-    story.status("jaxjobs", states="Created Running", replicaStatuses={"Worker": {"succeededIndexes": "0"}})
+    story.status("jaxjobs", states="Created Running", replicaStatuses={"Worker": {"completedIndexes": "0"}})
     story.delete("pods", "job-worker-0", USER)
     story.pod("job-worker-0", job)
     assert story.broken == {"V9"}
@@ -130,8 +130,8 @@ def test_running_a_member_again_that_was_done_is_found():
 def test_forgetting_who_had_succeeded_is_found_unless_all_begins_anew(after, attempt, broken):
     story = Story()
     story.pod("job-worker-0", story.job(Worker=3))
-    story.status("jaxjobs", states="Created Running", replicaStatuses={"Worker": {"succeededIndexes": "0"}})
-    told = {"replicaStatuses": {"Worker": {"succeededIndexes": after}}}
+    story.status("jaxjobs", states="Created Running", replicaStatuses={"Worker": {"completedIndexes": "0"}})
+    told = {"replicaStatuses": {"Worker": {"completedIndexes": after}}}
     if attempt:
         told["attempts"] = {"Worker": attempt}
     story.status("jaxjobs", states="Created Running", **told)

@@ -56,7 +56,7 @@ def test_a_pod_that_is_held_after_all_is_over_is_found(released):
     story = Story()
     story.pod("job-worker-0", story.job(Worker=1))
     story.change(
-        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/result"])
+        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/job-tracking"])
     )
     story.ends("job-worker-0")
     story.status("jaxjobs", states="Created Succeeded", completionTime=FAR)
@@ -71,7 +71,7 @@ def test_a_held_success_that_was_lost_is_found():
     for name in ("job-worker-0", "job-worker-1"):
         story.pod(name, job)
     story.change(
-        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/result"])
+        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/job-tracking"])
     )
     story.ends("job-worker-0")
     story.delete("pods", "job-worker-0", USER)
@@ -238,7 +238,7 @@ def test_who_succeeded_while_held_is_not_made_again_unless_the_seat_was_taken_aw
     job = story.job(Worker=2)
     story.pod("job-worker-0", job)
     story.change(
-        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/result"])
+        "pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=["trainshed.dev/job-tracking"])
     )
     story.ends("job-worker-0", 0)
     for count in (fewest, 2):

@@ -20,7 +20,7 @@ JOBS = {
 KINDS = frozenset(("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"))
 ROLE, INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
 JOB = "training.kubeflow.org/job-name"
-ATTEMPT, SCOPE = "trainshed.dev/attempt", "trainshed.dev/restart-scope"
+ATTEMPT, SCOPE = "trainshed.dev/restart-attempt", "trainshed.dev/restart-scope"
 #: Part of every finalizer of the operator.
 OURS = "trainshed"
 OVER = ("Succeeded", "Failed")

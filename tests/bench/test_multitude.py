@@ -54,9 +54,9 @@ def test_ten_thousand_finished_jobs_make_a_new_one_no_slower(crowded: ControlPla
     filled, began = time.monotonic() - began, time.monotonic()
     many = begun(kubeconfig, tmp_path / "many", crowded)
     ready = time.monotonic() - began
-    eventually(lambda: "trainshed_queue_depth 0.0" in many.operator.served(), 120)
+    eventually(lambda: "trainshed_workqueue_depth 0.0" in many.operator.served(), 120)
     time.sleep(SETTLED[-1] + 5)
-    standstill = float(re.search(r"^trainshed_loop_lag_seconds (\S+)$", many.operator.served(), re.MULTILINE)[1])
+    standstill = float(re.search(r"^trainshed_event_loop_lag_seconds (\S+)$", many.operator.served(), re.MULTILINE)[1])
     before, cpu = many.requests(), many.cpu()
     time.sleep(60)
     idle, asked = (many.cpu() - cpu) / 60, many.requests() - before

@@ -21,13 +21,13 @@ from trainshed.controller.finalizers import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
 
-SITE = JobDefaults(keep_results=True)
+SITE = JobDefaults(track_results=True)
 
 
 async def a_held_pod(gateway, hand, name="mnist", *others):
     """Create a job that keeps results, and delete its only pod, which has `others` as finalizers as well."""
     wanted = tfjob(name, Worker=1)
-    wanted["metadata"]["annotations"] = {"trainshed.dev/keep-results": "true"}
+    wanted["metadata"]["annotations"] = {"trainshed.dev/track-results": "true"}
     hand.create(wanted)
     job = parse.job(hand.job("TFJob", name), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body

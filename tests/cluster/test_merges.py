@@ -8,9 +8,9 @@ from trainshed.client.client import patch_is_applied
 
 PATCH = {
     "metadata": {"uid": "u", "resourceVersion": "7"},
-    "status": {"ready": "1/1", "retry": {"streak": 2}, "old": None},
+    "status": {"ready": "1/1", "retry": {"consecutiveFailures": 2}, "old": None},
 }
-DONE = {"ready": "1/1", "retry": {"streak": 2, "inPlace": 1}, "restarts": 3}
+DONE = {"ready": "1/1", "retry": {"consecutiveFailures": 2, "containerRestarts": 1}, "restarts": 3}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ DONE = {"ready": "1/1", "retry": {"streak": 2, "inPlace": 1}, "restarts": 3}
         ({"uid": "u", "resourceVersion": "7"}, DONE, False),
         ({"uid": "v", "resourceVersion": "8"}, DONE, False),
         ({"uid": "u", "resourceVersion": "8"}, DONE | {"ready": "0/1"}, False),
-        ({"uid": "u", "resourceVersion": "8"}, DONE | {"retry": {"streak": 1}}, False),
+        ({"uid": "u", "resourceVersion": "8"}, DONE | {"retry": {"consecutiveFailures": 1}}, False),
         ({"uid": "u", "resourceVersion": "8"}, DONE | {"old": "there"}, False),
         ({"uid": "u", "resourceVersion": "8"}, None, False),
     ],

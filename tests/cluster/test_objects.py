@@ -28,7 +28,7 @@ POD = {
             "training.kubeflow.org/replica-type": "worker",
             "training.kubeflow.org/replica-index": "1",
         },
-        "annotations": {"trainshed.dev/attempt": "2"},
+        "annotations": {"trainshed.dev/restart-attempt": "2"},
         "ownerReferences": [{"uid": "other"}, {"uid": "job", "controller": True}],
     },
     "spec": {
@@ -102,13 +102,13 @@ def test_a_bare_pod_is_pending_and_has_no_owner():
 
 def test_invalid_labels_and_unknown_phases_are_tolerated():
     labels = {"training.kubeflow.org/replica-index": "-5"}
-    metadata = {"labels": labels, "annotations": {"trainshed.dev/attempt": "many"}}
+    metadata = {"labels": labels, "annotations": {"trainshed.dev/restart-attempt": "many"}}
     pod = decoded({"metadata": metadata, "status": {"phase": "Sleeping"}})
     assert (pod.index, pod.attempt, pod.phase) == (-1, 0, Phase.UNKNOWN)
 
 
 def test_a_very_long_number_is_tolerated():
-    assert decoded({"metadata": {"annotations": {"trainshed.dev/attempt": "9" * 5000}}}).attempt == 0
+    assert decoded({"metadata": {"annotations": {"trainshed.dev/restart-attempt": "9" * 5000}}}).attempt == 0
 
 
 def test_the_fields_of_a_service_are_converted():
@@ -154,7 +154,7 @@ def test_an_attempt_within_int32_is_parsed(text, attempt):
     [("2147483647", 2147483647), ("2147483648", 0), ("9999999999", 0), ("\u0667", 0), ("-1", 0), ("", 0)],
 )
 def test_an_attempt_beyond_int32_is_ignored(text, attempt):
-    assert decoded({"metadata": {"annotations": {"trainshed.dev/attempt": text}}}).attempt == attempt
+    assert decoded({"metadata": {"annotations": {"trainshed.dev/restart-attempt": text}}}).attempt == attempt
 
 
 def test_extreme_numbers_times_and_texts_are_bounded():

@@ -64,7 +64,7 @@ def test_a_name_that_somebody_elses_group_has_is_reported(volcano: Gang):
     stranger = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "taken"}}
     volcano.hand.call("POST", volcano.groups.path, stranger)
     volcano.hand.create(a_gang("taken"))
-    eventually(lambda: volcano.hand.conditions(PT, "taken").get("Blocked", {}).get("reason") == "NameTaken")
+    eventually(lambda: volcano.hand.conditions(PT, "taken").get("Blocked", {}).get("reason") == "NameConflict")
     assert volcano.hand.pods("taken") == []
     volcano.hand.call("DELETE", f"{volcano.groups.path}/taken")
     eventually(lambda: volcano.groups.spec("taken").get("minMember") == 3, within=30)

@@ -61,7 +61,7 @@ def is_the_workers(failure: dict, **expected: object) -> None:
     """The failure has these values, and is worker 0's, on a node."""
     known = {key: failure.get(key) for key in expected}
     assert known == expected, failure
-    assert (failure["member"], failure["node"] != "") == ("worker-0", True)
+    assert (failure["replica"], failure["node"] != "") == ("worker-0", True)
 
 
 CASES = {
@@ -116,7 +116,7 @@ def test_what_ends_a_job_is_told(name: str, hand: Hand) -> None:
     assert re.search(words, message), message
     if name == "traceback":
         assert failure["terminationMessage"].startswith("Traceback (most recent call last):")
-        assert 1 <= failure["ranSeconds"] <= 60
+        assert 1 <= failure["runDurationSeconds"] <= 60
 
 
 def test_one_that_is_killed_is_tried_again_and_both_are_told(hand: Hand) -> None:
@@ -133,14 +133,14 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(hand: Hand) -> None
     (restart,) = hand.job(KIND, "killed")["status"]["recentRestarts"]
     told = {
         "attempt": 2,
-        "member": "worker-0",
+        "replica": "worker-0",
         "class": "Application",
         "reason": "Error",
         "exitCode": 137,
-        "members": 2,
+        "replicasRestarted": 2,
     }
     assert told.items() <= restart.items()
-    assert 1 <= restart["lostSeconds"] <= PATIENCE
+    assert 1 <= restart["recoverySeconds"] <= PATIENCE
 
 
 def all_run(hand: Hand, name: str) -> bool:
@@ -152,7 +152,7 @@ def runs(hand: Hand, name: str) -> object:
     """The job, once it runs and the restart has its time."""
     found = hand.job(KIND, name)
     restarts = found.get("status", {}).get("recentRestarts", [])
-    settled = restarts and all("lostSeconds" in restart for restart in restarts)
+    settled = restarts and all("recoverySeconds" in restart for restart in restarts)
     return found if hand.state(KIND, name) == "Running" and settled else None
 
 
@@ -164,7 +164,7 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(hand: Hand) -> None
     assert status.get("restarts", 0) == 0
     is_the_workers(status["failure"], **{"class": "Disruption", "reason": "EvictionByEvictionAPI"})
     (restart,) = status["recentRestarts"]
-    assert (restart["reason"], restart["members"]) == ("EvictionByEvictionAPI", 2)
+    assert (restart["reason"], restart["replicasRestarted"]) == ("EvictionByEvictionAPI", 2)
     warnings = [
         told for tone, reason, told in hand.events("evicted") if (tone, reason) == ("Warning", f"{KIND}Restarting")
     ]

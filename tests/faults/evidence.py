@@ -25,7 +25,7 @@ PASSING = (
     (re.compile(r"198\.19\.\d+\.\d+"), "<address>"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "<seconds>"),
     (re.compile(r"\"\w+Seconds\": \d+, |(, )?\"\w+Seconds\": \d+"), ""),
-    (re.compile(r"\"trainshed.dev/digest\": \"\w+\""), "<digest>"),
+    (re.compile(r"\"trainshed.dev/last-applied-hash\": \"\w+\""), "<digest>"),
 )
 
 

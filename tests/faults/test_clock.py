@@ -53,7 +53,7 @@ def test_what_happened_in_the_same_second_is_told_apart_without_its_order(
 
 def decided(found: Plan) -> tuple:
     """What a plan comes to: in which order pods are given up and deleted is of no consequence."""
-    status = replace(found.status, replacing=tuple(sorted(found.status.replacing)))
+    status = replace(found.status, replacing=tuple(sorted(found.status.podsPendingReplacement)))
     return status, set(found.notes), sorted(map(repr, found.actions)), found.look_again
 
 

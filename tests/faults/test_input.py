@@ -52,7 +52,7 @@ def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(hand: Hand, 
             "training.kubeflow.org/operator-name": "nobody",
             "team": "vision",
         },
-        "annotations": {"trainshed.dev/attempt": "99", "note": "kept"},
+        "annotations": {"trainshed.dev/restart-attempt": "99", "note": "kept"},
         "finalizers": ["test.example/hold"],
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}],
     }
@@ -61,7 +61,7 @@ def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(hand: Hand, 
     found = hand.pod("tame-worker-0")["metadata"]
     assert [owner["uid"] for owner in found["ownerReferences"]] == [made["metadata"]["uid"]]
     assert "finalizers" not in found
-    assert found["annotations"] == {"trainshed.dev/attempt": "0", "note": "kept"}
+    assert found["annotations"] == {"trainshed.dev/restart-attempt": "0", "note": "kept"}
     assert found["labels"]["team"] == "vision"
     assert found["labels"]["training.kubeflow.org/job-name"] == "tame"
     assert found["labels"]["training.kubeflow.org/replica-index"] == "0"

@@ -158,7 +158,7 @@ def test_what_was_exported_may_be_applied_again(hand: Hand, stage: Stage):
         "kopf.zalando.org/last-handled-configuration": json.dumps(kopfs),
         "kopf.zalando.org/touch-dummy": "2026-01-01T00:00:00",
         "kubectl.kubernetes.io/last-applied-configuration": json.dumps(exported),
-        "trainshed.dev/attempt": "7",
+        "trainshed.dev/restart-attempt": "7",
     }
     hand.delete_job("TFJob", "back")
     eventually(lambda: not hand.pods() and hand.job("TFJob", "back") is None, 20)
@@ -181,7 +181,7 @@ def test_a_pod_that_was_taken_from_its_job_by_hand_is_nobodys(
     path = f"/api/v1/namespaces/{hand.namespace}/pods/rent-worker-1"
     taken = uid(hand.call("PATCH", path, {"metadata": {lost: None}}, MERGE))
     blocked = eventually(lambda: hand.conditions("TFJob", "rent").get("Blocked"))
-    assert blocked["reason"] == ("LabelTakenOff" if lost == "labels" else "NameTaken")
+    assert blocked["reason"] == ("LabelRemoved" if lost == "labels" else "NameConflict")
     assert "rent-worker-1" in blocked["message"]
     before = len(asked(server, hand))
     time.sleep(6)

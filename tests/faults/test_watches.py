@@ -194,4 +194,4 @@ async def forgets_no_result(scenery: Stage) -> None:
 
 def stored_as_done(document: dict) -> bool:
     tallies = document.get("status", {}).get("replicaStatuses", {})
-    return tallies.get("Worker", {}).get("succeededIndexes") == "0"
+    return tallies.get("Worker", {}).get("completedIndexes") == "0"

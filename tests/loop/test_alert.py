@@ -1,4 +1,4 @@
-"""Only internal errors fire the alert `TrainshedBug`; responses of the API server do not."""
+"""Only internal errors fire the alert `TrainshedInternalError`; responses of the API server do not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trainshed.controller.workqueue import Worker, WorkQueue
 from virtual_time import hastily, now
 
 ALERTS = yaml.safe_load((Path(__file__).parents[2] / "charts" / "trainshed" / "files" / "alerts.yaml").read_text())
-(RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedBug")
+(RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedInternalError")
 ANSWERS = (
     *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
     *(Gone, TooManyRequests, NotLeader, Unavailable, ApiError),

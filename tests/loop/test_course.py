@@ -49,7 +49,7 @@ def a_restart(kind: str) -> Restart:
         ((), ("Disruption",), "Disruption"),
         (("Application",), ("Application", "Infrastructure"), "Infrastructure"),
         (("Application",), ("Application",), "Other"),
-        ((), ("Collateral",), "Other"),
+        ((), ("Cascading",), "Other"),
         ((), (), "Other"),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_restart_has_the_class_of_its_failure(before, after, expected):
         ((), 5, 5, FAILURE, "Deadline"),
         ((), 6, 5, FAILURE, "Application"),
         ((), None, 5, replace(FAILURE, kind="Infrastructure"), "Infrastructure"),
-        ((), None, 5, replace(FAILURE, kind="Collateral"), "Other"),
+        ((), None, 5, replace(FAILURE, kind="Cascading"), "Other"),
         ((), None, 5, None, "Other"),
     ],
 )

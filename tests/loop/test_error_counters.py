@@ -38,4 +38,4 @@ def test_rejected_statuses_are_counted_from_zero():
 def test_events_that_were_not_written_are_counted():
     own = CollectorRegistry()
     ErrorCounters(own).lost()
-    assert own.get_sample_value("trainshed_events_lost_total") == 1
+    assert own.get_sample_value("trainshed_events_dropped_total") == 1

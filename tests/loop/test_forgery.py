@@ -29,10 +29,12 @@ FORGED = st.fixed_dictionaries(
         "conditions": st.lists(CONDITIONS, max_size=4),
         "attempts": st.dictionaries(ROLES, NUMBERS, max_size=3),
         "restarts": NUMBERS,
-        "retry": st.fixed_dictionaries({}, optional={"streak": NUMBERS, "notBefore": TIMES, "inPlace": NUMBERS}),
-        "replacing": st.lists(TEXTS, max_size=3),
+        "retry": st.fixed_dictionaries(
+            {}, optional={"consecutiveFailures": NUMBERS, "nextRetryTime": TIMES, "containerRestarts": NUMBERS}
+        ),
+        "podsPendingReplacement": st.lists(TEXTS, max_size=3),
         "replicaStatuses": st.dictionaries(
-            ROLES, st.fixed_dictionaries({}, optional={"succeeded": NUMBERS, "succeededIndexes": TEXTS}), max_size=2
+            ROLES, st.fixed_dictionaries({}, optional={"succeeded": NUMBERS, "completedIndexes": TEXTS}), max_size=2
         ),
         "failure": st.fixed_dictionaries({"time": TIMES}, optional={"pod": TEXTS, "exitCode": NUMBERS, "class": TEXTS}),
         "startTime": TIMES,

@@ -15,8 +15,8 @@ def test_a_gauge_shows_what_was_set_last():
     for depth in (3, 2):
         gauges.waiting.set(depth)
     gauges.lanes.labels("creates").set(5)
-    assert registry.get_sample_value("trainshed_queue_depth") == 2
-    assert registry.get_sample_value("trainshed_api_writes_waiting", {"lane": "creates"}) == 5
+    assert registry.get_sample_value("trainshed_workqueue_depth") == 2
+    assert registry.get_sample_value("trainshed_api_requests_queued", {"lane": "creates"}) == 5
 
 
 def test_the_version_is_exposed():

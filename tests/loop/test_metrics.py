@@ -136,9 +136,9 @@ def test_the_operators_own_metrics_are_served():
     metrics.requested("POST", "pods", 201)
     metrics.requested("GET", "pods", 0)
     value = metrics.registry.get_sample_value
-    assert value("trainshed_reconcile_seconds_sum") == 0.5
-    assert value("trainshed_queue_seconds_sum") == 0.25
-    assert value("trainshed_events_lost_total") == 1
+    assert value("trainshed_reconcile_duration_seconds_sum") == 0.5
+    assert value("trainshed_workqueue_queue_duration_seconds_sum") == 0.25
+    assert value("trainshed_events_dropped_total") == 1
     assert value("trainshed_reconcile_errors_total", {"error": "Conflict"}) == 1
     assert value("trainshed_internal_errors_total") == 1
     assert value("trainshed_api_requests_total", {"verb": "POST", "resource": "pods", "code": "201"}) == 1
@@ -153,7 +153,7 @@ def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, 
         sample.labels["le"]: sample.value
         for family in metrics.registry.collect()
         for sample in family.samples
-        if sample.name == "trainshed_reconcile_seconds_bucket"
+        if sample.name == "trainshed_reconcile_duration_seconds_bucket"
     }
     assert next(bound for bound, count in buckets.items() if count) == within
 

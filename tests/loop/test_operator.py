@@ -70,10 +70,10 @@ async def test_requests_to_the_api_server_are_counted(alone, settings):
     status, text = await ask(settings.metrics, "/metrics")
     assert status == 200
     assert 'trainshed_api_requests_total{code="none",resource="pods",verb="GET"}' in text
-    assert 'trainshed_watch_age_seconds{resource="tfjobs"}' in text
+    assert 'trainshed_watch_last_event_age_seconds{resource="tfjobs"}' in text
     assert 'trainshed_jobs{framework="pytorch",state="Running"} 0.0' in text
     assert "trainshed_leader 0.0" in text, "without an API server no replica holds the Lease"
-    assert {"trainshed_loop_lag_seconds", "trainshed_clock_skew_seconds"} <= set(text.split())
+    assert {"trainshed_event_loop_lag_seconds", "trainshed_clock_step_seconds"} <= set(text.split())
 
 
 async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settings, monkeypatch):

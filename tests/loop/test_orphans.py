@@ -11,12 +11,12 @@ from trainshed.controller.finalizers import INTERVAL, OrphanedFinalizers
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from virtual_time import hastily
 
-KEEPS = {"trainshed.dev/keep-results": "true"}
+KEEPS = {"trainshed.dev/track-results": "true"}
 
 
 async def an_orphaned_pod() -> Office:
     """A harness whose job is gone with its pods, one of which has the finalizer; the watches have delivered that."""
-    office = Office(job_defaults=JobDefaults(keep_results=True))
+    office = Office(job_defaults=JobDefaults(track_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=1), KEEPS)
     office.hear()
     await office.run_all()
@@ -44,7 +44,7 @@ async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
 
 
 async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deletion():
-    office = Office(job_defaults=JobDefaults(keep_results=True))
+    office = Office(job_defaults=JobDefaults(track_results=True))
     office.world.submit("TFJob", "mnist", a_spec(Chief=1), KEEPS)
     office.hear()
     await office.run_all()

@@ -146,7 +146,7 @@ async def test_a_refusal_is_in_the_status_until_it_is_resolved():
 async def test_a_pod_missing_in_the_watch_is_read_until_it_is_gone():
     office = await group_with_one_hidden()
     mark = len(office.world.writes)
-    assert (await office.look(3, seconds=1)).error.reason == "LabelTakenOff"
+    assert (await office.look(3, seconds=1)).error.reason == "LabelRemoved"
     assert office.since(mark) == ["status mnist"], "only the reason is written"
     assert office.states() == ["Created", "Running", "Blocked"]
     del office.world.pods["mnist-worker-0"]

@@ -13,7 +13,7 @@ SMALL = a_spec(Chief=1, Worker=2)
 async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
     office = Office(SMALL)
     office.world.strangers = {"mnist-worker-0"}
-    assert (await office.look()).error.reason == "NameTaken"
+    assert (await office.look()).error.reason == "NameConflict"
     assert "Blocked" in office.states()
     assert "mnist-worker-0" not in office.world.made
 
@@ -46,4 +46,4 @@ async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     Weak(office.world, "create_service", NameConflict("mnist-chief-0"), times=100)
     office.hear()
     assert await rests(office)
-    assert office.snapshot().refusal.reason == "LabelTakenOff"
+    assert office.snapshot().refusal.reason == "LabelRemoved"

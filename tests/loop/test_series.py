@@ -36,8 +36,8 @@ def test_a_running_job_has_series():
     assert value("trainshed_job_state", {**NAMES, "state": "Running"}) == 1
     assert value("trainshed_job_age_seconds", NAMES) == 90
     assert value("trainshed_job_active_pods", NAMES) == 2
-    assert value("trainshed_job_tries", NAMES) == 1
-    assert value("trainshed_job_series_omitted", {}) == 0
+    assert value("trainshed_job_counted_restarts", NAMES) == 1
+    assert value("trainshed_job_metrics_truncated", {}) == 0
 
 
 @pytest.mark.parametrize("verdict", [ConditionType.SUCCEEDED, ConditionType.FAILED])
@@ -51,4 +51,4 @@ def test_beyond_the_limit_the_first_jobs_by_name_have_series(monkeypatch):
     monkeypatch.setattr(module, "MAX_JOBS", 2)
     text = shown(*(a_record(name) for name in ("d", "b", "a", "c"))).text().decode()
     assert [name for name in "abcd" if f'job_name="{name}"' in text] == ["a", "b"]
-    assert "trainshed_job_series_omitted 2.0" in text
+    assert "trainshed_job_metrics_truncated 2.0" in text

@@ -201,7 +201,7 @@ def test_reconciles_are_measured():
         scene = Scene()
         scene.queue.add(A)
         await asyncio.sleep(1)
-        assert b"trainshed_reconcile_seconds_count 1.0" in scene.metrics.text()
+        assert b"trainshed_reconcile_duration_seconds_count 1.0" in scene.metrics.text()
 
     hastily(story())
 

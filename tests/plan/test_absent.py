@@ -6,7 +6,7 @@ from make import a_job, a_pod, at, look, made, message, pods_of, replace, runnin
 from trainshed.plan import Planner
 
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
-HIDDEN = ("LabelTakenOff", "pod mnist-worker-0 has lost its label", (a_pod("worker-0"),))
+HIDDEN = ("LabelRemoved", "pod mnist-worker-0 has lost its label", (a_pod("worker-0"),))
 
 
 def awaited(snapshot):
@@ -75,12 +75,12 @@ def test_one_that_goes_while_it_is_hidden_is_lost():
     assert hidden.replica_statuses["Worker"].active == 2, "it is there, and is missed once it is not"
     gone = look(DDP, *some, status=hidden, now=at(20))
     assert gone.status.attempts == {"Master": 1, "Worker": 1}
-    assert gone.status.failure.reason == "Lost"
+    assert gone.status.failure.reason == "PodDisappeared"
 
 
 def test_one_of_an_earlier_attempt_is_waited_for_and_not_missed():
     status = replace(running(DDP), attempts={"Master": 1, "Worker": 1})
-    old = ("LabelTakenOff", "pod mnist-worker-0 has lost its label", (a_pod("worker-0", attempt=0),))
+    old = ("LabelRemoved", "pod mnist-worker-0 has lost its label", (a_pod("worker-0", attempt=0),))
     pods = [replace(pod, attempt=1) for pod in without("mnist-worker-0")]
     waiting = look(DDP, *pods, status=replace(status, replica_statuses={}), refusal=old, now=at(10))
     assert waiting.actions == ()

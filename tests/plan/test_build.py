@@ -52,7 +52,7 @@ def test_a_pod_has_v1s_labels_and_owner():
 def test_a_templates_labels_stay_but_ours_win_and_finalizers_do_not_come_along():
     metadata = {
         "labels": {"mine": "1", f"{LABELS}replica-index": "7", f"{LABELS}job-role": "master"},
-        "annotations": {"note": "x", "trainshed.dev/attempt": "9"},
+        "annotations": {"note": "x", "trainshed.dev/restart-attempt": "9"},
         "finalizers": ["example.com/never"],
         "namespace": "elsewhere",
         "name": "other",
@@ -61,7 +61,7 @@ def test_a_templates_labels_stay_but_ours_win_and_finalizers_do_not_come_along()
     labels = body["metadata"]["labels"]
     assert (labels["mine"], labels[f"{LABELS}replica-index"]) == ("1", "1")
     assert f"{LABELS}job-role" not in labels
-    assert body["metadata"]["annotations"] == {"note": "x", "trainshed.dev/attempt": "0"}
+    assert body["metadata"]["annotations"] == {"note": "x", "trainshed.dev/restart-attempt": "0"}
     assert body["metadata"]["name"] == "mnist-worker-1"
     assert {"finalizers", "namespace"}.isdisjoint(body["metadata"])
 

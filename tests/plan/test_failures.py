@@ -50,7 +50,7 @@ def told(pod):
             ("Disruption", "EvictionByEvictionAPI", None),
         ),
         (a_pod("worker-0", "Failed", code=137, reason="Evicted"), ("Disruption", "Evicted", None)),
-        (a_pod("worker-0", "Failed", containers=()), ("Infrastructure", "NoExitCode", None)),
+        (a_pod("worker-0", "Failed", containers=()), ("Infrastructure", "ExitCodeUnknown", None)),
         (
             a_pod("worker-0", "Failed", reason="UnexpectedAdmissionError"),
             ("Infrastructure", "UnexpectedAdmissionError", None),
@@ -136,7 +136,11 @@ def test_the_frameworks_own_container_decides_and_no_other():
     sidecar, own = Container("sidecar", exit_code=9), Container("tensorflow", exit_code=3)
     assert told(a_pod("worker-0", "Failed", containers=(sidecar, own))) == ("Application", "Error", 3)
     running = Container("tensorflow")
-    assert told(a_pod("worker-0", "Failed", containers=(sidecar, running))) == ("Infrastructure", "NoExitCode", None)
+    assert told(a_pod("worker-0", "Failed", containers=(sidecar, running))) == (
+        "Infrastructure",
+        "ExitCodeUnknown",
+        None,
+    )
     assert own_container(a_pod("worker-0", containers=(Container("init", init=True), sidecar)), "tensorflow") == sidecar
 
 

@@ -89,7 +89,7 @@ def test_since_when_it_waits_is_written_once_and_taken_back():
 
 def test_what_the_api_server_refused_comes_first():
     job = a_gang()
-    status = decided(job, refusal=("NameTaken", "somebody has it")).status
+    status = decided(job, refusal=("NameConflict", "somebody has it")).status
     assert message(status, "Blocked").startswith("somebody has it; 0 of ")
     assert "lastReconcileTime" not in status_codec.status_document(status)
 

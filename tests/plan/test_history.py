@@ -58,7 +58,7 @@ def test_what_follows_belongs_to_the_restart_before():
 def test_a_follower_whose_cause_is_not_remembered_is_told_of_as_it_is():
     first = replace(after(PS, killed("ps-0")), recent_restarts=())
     second = after(PS, killed("ps-0"), killed("worker-1", 12.0), status=first, now=13)
-    assert [(restart.replica, restart.kind) for restart in second.recent_restarts] == [("worker-1", "Collateral")]
+    assert [(restart.replica, restart.kind) for restart in second.recent_restarts] == [("worker-1", "Cascading")]
     assert second.failure == first.failure
 
 

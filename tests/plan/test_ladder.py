@@ -205,7 +205,7 @@ def test_resuming_starts_anew_and_waits_for_the_old_pods_to_go():
     assert made(look(job, *pods_of(job), status=resumed, now=at(101))) == []
     decision = look(job, status=resumed, now=at(102))
     assert made(decision) == ["mnist-master-0", "mnist-worker-0"]
-    assert decision.actions[-1].body["metadata"]["annotations"] == {"trainshed.dev/attempt": "1"}
+    assert decision.actions[-1].body["metadata"]["annotations"] == {"trainshed.dev/restart-attempt": "1"}
 
 
 def test_whoever_toggles_quickly_waits_a_moment_for_pods():

@@ -34,8 +34,8 @@ def told(reason="Error", code=1, *, pod=None, kind="Application", template=None,
         ("Error", 255, None, "exited with code 255 after 14 s"),
         ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14 s after start"),
         ("OOMKilled", 137, None, "was OOMKilled (no memory limit set) 14 s after start"),
-        ("EndedEarly", 0, None, "exited too early with code 0 after 14 s"),
-        ("EndedEarly", None, None, "exited too early after 14 s"),
+        ("ExitedEarly", 0, None, "exited too early with code 0 after 14 s"),
+        ("ExitedEarly", None, None, "exited too early after 14 s"),
         ("DeadlineExceeded", None, None, "failed (DeadlineExceeded) 14 s after start"),
     ],
 )
@@ -78,7 +78,7 @@ def test_another_container_is_named_with_its_own_limit():
 
 def test_a_member_without_pod_and_without_node_is_told_of_as_well():
     job = a_job(chief=1, worker=2, template={"spec": {}})
-    lost = Failure("mnist-worker-1", "Disruption", "Lost", None, "", "", at(14))
+    lost = Failure("mnist-worker-1", "Disruption", "PodDisappeared", None, "", "", at(14))
     assert failure_message.with_message(Facts(seen(job)), WORKER, lost).message == "worker-1 disappeared"
     starved = Failure("mnist-worker-1", "Application", "OOMKilled", 137, "", "", at(14))
     assert "no memory limit" in failure_message.with_message(Facts(seen(job)), WORKER, starved).message

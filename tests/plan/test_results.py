@@ -10,7 +10,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.frameworks.tensorflow import TFJobOptions
 
-JOB = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", keep_results=True)
+JOB = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode", track_results=True)
 
 
 def has_finalizer(seat="master-0", phase="Running", **fields):
@@ -27,19 +27,19 @@ def after(*pods, job=JOB, status=None, now=30):
 
 @pytest.mark.parametrize(("keep", "finalizers"), [(True, [JOB_TRACKING_FINALIZER]), (False, None)])
 def test_the_pods_of_those_who_decide_are_held_if_that_is_asked_for(keep, finalizers):
-    actions = look(replace(JOB, keep_results=keep)).actions
+    actions = look(replace(JOB, track_results=keep)).actions
     pods = {action.name: action.body["metadata"] for action in actions if isinstance(action, CreatePod)}
     assert pods["mnist-master-0"].get("finalizers") == finalizers
     assert "finalizers" not in pods["mnist-worker-0"]
 
 
 def test_a_job_in_which_nobody_decides_holds_nobody():
-    made = [action for action in look(a_job(ps=1, keep_results=True)).actions if isinstance(action, CreatePod)]
+    made = [action for action in look(a_job(ps=1, track_results=True)).actions if isinstance(action, CreatePod)]
     assert "finalizers" not in made[0].body["metadata"]
 
 
 def test_who_has_succeeded_is_let_go_once_that_is_stored():
-    job = a_job("JAXJob", worker=2, keep_results=True)
+    job = a_job("JAXJob", worker=2, track_results=True)
     done = held("worker-0", "Succeeded", code=0, container="jax", finalizers=("a.io/x",))
     first = after(done, job=job)
     assert released(first) == [], "a crash now would lose it"
@@ -76,7 +76,7 @@ def test_a_pod_that_is_leaving_is_held_until_its_failure_is_answered():
 
 
 def test_a_failure_that_nobody_answers_for_lets_its_pod_go_if_somebody_deletes_it():
-    job = a_job(ps=1, worker=2, options=TFJobOptions(dynamic_workers=True), keep_results=True)
+    job = a_job(ps=1, worker=2, options=TFJobOptions(dynamic_workers=True), track_results=True)
     failed = held("worker-1", "Failed", code=1, container="tensorflow")
     assert released(after(failed, job=job)) == []
     assert released(after(replace(failed, deleting=True, deletion_timestamp=at(20)), job=job)) == ["mnist-worker-1"]
@@ -96,14 +96,14 @@ def test_nobody_is_held_once_the_job_is_over_suspended_or_going_away():
 
 
 def test_a_pod_that_loses_its_seat_is_let_go():
-    job = a_job("JAXJob", worker=1, keep_results=True)
+    job = a_job("JAXJob", worker=1, track_results=True)
     surplus = held("worker-1", container="jax", deleting=True, deletion_timestamp=at(60))
     assert released(after(a_pod("worker-0", container="jax"), surplus, job=job)) == ["mnist-worker-1"]
 
 
 def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
-    asked = replace(JOB, keep_results=False, annotations=(("trainshed.dev/keep-results", "true"),))
-    assert "ResultsNotKept" in told(after(job=asked))
-    enabled = look(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(keep_results=True))
-    assert "ResultsNotKept" not in told(enabled)
-    assert "ResultsNotKept" not in told(after())
+    asked = replace(JOB, track_results=False, annotations=(("trainshed.dev/track-results", "true"),))
+    assert "ResultTrackingDisabled" in told(after(job=asked))
+    enabled = look(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(track_results=True))
+    assert "ResultTrackingDisabled" not in told(enabled)
+    assert "ResultTrackingDisabled" not in told(after())

@@ -19,7 +19,7 @@ from .rules import KUBE_LINTER, POLARIS
 
 pytestmark = pytest.mark.usefixtures("helm")
 EXCEPTIONS = tomllib.loads(Path(__file__).with_name("linters.toml").read_text())["exception"]
-OPTIONS = ("gangScheduler=volcano", "keepResults=true", "priorityClassName=system-cluster-critical")
+OPTIONS = ("gangScheduler=volcano", "trackResults=true", "priorityClassName=system-cluster-critical")
 OPTIONS += ("podAdmissionPolicy.enabled=true", "leaseFlowSchema.enabled=true")
 MONITORED = tuple(f"monitoring.{what}.enabled=true" for what in ("serviceMonitor", "alerts", "dashboard"))
 #: By name: a file of values, or none, and single values.

@@ -32,7 +32,7 @@ def without(*kinds: str) -> tuple[str, ...]:
 
 
 ALONE = without("pytorchjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob")
-ALL_OPTIONS = ("gangScheduler=volcano", "keepResults=true")
+ALL_OPTIONS = ("gangScheduler=volcano", "trackResults=true")
 CASES = {
     "usual": Case((), USUAL),
     "all options": Case(ALL_OPTIONS, USUAL | {"volcano", "results"}),

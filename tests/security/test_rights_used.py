@@ -25,16 +25,16 @@ from .rights import Right, granted, lines
 pytestmark = pytest.mark.usefixtures("helm")
 SYSTEM, ACCOUNT = "trainshed-system", "system:serviceaccount:trainshed-system:trainshed"
 ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
-KEPT = {"trainshed.dev/keep-results": "true"}
+KEPT = {"trainshed.dev/track-results": "true"}
 #: An Event whose count grows: that the owner of a name is still somebody else.
 SAYS_AGAIN = Right("", "events", "patch")
 #: The pod whose end is the end of the smallest job of a kind.
 DECIDES = {"PyTorchJob": "master-0", "XGBoostJob": "master-0", "MPIJob": "launcher"}
 CASES = {
-    "volcano": ("scheduling.volcano.sh/v1beta1", ("gangScheduler=volcano", "keepResults=true")),
+    "volcano": ("scheduling.volcano.sh/v1beta1", ("gangScheduler=volcano", "trackResults=true")),
     "one-namespace": (
         "scheduling.x-k8s.io/v1alpha1",
-        ("gangScheduler=scheduler-plugins", "keepResults=true", "namespaces={one-namespace}"),
+        ("gangScheduler=scheduler-plugins", "trackResults=true", "namespaces={one-namespace}"),
     ),
 }
 

@@ -13,7 +13,7 @@ BIG, ODD = "x" * 1_200_000, 'a\x00\x1b[31m\r\n\t"\\\u2028\U0001f600\ufffe</scrip
 
 
 def annotated(value: Any) -> dict[str, Any]:
-    return {"metadata": {"annotations": {"trainshed.dev/attempt": value}}}
+    return {"metadata": {"annotations": {"trainshed.dev/restart-attempt": value}}}
 
 
 def labelled(what: str, value: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ CONFIG_MAPS: dict[str, Any] = {
     "data other": {"data": {"hostfile": BIG, ODD[:1]: "x"}},
     "bytes as well": {"binaryData": {"x": "AAAA"}},
     "labels gone": {"metadata": {"labels": None, "annotations": None}},
-    "digest forged": {"metadata": {"annotations": {"trainshed.dev/digest": "0"}}},
+    "digest forged": {"metadata": {"annotations": {"trainshed.dev/last-applied-hash": "0"}}},
 }
 #: What keeps pods from being made until somebody deletes the ConfigMap: the operator has no right to.
 OBSTACLES: dict[str, Any] = {
@@ -139,8 +139,20 @@ OBSTACLES: dict[str, Any] = {
     "data frozen": {"immutable": True},
     "data other and frozen": {"immutable": True, "data": {"hostfile": "nobody"}},
 }
-RESTART = {"member": "worker-0", "class": "Application", "reason": "Error", "attempt": LARGEST, "members": LARGEST}
-FAILURE = {"pod": "job-worker-0", "class": "Application", "reason": "Error", "exitCode": LARGEST, "ranSeconds": LARGEST}
+RESTART = {
+    "replica": "worker-0",
+    "class": "Application",
+    "reason": "Error",
+    "attempt": LARGEST,
+    "replicasRestarted": LARGEST,
+}
+FAILURE = {
+    "pod": "job-worker-0",
+    "class": "Application",
+    "reason": "Error",
+    "exitCode": LARGEST,
+    "runDurationSeconds": LARGEST,
+}
 JOB_STATUS: dict[str, Any] = {
     "attempts the largest": {"attempts": {"Chief": LARGEST, "Worker": LARGEST}},
     "attempts one the largest": {"attempts": {"Worker": LARGEST}},
@@ -148,16 +160,16 @@ JOB_STATUS: dict[str, Any] = {
     "attempts nobody's": {"attempts": {f"Nobody{n}": LARGEST for n in range(2000)}},
     "restarts the largest": {"restarts": LARGEST},
     "restarts negative": {"restarts": -LARGEST},
-    "streak the largest": {"retry": {"streak": LARGEST}},
-    "streak negative": {"retry": {"streak": -LARGEST}},
-    "next pods at the last of times": {"retry": {"notBefore": LAST, "streak": 3}},
-    "next pods at the first of times": {"retry": {"notBefore": FIRST, "streak": 3}},
-    "in place the largest": {"retry": {"inPlace": LARGEST, "inPlaceGone": LARGEST}},
-    "in place negative": {"retry": {"inPlace": -1, "inPlaceGone": -LARGEST}},
-    "replacing without end": {"replacing": [f"uid-{n}" for n in range(20_000)]},
-    "replacing odd": {"replacing": ["", ODD, BIG]},
-    "shrunk to none": {"shrunk": {"Worker": 0, "Chief": 0, "Nobody": -1}},
-    "shrunk the largest": {"shrunk": {"Worker": LARGEST}},
+    "streak the largest": {"retry": {"consecutiveFailures": LARGEST}},
+    "streak negative": {"retry": {"consecutiveFailures": -LARGEST}},
+    "next pods at the last of times": {"retry": {"nextRetryTime": LAST, "consecutiveFailures": 3}},
+    "next pods at the first of times": {"retry": {"nextRetryTime": FIRST, "consecutiveFailures": 3}},
+    "in place the largest": {"retry": {"containerRestarts": LARGEST, "deletedPodContainerRestarts": LARGEST}},
+    "in place negative": {"retry": {"containerRestarts": -1, "deletedPodContainerRestarts": -LARGEST}},
+    "replacing without end": {"podsPendingReplacement": [f"uid-{n}" for n in range(20_000)]},
+    "replacing odd": {"podsPendingReplacement": ["", ODD, BIG]},
+    "shrunk to none": {"scaledDownTo": {"Worker": 0, "Chief": 0, "Nobody": -1}},
+    "shrunk the largest": {"scaledDownTo": {"Worker": LARGEST}},
     "start at the last of times": {"startTime": LAST},
     "start at the first of times": {"startTime": FIRST},
     "completion before any end": {"completionTime": LAST},
@@ -166,15 +178,15 @@ JOB_STATUS: dict[str, Any] = {
     },
     "tallies negative": {"replicaStatuses": {"Worker": {"active": -1, "succeeded": -LARGEST}}},
     "tallies nobody's": {"replicaStatuses": {f"Nobody{n}": {"active": n} for n in range(2000)}},
-    "indexes huge": {"replicaStatuses": {"Worker": {"succeededIndexes": "5-" + "9" * 2000}}},
-    "indexes odd": {"replicaStatuses": {"Worker": {"succeededIndexes": "bits:" + ODD}}},
+    "indexes huge": {"replicaStatuses": {"Worker": {"completedIndexes": "5-" + "9" * 2000}}},
+    "indexes odd": {"replicaStatuses": {"Worker": {"completedIndexes": "bits:" + ODD}}},
     "labels nested": {"replicaStatuses": {"Worker": {"labelSelector": {"a": [{"b": [[[]]]}]}}}},
     "failure absurd": {"failure": {**FAILURE, "time": LAST, "terminationMessage": ODD, "message": BIG}},
     "failure at the first of times": {"failure": {**FAILURE, "time": FIRST}},
     "failure of nobody": {"failure": {"time": LAST, "class": BIG, "reason": ODD}},
     "restarts remembered absurd": {"recentRestarts": [{**RESTART, "time": FIRST}, {**RESTART, "time": LAST}]},
     "restarts remembered without end": {"recentRestarts": [{**RESTART, "time": LAST}] * 3000},
-    "lost time the largest": {"recentRestarts": [{**RESTART, "time": FIRST, "lostSeconds": LARGEST}]},
+    "lost time the largest": {"recentRestarts": [{**RESTART, "time": FIRST, "recoverySeconds": LARGEST}]},
     "conditions without end": {
         "conditions": [{"type": "Created", "status": "True", "message": f"{n}"} for n in range(3000)]
     },

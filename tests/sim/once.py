@@ -7,7 +7,7 @@ from typing import Any
 from .orders import Order
 from .schedule import Step
 
-KEEP, FATAL = ("trainshed.dev/keep-results", "true"), ("trainshed.dev/on-disruption", "Fail")
+KEEP, FATAL = ("trainshed.dev/track-results", "true"), ("trainshed.dev/on-disruption", "Fail")
 ALONE, WITH_ROLE, TOGETHER = (("trainshed.dev/restart-scope", scope) for scope in ("Replica", "Role", "Job"))
 
 

@@ -13,7 +13,7 @@ import yaml
 
 CRDS = Path(__file__).parents[2] / "crds"
 SCOPE, DISRUPTION = "trainshed.dev/restart-scope", "trainshed.dev/on-disruption"
-KEEP = "trainshed.dev/keep-results"
+KEEP = "trainshed.dev/track-results"
 #: What small jobs ask for: whole numbers that a schema leaves open are one of these.
 NUMBERS = (0, 0, 1, 1, 2, 3, 5, 30)
 #: The roles that a job of a kind may have, and those that it must; those who are one at the most.

@@ -114,7 +114,7 @@ class Play:
         deeds = self._users.deeds | self._mishaps.deeds
         for machine in self._stage.machines:
             machine.settings["leader_elect"] = self._schedule.operators > 1
-            machine.settings["keep_results"] = self._keeps
+            machine.settings["track_results"] = self._keeps
             machine.settings["gang_scheduler"] = self._schedule.gang
             machine.start()
         for step in self._schedule.steps:
@@ -161,7 +161,7 @@ class Play:
         for _, job in self._users.jobs():
             status, policy = words.status(job), words.policy(job)
             over = any(words.condition(job, kind) for kind in words.OVER)
-            wait = (status.get("retry") or {}).get("notBefore")
+            wait = (status.get("retry") or {}).get("nextRetryTime")
             if wait and words.seconds(wait) < now + FARTHEST:
                 yield words.seconds(wait)
             if over and policy.get("ttlSecondsAfterFinished") is not None and "completionTime" in status:

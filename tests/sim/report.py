@@ -33,7 +33,7 @@ def _changed(change: Change) -> str:
     if change.plural in words.JOBS:
         status = words.status(change.object)
         true = [one["type"] for one in status.get("conditions") or () if one.get("status") == "True"]
-        rest = {key: status[key] for key in ("restarts", "attempts", "replacing") if status.get(key)}
+        rest = {key: status[key] for key in ("restarts", "attempts", "podsPendingReplacement") if status.get(key)}
         return f"{told} {' '.join(true)} {rest or ''}{' leaving' if 'deletionTimestamp' in meta else ''}"
     if change.plural == "pods":
         leaving = " leaving" if "deletionTimestamp" in meta else ""

@@ -35,7 +35,7 @@ FORGERIES: dict[str, Object] = {
     "restarts": {"restarts": 1},
     "verdict": {"conditions": [{"type": "Failed", "status": "True", "reason": "Forged", "message": "so it is"}]},
     "attempts": {"attempts": {"Worker": 7, "Master": "many"}},
-    "done": {"replicaStatuses": {"Worker": {"succeededIndexes": "0-99999,x"}}},
+    "done": {"replicaStatuses": {"Worker": {"completedIndexes": "0-99999,x"}}},
 }
 
 

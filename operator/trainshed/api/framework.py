@@ -27,7 +27,7 @@ class JobDefaults:
 
     With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
     `gang_scheduler`, the pods of a job are scheduled together: `volcano`, or the name of a scheduler that runs the
-    coscheduling plugin. `keep_results` allows a finalizer on pods until their results are in the status.
+    coscheduling plugin. `track_results` allows a finalizer on pods until their results are in the status.
     """
 
     cluster_domain: str = ""
@@ -37,7 +37,7 @@ class JobDefaults:
     init_tries: int = 100
     init_template: str = ""
     gang_scheduler: str = ""
-    keep_results: bool = False
+    track_results: bool = False
     mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
 
 

@@ -109,7 +109,7 @@ class Job:
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
     `options_as`). `annotations` are the user's, as pairs. `force_delete_after` and `startup_deadline` are in seconds.
-    With `keep_results` a finalizer holds the pods of the role that defines success until the status has their results.
+    With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     """
 
     kind: str
@@ -126,7 +126,7 @@ class Job:
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
     startup_deadline: int | None = None
-    keep_results: bool = False
+    track_results: bool = False
     problems: tuple[str, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     api_version: str = "kubeflow.org/v1"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from .job import Document
 
 #: The finalizer that holds a pod until its result is in the status of its job.
-JOB_TRACKING_FINALIZER = "trainshed.dev/result"
+JOB_TRACKING_FINALIZER = "trainshed.dev/job-tracking"
 
 
 class Phase(StrEnum):
@@ -205,7 +205,7 @@ JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
 
 
 #: An annotation: the attempt of its role that a pod belongs to.
-RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/attempt"
+RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/restart-attempt"
 
 
 def is_older(version: str, than: str) -> bool:

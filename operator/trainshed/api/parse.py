@@ -40,7 +40,7 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
         fail_on_disruption=asked.fail_on_disruption,
         force_delete_after=asked.force_delete_after,
         startup_deadline=asked.startup_deadline,
-        keep_results=asked.keep_results and job_defaults.keep_results,
+        track_results=asked.track_results and job_defaults.track_results,
         problems=(*problems, *more),
         annotations=_own_containers(as_mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
@@ -160,7 +160,7 @@ RESTART_SCOPE = f"{PREFIX}restart-scope"
 ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
 STARTUP_DEADLINE = f"{PREFIX}startup-deadline"
-TRACK_RESULTS = f"{PREFIX}keep-results"
+TRACK_RESULTS = f"{PREFIX}track-results"
 #: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
 DURATION = re.compile(r"(?=\d)(?:(\d{1,8})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
 MAX_DURATION = 365 * 24 * 3600
@@ -174,7 +174,7 @@ class JobAnnotations:
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
     startup_deadline: int | None = None
-    keep_results: bool = False
+    track_results: bool = False
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -187,7 +187,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         fail_on_disruption=disruption == "Fail",
         force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
-        keep_results=_choice(annotations, TRACK_RESULTS, ("false", "true"), problems) == "true",
+        track_results=_choice(annotations, TRACK_RESULTS, ("false", "true"), problems) == "true",
     )
     return found, tuple(problems)
 

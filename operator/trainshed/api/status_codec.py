@@ -42,10 +42,10 @@ def status_document(status: Status) -> dict[str, Any]:
         {encodable(role): replica_status for role, replica_status in status.replica_statuses.items()},
     )
     retry = {
-        "streak": retries.consecutive_failures,
-        "notBefore": _time(retries.next_retry_time),
-        "inPlace": retries.container_restarts,
-        "inPlaceGone": retries.deleted_pod_container_restarts,
+        "consecutiveFailures": retries.consecutive_failures,
+        "nextRetryTime": _time(retries.next_retry_time),
+        "containerRestarts": retries.container_restarts,
+        "deletedPodContainerRestarts": retries.deleted_pod_container_restarts,
     }
     whole = {
         "conditions": [_condition_document(condition) for condition in status.conditions],
@@ -58,8 +58,8 @@ def status_document(status: Status) -> dict[str, Any]:
         "attempts": dict(status.attempts),
         "restarts": retries.used,
         "retry": _without_empty(retry),
-        "replacing": list(status.pending_replacement),
-        "shrunk": dict(status.scaled_down_to),
+        "podsPendingReplacement": list(status.pending_replacement),
+        "scaledDownTo": dict(status.scaled_down_to),
         "failure": _failure_document(status.failure),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
@@ -138,8 +138,8 @@ def _with_memory(whole: dict[str, Any], replica_statuses: Mapping[str, ReplicaSt
     counts = whole.get("replicaStatuses", {})
     for left, role in zip(range(len(roles), 0, -1), roles, strict=True):
         room = MAX_STATUS_BYTES - COLUMN_BYTES - json_size(whole | {"replicaStatuses": counts})
-        text = replica_statuses[role].done.text(room // left - len('"succeededIndexes":"",'))
-        counts = counts | {role: counts[role] | _without_empty({"succeededIndexes": text})}
+        text = replica_statuses[role].done.text(room // left - len('"completedIndexes":"",'))
+        counts = counts | {role: counts[role] | _without_empty({"completedIndexes": text})}
     return whole | {"replicaStatuses": counts} if roles else whole
 
 
@@ -148,7 +148,7 @@ def _failure_document(failure: Failure | None) -> dict[str, Any]:
         return {}
     found = {
         "pod": truncate_end(failure.pod, MAX_NAME_BYTES),
-        "member": truncate_end(failure.replica, MAX_SHORT_NAME_BYTES),
+        "replica": truncate_end(failure.replica, MAX_SHORT_NAME_BYTES),
         "container": truncate_end(failure.container, MAX_NAME_BYTES),
         "class": truncate_end(failure.kind, MAX_SHORT_NAME_BYTES),
         "reason": truncate_end(failure.reason, MAX_NAME_BYTES),
@@ -157,20 +157,20 @@ def _failure_document(failure: Failure | None) -> dict[str, Any]:
         "terminationMessage": truncate_start(failure.termination_message, MAX_TERMINATION_MESSAGE_BYTES),
         "time": _time(failure.time),
     }
-    return _without_empty(found) | _known({"exitCode": failure.exit_code, "ranSeconds": failure.ran})
+    return _without_empty(found) | _known({"exitCode": failure.exit_code, "runDurationSeconds": failure.ran})
 
 
 def _restart_document(restart: Restart) -> dict[str, Any]:
     found = {
         "time": _time(restart.time),
         "attempt": restart.attempt,
-        "member": truncate_end(restart.replica, MAX_SHORT_NAME_BYTES),
+        "replica": truncate_end(restart.replica, MAX_SHORT_NAME_BYTES),
         "node": truncate_end(restart.node, MAX_SHORT_NAME_BYTES),
         "class": truncate_end(restart.kind, MAX_SHORT_NAME_BYTES),
         "reason": truncate_end(restart.reason, MAX_SHORT_NAME_BYTES),
-        "members": restart.replicas_restarted,
+        "replicasRestarted": restart.replicas_restarted,
     }
-    return _without_empty(found) | _known({"exitCode": restart.exit_code, "lostSeconds": restart.recovery_seconds})
+    return _without_empty(found) | _known({"exitCode": restart.exit_code, "recoverySeconds": restart.recovery_seconds})
 
 
 def _time(time: datetime | None) -> str | None:
@@ -200,14 +200,16 @@ def parse_status(document: Document) -> Status:
         attempts=_parse_counts(found.get("attempts")),
         retries=Retries(
             used=parse_count(found.get("restarts")),
-            consecutive_failures=parse_count(retry.get("streak")),
-            next_retry_time=parse_time(retry.get("notBefore")),
-            container_restarts=parse_count(retry.get("inPlace")),
-            deleted_pod_container_restarts=parse_count(retry.get("inPlaceGone")),
+            consecutive_failures=parse_count(retry.get("consecutiveFailures")),
+            next_retry_time=parse_time(retry.get("nextRetryTime")),
+            container_restarts=parse_count(retry.get("containerRestarts")),
+            deleted_pod_container_restarts=parse_count(retry.get("deletedPodContainerRestarts")),
         ),
-        pending_replacement=tuple(uid for uid in as_sequence(found.get("replacing")) if isinstance(uid, str)),
+        pending_replacement=tuple(
+            uid for uid in as_sequence(found.get("podsPendingReplacement")) if isinstance(uid, str)
+        ),
         failure=_parse_failure(as_mapping(found.get("failure"))),
-        scaled_down_to=_parse_counts(found.get("shrunk")),
+        scaled_down_to=_parse_counts(found.get("scaledDownTo")),
         recent_restarts=tuple(
             restart
             for item in as_sequence(found.get("recentRestarts"))
@@ -248,7 +250,7 @@ def _parse_replica_status(found: Mapping[str, Any]) -> ReplicaStatus:
         failed=parse_count(found.get("failed")),
         ready=parse_count(found.get("ready")),
         selector=_parse_text(found, "selector"),
-        done=Indexes.parse(_parse_text(found, "succeededIndexes")),
+        done=Indexes.parse(_parse_text(found, "completedIndexes")),
     )
 
 
@@ -264,9 +266,9 @@ def _parse_failure(found: Mapping[str, Any]) -> Failure | None:
         node=_parse_text(found, "node"),
         termination_message=_parse_text(found, "terminationMessage"),
         time=ended,
-        replica=_parse_text(found, "member"),
+        replica=_parse_text(found, "replica"),
         container=_parse_text(found, "container"),
-        ran=_parse_number(found, "ranSeconds"),
+        ran=_parse_number(found, "runDurationSeconds"),
         message=_parse_text(found, "message"),
     )
 
@@ -278,13 +280,13 @@ def _parse_restart(found: Mapping[str, Any]) -> Restart | None:
     return Restart(
         time=failed,
         attempt=parse_count(found.get("attempt")),
-        replica=_parse_text(found, "member"),
+        replica=_parse_text(found, "replica"),
         node=_parse_text(found, "node"),
         kind=_parse_text(found, "class"),
         reason=_parse_text(found, "reason"),
         exit_code=_parse_number(found, "exitCode"),
-        replicas_restarted=parse_count(found.get("members")),
-        recovery_seconds=_parse_number(found, "lostSeconds"),
+        replicas_restarted=parse_count(found.get("replicasRestarted")),
+        recovery_seconds=_parse_number(found, "recoverySeconds"),
     )
 
 

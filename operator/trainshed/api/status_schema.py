@@ -15,7 +15,7 @@ TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
 TIME = {"type": "string", "format": "date-time"}
 #: The fields that describe a failure in `failure` and in `recentRestarts`.
-CAUSE = ("member", "node", "class", "reason")
+CAUSE = ("replica", "node", "class", "reason")
 #: The fields of the status: v1's and Trainshed's.
 STATUS: dict[str, Any] = {
     "type": "object",
@@ -34,23 +34,26 @@ STATUS: dict[str, Any] = {
             "additionalProperties": {
                 "type": "object",
                 "properties": dict.fromkeys(("active", "succeeded", "failed", "ready"), WHOLE)
-                | dict.fromkeys(("selector", "succeededIndexes"), TEXT)
+                | dict.fromkeys(("selector", "completedIndexes"), TEXT)
                 | {"labelSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
             },
         },
         **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
-        **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "shrunk")},
+        **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "scaledDownTo")},
         "restarts": WHOLE,
         "ready": TEXT,
         "retry": {
             "type": "object",
-            "properties": dict.fromkeys(("streak", "inPlace", "inPlaceGone"), WHOLE) | {"notBefore": TIME},
+            "properties": dict.fromkeys(
+                ("consecutiveFailures", "containerRestarts", "deletedPodContainerRestarts"), WHOLE
+            )
+            | {"nextRetryTime": TIME},
         },
-        "replacing": {"type": "array", "items": TEXT},
+        "podsPendingReplacement": {"type": "array", "items": TEXT},
         "failure": {
             "type": "object",
             "properties": dict.fromkeys((*CAUSE, "pod", "container", "message", "terminationMessage"), TEXT)
-            | dict.fromkeys(("exitCode", "ranSeconds"), WHOLE)
+            | dict.fromkeys(("exitCode", "runDurationSeconds"), WHOLE)
             | {"time": TIME},
         },
         "recentRestarts": {
@@ -58,7 +61,7 @@ STATUS: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": dict.fromkeys(CAUSE, TEXT)
-                | dict.fromkeys(("attempt", "members", "exitCode", "lostSeconds"), WHOLE)
+                | dict.fromkeys(("attempt", "replicasRestarted", "exitCode", "recoverySeconds"), WHOLE)
                 | {"time": TIME},
             },
         },

@@ -29,7 +29,7 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
     """Remove Trainshed's finalizer from pods.
 
     By default, only pods whose job no longer exists are changed. Pods have the finalizer only if their job has the
-    annotation trainshed.dev/keep-results, and a running operator removes it itself. The exit code is 0 if none of
+    annotation trainshed.dev/track-results, and a running operator removes it itself. The exit code is 0 if none of
     these pods has the finalizer any more.
     """
     try:

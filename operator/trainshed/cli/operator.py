@@ -240,7 +240,7 @@ def _add_ignored_flags(command: click.Command) -> None:
     help="Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin (default: none).",
 )
 @click.option(
-    "--keep-results", is_flag=True, help="Allow jobs to keep their pods until the results are stored in the status."
+    "--track-results", is_flag=True, help="Allow jobs to keep their pods until the results are stored in the status."
 )
 @click.option(
     "--pytorch-init-container-image", "init_image", default="", help="Image of v1's PyTorch init container; enables it."

@@ -3,14 +3,14 @@
 ClusterError
 ├── Missing        404: the object does not exist
 ├── Conflict       409: the object has changed since it was read; read it again
-├── NameTaken      409: an object that the job does not control has the name
+├── NameConflict      409: an object that the job does not control has the name
 │   └── Hidden     the job controls that object, but the label is missing by which watches select it
 ├── Denied         403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
 ├── Invalid        400, 413, 422: the object is not accepted, however often it is sent
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
 ├── Expired        410: the resourceVersion is too old; list again
 ├── Throttled      429: too many requests; carries the seconds to wait
-├── NotLeading     not sent: this replica may no longer write
+├── NotLeader     not sent: this replica may no longer write
 └── Unavailable    5xx, a time-out, a lost connection or an invalid response: the outcome is unknown
 """
 
@@ -48,7 +48,7 @@ class Conflict(ApiError):
 class NameConflict(ApiError):
     """An object that the job does not control has the name."""
 
-    reason = "NameTaken"
+    reason = "NameConflict"
 
 
 class LabelRemoved(NameConflict):
@@ -57,7 +57,7 @@ class LabelRemoved(NameConflict):
     `pod` is the object, if it is a pod.
     """
 
-    reason = "LabelTakenOff"
+    reason = "LabelRemoved"
 
     def __init__(self, message: str, pod: Pod | None = None) -> None:
         super().__init__(message)
@@ -101,7 +101,7 @@ class TooManyRequests(ApiError):
 class NotLeader(ApiError):
     """This replica may no longer write, because another may be the leader by now. Nothing was sent."""
 
-    reason = "NotLeading"
+    reason = "NotLeader"
 
 
 class Unavailable(ApiError):
@@ -115,7 +115,7 @@ class Client(Protocol):
 
     Creating an object that the same job controls already, or deleting one that is gone, succeeds. Every operation may
     raise `Denied`, `Invalid`, `Throttled` or `Unavailable`, and every write except `write_lease` may raise
-    `NotLeading`; other errors are named where they occur.
+    `NotLeader`; other errors are named where they occur.
     """
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
@@ -147,7 +147,7 @@ class Client(Protocol):
         ...
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
-        """Create a pod, or return the pod of that name if it has the same controller; otherwise raises `NameTaken`."""
+        """Create a pod, or return the pod of that name if it has the same controller; otherwise raises `NameConflict`."""
         ...
 
     async def create_service(self, namespace: str, body: Document) -> Service:

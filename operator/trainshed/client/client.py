@@ -89,11 +89,11 @@ class ApiClient:
         await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None, version)
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
-        """Create a pod; raises `NameTaken` if another controller has a pod of that name."""
+        """Create a pod; raises `NameConflict` if another controller has a pod of that name."""
         return PODS.answer(await self._create(Path(CORE, "pods", namespace), body))
 
     async def create_service(self, namespace: str, body: Document) -> Service:
-        """Create a Service; raises `NameTaken` if another controller has one of that name."""
+        """Create a Service; raises `NameConflict` if another controller has one of that name."""
         return SERVICES.answer(await self._create(Path(CORE, "services", namespace), body))
 
     async def create_secret(self, namespace: str, body: Document) -> None:
@@ -103,7 +103,7 @@ class ApiClient:
             await retry(lambda: self._write(self.lanes.creates, "POST", path, body))
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
-        """Create a dependent; raises `NameTaken` if another controller has one of that name."""
+        """Create a dependent; raises `NameConflict` if another controller has one of that name."""
         content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
         found = dependent_decoder(resource).answer(content)
         if found.job:

@@ -78,7 +78,7 @@ class Limiter:
     async def run(self, whose: str, call: Callable[[], Awaitable[T]]) -> T:
         """Await `call` as soon as the lane admits it, and return its result; its errors are passed on.
 
-        Raises `NotLeading` if the lane is closed.
+        Raises `NotLeader` if the lane is closed.
         """
         await self._enter(whose)
         clock = asyncio.get_running_loop().time
@@ -98,7 +98,7 @@ class Limiter:
             self._leave(whose)
 
     def close(self) -> None:
-        """Admit no more requests: waiting and new ones raise `NotLeading`; those in flight continue."""
+        """Admit no more requests: waiting and new ones raise `NotLeader`; those in flight continue."""
         self._closed = True
         for line in self._lines.values():
             for turn in line:

@@ -250,7 +250,7 @@ class RestClient:
         return await self._exchange(path, Request(verb, str(path), query or {}, _content_type(verb), data), body)
 
     async def write(self, verb: str, path: Path, body: object, permit: Permit) -> bytes:
-        """Send one write, if `permit` allows it at the moment of sending; otherwise raises `NotLeading`."""
+        """Send one write, if `permit` allows it at the moment of sending; otherwise raises `NotLeader`."""
         query = {} if verb == "DELETE" else FIELD_MANAGER
         request = Request(verb, str(path), query, _content_type(verb), orjson.dumps(body), permit)
         return await self._exchange(path, request, body)

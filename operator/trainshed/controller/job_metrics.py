@@ -156,7 +156,7 @@ class JobCollector(Collector):
         yield from (states, *families)
         beyond = max(0, len(found) - MAX_JOBS)
         yield GaugeMetricFamily(
-            "trainshed_job_series_omitted", "Jobs without per-job metrics because of the limit.", beyond
+            "trainshed_job_metrics_truncated", "Jobs without per-job metrics because of the limit.", beyond
         )
 
 
@@ -180,5 +180,5 @@ def _tries(record: CachedJob, _now: datetime) -> float:
 JOB_METRICS: tuple[tuple[str, str, Callable[[CachedJob, datetime], float]], ...] = (
     ("trainshed_job_age_seconds", "Age of a job in seconds.", _age),
     ("trainshed_job_active_pods", "Active pods of a job.", _active),
-    ("trainshed_job_tries", "Restarts of a job that count against its backoffLimit.", _tries),
+    ("trainshed_job_counted_restarts", "Restarts of a job that count against its backoffLimit.", _tries),
 )

@@ -92,7 +92,7 @@ class Operator:
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
         runs += [self._forget, *(informer.run for informer in self._informers)]
         runs += [
-            self._orphans(district).run for district in self._districts.all.values() if self._settings.keep_results
+            self._orphans(district).run for district in self._districts.all.values() if self._settings.track_results
         ]
         self._tasks = [self._begin(run) for run in runs]
         self._election = [self._begin(self._elector.run)] if self._settings.leader_elect else []

@@ -84,24 +84,29 @@ class Gauges:
     """The gauges; the operator sets them before it serves /metrics."""
 
     def __init__(self, own: CollectorRegistry) -> None:
-        self.waiting = Gauge("trainshed_queue_depth", "Jobs waiting in the work queue.", registry=own)
+        self.waiting = Gauge("trainshed_workqueue_depth", "Jobs waiting in the work queue.", registry=own)
         self.lag = Gauge(
-            "trainshed_loop_lag_seconds", "Maximum lag of the event loop in the last minute, in seconds.", registry=own
+            "trainshed_event_loop_lag_seconds",
+            "Maximum lag of the event loop in the last minute, in seconds.",
+            registry=own,
         )
         self.skew = Gauge(
-            "trainshed_clock_skew_seconds",
+            "trainshed_clock_step_seconds",
             "Step of the wall clock since the process started, in seconds.",
             registry=own,
         )
         self.leading = Gauge("trainshed_leader", "1 if this replica is the leader, else 0.", registry=own)
         self.ages = Gauge(
-            "trainshed_watch_age_seconds", "Seconds since the last event of a watch.", ("resource",), registry=own
+            "trainshed_watch_last_event_age_seconds",
+            "Seconds since the last event of a watch.",
+            ("resource",),
+            registry=own,
         )
         self.under_way = Gauge(
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
         self.lanes = Gauge(
-            "trainshed_api_writes_waiting", "Writes waiting for the client-side rate limiter.", ("lane",), registry=own
+            "trainshed_api_requests_queued", "Writes waiting for the client-side rate limiter.", ("lane",), registry=own
         )
         build = Gauge(
             "trainshed_build_info", "Version of the operator as a label; the value is 1.", ("version",), registry=own
@@ -122,7 +127,7 @@ class ErrorCounters:
         self._internal = Counter(
             "trainshed_internal_errors", "Reconciles that failed because of an internal error.", registry=own
         )
-        self._events = Counter("trainshed_events_lost", "Events that were not written.", registry=own)
+        self._events = Counter("trainshed_events_dropped", "Events that were not written.", registry=own)
         self._statuses = Counter(
             "trainshed_status_updates_rejected",
             "Status updates that the API server rejected as invalid.",
@@ -167,10 +172,13 @@ class Metrics:
         ProcessCollector(registry=own)
         self._counters = ExpiringCounters(own)
         self._looks = Histogram(
-            "trainshed_reconcile_seconds", "Reconcile time in seconds.", registry=own, buckets=RECONCILE_BUCKETS
+            "trainshed_reconcile_duration_seconds",
+            "Reconcile time in seconds.",
+            registry=own,
+            buckets=RECONCILE_BUCKETS,
         )
         self._waits = Histogram(
-            "trainshed_queue_seconds",
+            "trainshed_workqueue_queue_duration_seconds",
             "Time a job waited in the work queue, in seconds.",
             registry=own,
             buckets=WAIT_BUCKETS,

@@ -33,7 +33,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
     )
     groups = {group.role: group for group in job.groups}
     scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
-    decides = goal.role if goal and job.keep_results else ""
+    decides = goal.role if goal and job.track_results else ""
 
     def make(replica: Replica, attempt: int) -> CreatePod:
         group = groups[replica.role]

@@ -22,7 +22,7 @@ from .conditions import ConditionUpdate
 from .facts import Facts
 
 #: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
-LAST_APPLIED_HASH = "trainshed.dev/digest"
+LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
 
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:

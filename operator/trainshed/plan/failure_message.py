@@ -30,7 +30,7 @@ NEXT_UNIT = 120
 KNOWN: Mapping[str, str] = MappingProxyType(
     {
         "Deleted": "was deleted",
-        "Lost": "disappeared",
+        "PodDisappeared": "disappeared",
         "Evicted": "was evicted by the kubelet",
         "EvictionByEvictionAPI": "was evicted through the API, for example by a node drain (EvictionByEvictionAPI)",
         "PreemptionByScheduler": "was preempted by a pod of higher priority (PreemptionByScheduler)",
@@ -116,7 +116,7 @@ def _end(failure: Failure, limit: str) -> str:
     code, reason = failure.exit_code, failure.reason
     if reason == "OOMKilled":
         return f"was OOMKilled ({f'limit {limit}' if limit else 'no memory limit set'})"
-    if reason == "EndedEarly":
+    if reason == "ExitedEarly":
         return "exited too early" + (f" with code {code}" if code is not None else "")
     if reason in NEVER_RAN:
         return f"could not be started ({reason})"

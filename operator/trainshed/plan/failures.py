@@ -14,7 +14,7 @@ from trainshed.api.status import Failure
 APPLICATION = "Application"
 INFRASTRUCTURE = "Infrastructure"
 DISRUPTION = "Disruption"
-CASCADING = "Collateral"
+CASCADING = "Cascading"
 
 #: The class of each reason that Kubernetes sets; a container that exited with a reason not listed here is Application.
 #: The names are from Kubernetes' source; the file is named above each group.
@@ -138,7 +138,7 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
     if pod.phase is not Phase.FAILED:
         return None
     if ended is None or ended.exit_code is None or classed(ended.reason) == INFRASTRUCTURE:
-        reason = ended.reason if ended and ended.exit_code is not None else pod.reason or "NoExitCode"
+        reason = ended.reason if ended and ended.exit_code is not None else pod.reason or "ExitCodeUnknown"
         return _failure(pod, INFRASTRUCTURE, reason, None, since)
     return _failure(pod, APPLICATION, ended.reason or "Error", ended, since)
 
@@ -158,7 +158,7 @@ def early_exit(pod: Pod, served: Pod, now: datetime) -> Failure | None:
         if exited or restarted:
             end = "it exited" if exited else "it was restarted"
             message = f"{end} before {served.name} succeeded, so the success of {served.name} is not accepted"
-            return replace(_failure(pod, APPLICATION, "EndedEarly", container, now), termination_message=message)
+            return replace(_failure(pod, APPLICATION, "ExitedEarly", container, now), termination_message=message)
     return None
 
 

@@ -164,11 +164,11 @@ def release_counted(facts: Facts) -> tuple[ReleasePod, ...]:
 
 
 def tracking_disabled(facts: Facts) -> tuple[Event, ...]:
-    """Return a Warning if the job asks to keep results and the operator runs without --keep-results."""
-    if facts.snapshot.job_defaults.keep_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
+    """Return a Warning if the job asks to keep results and the operator runs without --track-results."""
+    if facts.snapshot.job_defaults.track_results or (TRACK_RESULTS, "true") not in facts.job.annotations:
         return ()
-    message = f"{TRACK_RESULTS} has no effect: the operator runs without --keep-results"
-    return (Event(EventType.WARNING, "ResultsNotKept", message, key="ResultsNotKept"),)
+    message = f"{TRACK_RESULTS} has no effect: the operator runs without --track-results"
+    return (Event(EventType.WARNING, "ResultTrackingDisabled", message, key="ResultTrackingDisabled"),)
 
 
 def _succeeded(facts: Facts, pod: Pod) -> bool:

@@ -53,7 +53,7 @@ def failure_group(facts: Facts) -> FailureGroup | None:
     """Return the failures to handle now, or None.
 
     The first failure decides. Where replicas restart together, it stands for all of them. Elsewhere, failures shortly
-    after it are Collateral: they are retried, whatever their exit code, and not counted. A disruption observed in the
+    after it are Cascading: they are retried, whatever their exit code, and not counted. A disruption observed in the
     same reconcile goes first, because it explains the rest; so does, within one second, a retryable failure.
     """
     return facts.once(_failure_group)
@@ -160,7 +160,7 @@ def clear_completions(status: Status, roles: Iterable[str]) -> Status:
 
 
 def _disappeared(facts: Facts, replica: Replica) -> Failure:
-    return Failure(f"{facts.job.name}-{replica}", DISRUPTION, "Lost", None, "", "", facts.now)
+    return Failure(f"{facts.job.name}-{replica}", DISRUPTION, "PodDisappeared", None, "", "", facts.now)
 
 
 def _ignored(facts: Facts, replica: Replica, failure: Failure) -> bool:
@@ -280,7 +280,7 @@ def _others_run(facts: Facts) -> bool:
 def record_restart(facts: Facts, incident: FailureGroup, status: Status) -> Status:
     """Return the status with the restart for this incident in its history.
 
-    An incident of Collateral failures only is added to the restart for the earlier failure that caused them.
+    An incident of Cascading failures only is added to the restart for the earlier failure that caused them.
     """
     replicas = replicas_restarted(facts, incident)
     if incident.root_cause is None and status.recent_restarts:
