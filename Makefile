@@ -10,11 +10,12 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 PY := .venv/bin/python
 BIN := .venv/bin
-BED := PYTHONPATH=tests $(PY) -m bed
-CHARTS := PYTHONPATH=tests $(PY) -m charts
-CONFORMANCE := PYTHONPATH=tests $(PY) -m conformance
+RUN := PYTHONPATH=tests:hack $(PY) -m
+BED := $(RUN) testbed
+CHARTS := $(RUN) charts
+CONFORMANCE := $(RUN) conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
-# Files whose words `make lint` checks: tests/docs/words.txt and phrases.txt have the words to avoid.
+# Files whose words `make lint` checks: hack/docs/words.txt and phrases.txt have the words to avoid.
 PROSE := docs README.md charts operator Makefile examples
 FAST := -m "not apiserver and not e2e and not bench"
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
@@ -51,9 +52,9 @@ help: ## Show this help.
 
 .PHONY: demo
 demo: venv ## Start a cluster, install the operator, and run two training jobs.
-	@PYTHONPATH=tests $(PY) -m demo prepare "$(IMAGE)"
+	@$(RUN) demo prepare "$(IMAGE)"
 	$(MAKE) deploy
-	PYTHONPATH=tests $(PY) -m demo run
+	$(RUN) demo run
 	$(call took,demo)
 
 .PHONY: test
@@ -98,11 +99,11 @@ lint: venv ## Run linters, type checks, import rules, and checks of generated fi
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml operator
-	$(PY) -m trainshed.manifests --check
+	$(RUN) generate_manifests --check
 	$(CONFORMANCE) --check
 	$(PY) examples/embed.py --check
-	$(BIN)/codespell --dictionary=- --dictionary=tests/docs/words.txt $(PROSE)
-	found=0; git grep -nwiE -f tests/docs/phrases.txt -- $(PROSE) || found=$$?; test $$found -eq 1 # 1: no match
+	$(BIN)/codespell --dictionary=- --dictionary=hack/docs/words.txt $(PROSE)
+	found=0; git grep -nwiE -f hack/docs/phrases.txt -- $(PROSE) || found=$$?; test $$found -eq 1 # 1: no match
 	$(MAKE) docs
 	$(call took,lint)
 
@@ -120,7 +121,7 @@ fmt: venv ## Format the code and fix lint errors that have an automatic fix.
 
 .PHONY: manifests
 manifests: venv ## Generate crds/, manifests/, and the chart's RBAC rules and values.
-	@$(PY) -m trainshed.manifests
+	@$(RUN) generate_manifests
 	$(CHARTS)
 
 .PHONY: constraints
@@ -154,43 +155,43 @@ test-integration: venv venv-sdk ## Run the operator against a real API server wi
 	$(call took,test-integration)
 
 .PHONY: test-reruns
-test-reruns: venv venv-sdk ## Run the integration tests with a forced failure of each first try. Takes an hour. TESTS="tests/faults -k leader" selects tests.
-	@PYTHONPATH=tests $(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p rig.second_try --reruns 1 --rerun-show-tracebacks $(TESTS)
+test-reruns: venv venv-sdk ## Run the integration tests with a forced failure of each first try. Takes an hour. TESTS="tests/chaos -k leader" selects tests.
+	@$(RUN) pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p support.second_try --reruns 1 --rerun-show-tracebacks $(TESTS)
 	$(call took,test-reruns)
 
 .PHONY: chaos
 chaos: venv ## Inject each fault at each write and watch event of the operator. Takes an hour and resumes after an interruption. ARGS=--help shows options.
-	@PYTHONPATH=tests $(PY) -m faults $(ARGS)
+	@$(RUN) chaos $(ARGS)
 	$(call took,chaos)
 
 .PHONY: soak
 soak: venv ## Run two replicas with small jobs and random faults, and check for leaks and duplicates. MINUTES=120 sets the duration.
-	@PYTHONPATH=tests $(PY) -m soak $(if $(MINUTES),--minutes $(MINUTES))
+	@$(RUN) soak $(if $(MINUTES),--minutes $(MINUTES))
 	$(call took,soak)
 
 .PHONY: chaos-leader
 chaos-leader: venv ## Kill, stop and freeze leaders, and measure the failover time. RUNS=5 sets the number of runs.
-	@PYTHONPATH=tests $(PY) -m faults.leaders $(if $(RUNS),--runs $(RUNS))
+	@$(RUN) chaos.leaders $(if $(RUNS),--runs $(RUNS))
 	$(call took,chaos-leader)
 
 .PHONY: chaos-apiserver
 chaos-apiserver: venv ## Make the API server unavailable in three ways, and measure the recovery time. MINUTES=10 sets the duration.
-	@PYTHONPATH=tests $(PY) -m soak.outage $(if $(MINUTES),--minutes $(MINUTES))
+	@$(RUN) soak.outage $(if $(MINUTES),--minutes $(MINUTES))
 	$(call took,chaos-apiserver)
 
 .PHONY: mutants
 mutants: venv ## Seed bugs one at a time and report which tests detect them first. Takes half an hour. ALL=yes runs every suite (hours).
-	@PYTHONPATH=tests $(PY) -m mutants --keep $(if $(ALL),--all-levels) $(if $(ONLY),--only $(ONLY))
+	@$(RUN) mutants --keep $(if $(ALL),--all-levels) $(if $(ONLY),--only $(ONLY))
 	$(call took,mutants)
 
 .PHONY: simulate
 simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption.
-	@PYTHONPATH=tests $(PY) -m sim --seeds 0:$(or $(N),100000) --processes 2 --state build/results/simulate.toml
+	@$(RUN) simulation --seeds 0:$(or $(N),100000) --processes 2 --state build/results/simulate.toml
 	$(call took,simulate)
 
 .PHONY: model-check
 model-check: venv ## Check small scenarios in every order of events. MINUTES=30 limits the time for each.
-	@PYTHONPATH=tests $(PY) -m search --write --minutes $(or $(MINUTES),30)
+	@$(RUN) model_check --write --minutes $(or $(MINUTES),30)
 	$(call took,model-check)
 
 .PHONY: conformance
@@ -200,7 +201,7 @@ conformance: venv venv-sdk ## Check each row of training-operator v1's behaviour
 
 .PHONY: sim-conformance
 sim-conformance: venv ## Send random calls to the simulated and to a real API server, and compare. N=20000 sets the number of sequences.
-	@PYTHONPATH=tests $(PY) -m sim.likeness $(or $(N),20000) --result build/results/sim-conformance.toml
+	@$(RUN) simulation.differential $(or $(N),20000) --result build/results/sim-conformance.toml
 	$(call took,sim-conformance)
 
 .PHONY: test-e2e
@@ -238,7 +239,7 @@ cluster-status: venv ## Show the state of the cluster.
 .PHONY: fresh
 fresh: ## Run the README's commands as on a new machine, in a separate root directory. Needs root and takes an hour and a half. COMMANDS="'make demo'" selects commands.
 	@if [ -x $(PY) ]; then $(BED) down; fi
-	tests/bed/fresh.sh $(COMMANDS)
+	hack/testbed/fresh.sh $(COMMANDS)
 	$(call took,fresh)
 
 .PHONY: image
@@ -247,7 +248,7 @@ image: venv ## Build the operator's image and load it into the test bed.
 
 .PHONY: sbom
 sbom: venv ## Write a CycloneDX SBOM of the image to build/sbom.json.
-	@PYTHONPATH=tests $(PY) -m bom build/sbom.json
+	@$(RUN) sbom build/sbom.json
 
 .PHONY: deploy
 deploy: venv $(BED_NEEDED) ## Install the chart in the test bed, or with CONTEXT=name in your cluster. VALUES='--set …' sets values.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig import Hand, Operator
-from rig.measured import USER, Measured
-from rig.planes import ready_control_plane
+from support import Hand, Operator
+from support.measured import USER, Measured
+from support.planes import ready_control_plane
 
 
 @pytest.fixture(scope="session")

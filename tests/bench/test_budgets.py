@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from rig.hand import Hand, eventually
-from rig.jobs import KINDS, job, tfjob
-from rig.stage import Stage
+from support.fake_kubelet import Stage
+from support.jobs import KINDS, job, tfjob
+from support.user_client import Hand, eventually
 from trainshed.controller.reconciler import MAX_DEBOUNCE
 
 WRITES = ("create", "patch", "delete", "update")

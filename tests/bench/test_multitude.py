@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from faults.api import Api, where
+from chaos.api import Api, where
 from reliability.results import keep
-from rig import Operator
-from rig.hand import Hand, eventually
-from rig.jobs import tfjob
-from rig.measured import USER, Measured
-from rig.planes import ready_control_plane
-from rig.stage import Stage
+from support import Operator
+from support.fake_kubelet import Stage
+from support.jobs import tfjob
+from support.measured import USER, Measured
+from support.planes import ready_control_plane
+from support.user_client import Hand, eventually
+from testbed.control_plane import ControlPlane
 from trainshed.__main__ import SETTLED
 
 FINISHED, AT_ONCE, NEW = 10_000, 24, 12

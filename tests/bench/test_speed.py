@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from rig.hand import Hand, eventually
-from rig.jobs import tfjob
-from rig.stage import Stage
+from support.fake_kubelet import Stage
+from support.jobs import tfjob
+from support.user_client import Hand, eventually
 
 
 def test_a_hundred_jobs_of_four_at_once(hand: Hand, measured) -> None:

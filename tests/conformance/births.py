@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rig import Hand
-from rig.hand import eventually
-from rig.jobs import KINDS
-from rig.pods import container
+from support import Hand
+from support.jobs import KINDS
+from support.pods import container
+from support.user_client import eventually
 
 #: Where objects live that are not of the core.
 RBAC, SCALING = "/apis/rbac.authorization.k8s.io/v1", "/apis/autoscaling/v2"

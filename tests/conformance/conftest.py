@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Operator
-from rig.fixtures import elsewhere, hand, operators, server, shared_operator, stage
+from support import Operator
+from support.fixtures import elsewhere, hand, operators, server, shared_operator, stage
 
 from .gangs import gangs, plugins, schedulers, volcano
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Stage
-from rig.groups import Groups, define_groups
-from rig.hand import eventually
-from rig.jobs import job, pod_spec
+from support import Hand, Operator, Stage
+from support.groups import Groups, define_groups
+from support.jobs import job, pod_spec
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
 
 PT = "PyTorchJob"
 

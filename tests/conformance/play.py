@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rig import Hand, Stage
-from rig.hand import eventually
+from support import Hand, Stage
+from support.user_client import eventually
 
 MERGE = "application/merge-patch+json"
 NOW = "2026-01-01T00:00:00Z"

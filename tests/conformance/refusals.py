@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rig.jobs import KINDS
+from support.jobs import KINDS
 
 from .row import differs, same
 from .specimens import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from rig.jobs import KINDS, job, pod_spec
+from support.jobs import KINDS, job, pod_spec
 
 OURS, KUEUES = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
 TF, PT, MPI, XGB, PD, JX = KINDS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always, eventually
-from rig.jobs import KINDS, job, pod_spec, replicas
-from rig.pods import container, env, names, ports
+from support import Hand, Stage
+from support.jobs import KINDS, job, pod_spec, replicas
+from support.pods import container, env, names, ports
+from support.user_client import always, eventually
 
 from .row import same
 

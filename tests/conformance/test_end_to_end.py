@@ -10,7 +10,7 @@ import pytest
 
 from e2e.conftest import hand, kubeconfig, kubectl, operator
 from e2e.example import FOLDER, ends_as_it_says
-from rig import Hand
+from support import Hand
 
 from .row import same
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from rig import Hand
-from rig.jobs import job, pod_spec
+from support import Hand
+from support.jobs import job, pod_spec
 
 from .births import born, variables
 from .row import same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand
-from rig.hand import eventually
-from rig.jobs import KINDS, job, pod_spec
+from support import Hand
+from support.jobs import KINDS, job, pod_spec
+from support.user_client import eventually
 
 from .births import born, owners, services, variables
 from .row import differs, not_applicable, same

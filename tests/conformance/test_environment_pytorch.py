@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand
-from rig.jobs import job, pod_spec
+from support import Hand
+from support.jobs import job, pod_spec
 
 from .births import born, variables
 from .row import differs, same

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from rig import Operator
-from rig.hand import eventually
-from rig.happenings import happenings
-from rig.jobs import pod_spec
-from rig.pods import names
+from support import Operator
+from support.happenings import happenings
+from support.jobs import pod_spec
+from support.pods import names
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
 
 from .gangs import BOTH, PT, Gang, a_gang, needing, running
 from .row import same

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from rig.hand import MERGE, eventually
-from rig.jobs import KINDS
+from support.jobs import KINDS
+from support.user_client import MERGE, eventually
 
 from .gangs import BOTH, PT, Gang, a_gang, running
 from .row import same

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always, eventually
-from rig.jobs import job
-from rig.pods import names
+from support import Hand, Stage
+from support.jobs import job
+from support.pods import names
+from support.user_client import always, eventually
 
 from .play import alive, becomes, decree, end_all, says, status, suspend, tallies
 from .row import differs, same

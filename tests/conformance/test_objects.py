@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand
-from rig.hand import always, eventually
-from rig.jobs import KINDS, job, pod_spec, replicas
-from rig.pods import env, ports
+from support import Hand
+from support.jobs import KINDS, job, pod_spec, replicas
+from support.pods import env, ports
+from support.user_client import always, eventually
 
 from .births import born, labels, owners, pods, resize, services, told, uids
 from .row import same

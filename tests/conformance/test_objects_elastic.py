@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always, eventually
-from rig.jobs import KINDS, job, pod_spec
-from rig.pods import env
+from support import Hand, Stage
+from support.jobs import KINDS, job, pod_spec
+from support.pods import env
+from support.user_client import always, eventually
 
 from .births import SCALING, born, listed, owners, services
 from .row import same

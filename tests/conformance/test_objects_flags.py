@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from rig import Hand, Operator
-from rig.hand import eventually
-from rig.jobs import job, pod_spec
+from support import Hand, Operator
+from support.jobs import job, pod_spec
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
 
 from .births import born, variables
 from .row import differs, same

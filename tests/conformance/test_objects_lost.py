@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always, eventually
-from rig.jobs import KINDS, job, template
+from support import Hand, Stage
+from support.jobs import KINDS, job, template
+from support.user_client import always, eventually
 
 from .births import born, owners, pods, resize, services, uids
 from .row import differs, same

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always, eventually
-from rig.jobs import job, pod_spec
-from rig.pods import container
+from support import Hand, Stage
+from support.jobs import job, pod_spec
+from support.pods import container
+from support.user_client import always, eventually
 
 from .births import RBAC, born, by_name, listed, owners, pods, services, variables
 from .row import differs, same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Operator, Stage
-from rig.hand import always, eventually
-from rig.jobs import job, template
+from support import Hand, Operator, Stage
+from support.jobs import job, template
+from support.user_client import always, eventually
 
 from .births import RBAC, born, listed, pods, resize, uids
 from .row import differs, same

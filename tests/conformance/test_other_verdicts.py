@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always, eventually
-from rig.jobs import job
-from rig.pods import names
+from support import Hand, Stage
+from support.jobs import job
+from support.pods import names
+from support.user_client import always, eventually
 
 from .play import alive, becomes, born, end_all, hold, says, status, tallies
 from .row import differs, same

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Operators, Proxy, Refused, Stage
-from rig.hand import always, eventually
-from rig.jobs import KINDS, job, smallest
-from rig.planes import ready_control_plane
-from rig.pods import names
+from support import Hand, Operator, Operators, Proxy, Refused, Stage
+from support.jobs import KINDS, job, smallest
+from support.planes import ready_control_plane
+from support.pods import names
+from support.user_client import always, eventually
+from testbed.control_plane import ControlPlane
 
 from .play import alive, becomes, born, says, status
 from .row import differs, same

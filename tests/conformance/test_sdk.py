@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from rig import Hand, Stage
-from rig.hand import eventually
-from rig.jobs import job
-from rig.pods import container, names
+from support import Hand, Stage
+from support.jobs import job
+from support.pods import container, names
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
 
 from .row import differs, same
 

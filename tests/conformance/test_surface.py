@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bed.control_plane import ControlPlane
-from rig import Hand, Refused, Stage
-from rig.hand import GROUP, MERGE, eventually
-from rig.jobs import KINDS, job, pod_spec, replicas, smallest
-from rig.kubectl import kubectl
-from rig.pods import names
+from support import Hand, Refused, Stage
+from support.jobs import KINDS, job, pod_spec, replicas, smallest
+from support.kubectl import kubectl
+from support.pods import names
+from support.user_client import GROUP, MERGE, eventually
+from testbed.control_plane import ControlPlane
 
 from .row import differs, same
 

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import pytest
 
-from rig import Hand, Refused, Stage
-from rig.hand import always, eventually
-from rig.jobs import job
-from rig.pods import names
+from support import Hand, Refused, Stage
+from support.jobs import job
+from support.pods import names
+from support.user_client import always, eventually
 
 from .play import active, alive, becomes, hold, says, status, suspend, tallies
 from .row import differs, same

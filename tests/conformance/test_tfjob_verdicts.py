@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rig import Hand, Stage
-from rig.hand import always
-from rig.jobs import job
+from support import Hand, Stage
+from support.jobs import job
+from support.user_client import always
 
 from .play import alive, becomes, end_all, says
 from .row import differs, same

@@ -7,10 +7,10 @@ import copy
 import pytest
 import yaml
 
-from bed.control_plane import ControlPlane
-from rig import Hand, Operator, Refused, Stage
-from rig.hand import eventually
-from rig.kubectl import kubectl
+from support import Hand, Operator, Refused, Stage
+from support.kubectl import kubectl
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
 
 from .refusals import REFUSALS
 from .row import differs, same

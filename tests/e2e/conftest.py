@@ -10,9 +10,9 @@ from typing import IO
 
 import pytest
 
-from bed import images, kind
-from bed.binaries import binary
-from rig import Hand
+from support import Hand
+from testbed import images, kind
+from testbed.binaries import binary
 
 #: Seconds for what takes a few on an idle machine.
 PATIENCE = 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Self
 
-from rig import Hand, Refused
+from support import Hand, Refused
 
 #: What of a pod's status is told back.
 TOLD = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from rig import Hand
+from support import Hand
 
 from .journal import Journal
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bed import docker, kind
-from rig import Hand
-from rig.hand import MERGE
+from support import Hand
+from support.user_client import MERGE
+from testbed import docker, kind
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 NETWORK = "kind"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from bed.binaries import binary
+from testbed.binaries import binary
 
 CHART = Path(__file__).parents[2] / "charts" / "trainshed"
 NAME, HOME = "trainshed", "trainshed-system"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import Hand
-from rig.pods import env, names
+from support import Hand
+from support.pods import env, names
 
 from .journal import Journal
 

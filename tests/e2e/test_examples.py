@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import Hand
+from support import Hand
 
 from .example import FOLDER, ends_as_it_says
 

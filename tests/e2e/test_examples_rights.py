@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bed import kind
-from security.asked import asked
+from integration.security.asked import asked
+from testbed import kind
 
 ACCOUNT = "system:serviceaccount:trainshed-system:trainshed"
 #: When this file was collected: before the first test of this run.

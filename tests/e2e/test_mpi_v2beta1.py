@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import Hand, Operator
-from rig.hand import eventually
-from rig.kubectl import kubectl as kubectl_on
-from rig.planes import V2BETA1, change_to_v2beta1, ready_control_plane
+from support import Hand, Operator
+from support.kubectl import kubectl as kubectl_on
+from support.planes import V2BETA1, change_to_v2beta1, ready_control_plane
+from support.user_client import eventually
 
 from .double import Double
 from .example import FOLDER, expectations

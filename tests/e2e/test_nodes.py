@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bed import kind
-from rig import Hand
-from rig.hand import eventually
-from rig.jobs import pod_spec
+from support import Hand
+from support.jobs import pod_spec
+from support.user_client import eventually
+from testbed import kind
 
 from .conftest import PATIENCE, Kubectl
 from .outage import Node

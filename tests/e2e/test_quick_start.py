@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bed import archives, docker, images, kind
-from bed.binaries import binary
-from bed.steps import output
 from docs.session import Session, walk
+from testbed import archives, docker, images, kind
+from testbed.binaries import binary
+from testbed.steps import output
 
 #: As the page calls it; the cluster of the other tests has another name.
 CLUSTER = "trainshed"

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from bed.images import PYTHON
-from rig import Hand
-from rig.hand import eventually
-from rig.jobs import pod_spec, pytorchjob
+from support import Hand
+from support.jobs import pod_spec, pytorchjob
+from support.user_client import eventually
+from testbed.images import PYTHON
 
 from .conftest import PATIENCE
 

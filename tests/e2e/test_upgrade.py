@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bed.images import PYTHON
-from rig import Hand
-from rig.hand import eventually
-from rig.jobs import pod_spec, tfjob
+from support import Hand
+from support.jobs import pod_spec, tfjob
+from support.user_client import eventually
+from testbed.images import PYTHON
 
 from .conftest import PATIENCE, Kubectl, complaints
 from .release import HOME, NAME, Helm

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from bed.places import written
+from testbed.places import written
 
 from .matrix import TESTS
 

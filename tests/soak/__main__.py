@@ -15,14 +15,14 @@ from pathlib import Path
 
 import click
 
-from audit.ending import Ending
-from bed.control_plane import ControlPlane
-from faults.api import Api
-from faults.chronicle import Chronicle
-from faults.evidence import Evidence
-from faults.kubelet import Kubelet
-from faults.proxy import Proxy
-from rig.planes import ready_control_plane
+from chaos.api import Api
+from chaos.evidence import Evidence
+from chaos.history import Chronicle
+from chaos.kubelet import Kubelet
+from chaos.proxy import Proxy
+from support.audit.ending import Ending
+from support.planes import ready_control_plane
+from testbed.control_plane import ControlPlane
 from trainshed.runtime import EventLoop
 
 from .gaps import filled

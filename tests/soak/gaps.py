@@ -8,8 +8,8 @@ from itertools import chain
 
 import orjson
 
-from faults.chronicle import Version
-from faults.proxy import Passed
+from chaos.history import Version
+from chaos.proxy import Passed
 
 
 def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterable[Version] = ()) -> list[Version]:

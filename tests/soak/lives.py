@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from faults.api import Api, where
-from faults.chronicle import Pages, Version
-from faults.kubelet import Kubelet
-from rig.hand import Refused
-from rig.jobs import job
+from chaos.api import Api, where
+from chaos.history import Pages, Version
+from chaos.kubelet import Kubelet
+from support.jobs import job
+from support.user_client import Refused
 
 #: What a job is made of, its restart policy, and what else its spec says.
 SHAPES: tuple[tuple[str, str, dict[str, int]], ...] = (

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import click
 
-from audit.ending import Ending
-from bed.control_plane import ControlPlane
-from faults.api import Api, where
-from faults.chronicle import Chronicle, Pages
-from faults.evidence import Evidence
-from faults.kubelet import Kubelet
-from faults.proxy import Proxy
-from faults.request import refusal
+from chaos.api import Api, where
+from chaos.evidence import Evidence
+from chaos.history import Chronicle, Pages
+from chaos.kubelet import Kubelet
+from chaos.proxy import Proxy
+from chaos.request import refusal
 from reliability.results import keep, place
-from rig.jobs import tfjob
-from rig.planes import ready_control_plane
+from support.audit.ending import Ending
+from support.jobs import tfjob
+from support.planes import ready_control_plane
+from testbed.control_plane import ControlPlane
 from trainshed.runtime import EventLoop
 
 from .health import Sample, cpu, sample

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import orjson
 
-from bed.processes import die_with_parent
-from faults.chronicle import Version
-from faults.proxy import LOST, Forward, Passed, Porter, Proxy
-from faults.request import Answer, Request
+from chaos.history import Version
+from chaos.proxy import LOST, Forward, Passed, Porter, Proxy
+from chaos.request import Answer, Request
+from testbed.processes import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 

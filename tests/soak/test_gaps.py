@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
-from faults.chronicle import Version
-from faults.proxy import Passed
-from faults.request import Request
+from chaos.history import Version
+from chaos.proxy import Passed
+from chaos.request import Request
 
 from .gaps import filled
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from bed.control_plane import ControlPlane
-from faults.api import Api
-from rig.hand import Refused
+from chaos.api import Api
+from support.user_client import Refused
+from testbed.control_plane import ControlPlane
 
 from .replicas import Replica
 

@@ -215,7 +215,7 @@ def variable_too_long(job: Job, field: str, name: str, length: int) -> tuple[str
         return ()
     problem = (
         f"spec.{field}: Invalid value: {name} for {job.size} replicas takes {whole} bytes, and Linux starts no process"
-        f" with a variable of more than {MAX_VARIABLE_BYTES}: ask for fewer replicas, or give the job or its namespace a"
-        " shorter name"
+        f" with a variable of more than {MAX_VARIABLE_BYTES}: ask for fewer replicas, or give the job or its namespace"
+        " a shorter name"
     )
     return (problem,)

@@ -147,7 +147,7 @@ class Client(Protocol):
         ...
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
-        """Create a pod, or return the pod of that name if it has the same controller; otherwise raises `NameConflict`."""
+        """Create a pod, or return the pod of that name and the same controller; raises `NameConflict` for another's."""
         ...
 
     async def create_service(self, namespace: str, body: Document) -> Service:

@@ -96,8 +96,8 @@ def make_informers(
     wire: RestClient, view: Cache, frameworks: Iterable[Framework], namespace: str
 ) -> Iterator[Informer[Any]]:
     """Yield the informers of one namespace (empty: all): one per kind of job, then pods, Services and dependents."""
-    for framework in frameworks:
-        yield _job_decoder(wire, view, framework, namespace)
+    for kind in frameworks:
+        yield _job_decoder(wire, view, kind, namespace)
     yield Informer(wire, Path(CORE, "pods", namespace), PODS, view.pods.store, JOB_NAME_LABEL)
     yield Informer(wire, Path(CORE, "services", namespace), SERVICES, view.services.store, JOB_NAME_LABEL)
     for found, children in view.dependents.items():

@@ -1,0 +1,73 @@
+"""Puts every test on its ring: the folder it stands in says what it needs."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
+
+#: Folders whose tests need more than Python, longest first. All other tests are fast.
+MARKERS = {
+    "tests/integration": "apiserver",
+    "tests/conformance": "apiserver",
+    "tests/chaos": "apiserver",
+    "tests/unit/client": "apiserver",
+    "tests/e2e": "e2e",
+    "tests/bench": "bench",
+}
+#: Folders of which only those tests need it that ask for the fixture `server`, or are marked by hand.
+NEEDED_BY_SOME = ("tests/unit/client",)
+#: Files that need something else than their folder.
+EXCEPTIONS = {
+    "tests/conformance/test_complete.py": "",
+    "tests/conformance/test_end_to_end.py": "e2e",
+    "tests/integration/security/test_rights.py": "",
+    "tests/integration/security/test_linters.py": "",
+}
+
+# How long an example takes says something about the machine that day, and nothing about us.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the ring of its folder; a test may be marked by hand as well."""
+    for item in items:
+        if HERE in item.path.parents and (marker := _marker(item)):
+            item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Let no finalizer run while a failure is put into words.
+
+    Python 3.11 parses source to tell of a failure, and again to tell of what a finalizer raised. When the collector
+    runs the one within the other, `ast.parse` falls with "recursion depth mismatch", and the whole run ends without a
+    word about the test.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_runtest_setup() -> None:
+    """Let a test log, whatever the one before it has silenced."""
+    logging.disable(logging.NOTSET)
+
+
+def _marker(item: pytest.Item) -> str:
+    path = item.path.relative_to(HERE).as_posix()
+    if path in EXCEPTIONS:
+        return EXCEPTIONS[path]
+    folder = next((folder for folder in MARKERS if path.startswith(f"{folder}/")), "")
+    if folder in NEEDED_BY_SOME and "server" not in item.fixturenames:
+        return ""
+    return MARKERS.get(folder, "")

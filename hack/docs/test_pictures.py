@@ -1,0 +1,64 @@
+"""The generated parts of docs/ are up to date and complete."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from support.audit.verdicts import MOVES
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.plan.rules import RULES
+
+from . import kinds, pictures, tables, written
+from .drawing import Box, arrow
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_docs_are_up_to_date():
+    assert [path.name for path in written.stale()] == [], "PYTHONPATH=tests:hack python -m docs"
+
+
+def test_every_transition_of_the_states_is_drawn():
+    drawn = ET.fromstring(pictures.states())
+    inside = {(one, other) for one in pictures.INSIDE for other in set(MOVES[one]) & set(pictures.INSIDE) - {one}}
+    shared = set.intersection(*(MOVES[state] for state in pictures.INSIDE)) - set(pictures.INSIDE)
+    assert shared == {"Succeeded", "Failed", "Suspended"}
+    outside = sum(len(MOVES[state] - {state}) for state in shared)
+    assert len(drawn.findall(f"{SVG}path[@class='arrow']")) == len(inside) + len(shared) + outside + len({"new"})
+    assert {text.text for text in drawn.iter(f"{SVG}text")} >= set(MOVES) - {""}
+
+
+def test_every_rule_is_drawn_in_order():
+    drawn = ET.fromstring(pictures.ladder())
+    assert [text.text for text in drawn.findall(f"{SVG}text[@class='mono']")] == [rule.__name__ for rule in RULES]
+
+
+def test_an_arrow_connects_the_borders_of_two_boxes():
+    assert arrow(Box(0, 0, 20, 10), Box(100, 0, 20, 10)) == '<path class="arrow" d="M10 0 L90 0"/>'
+    assert arrow(Box(0, 0, 20, 10), Box(0, 100, 20, 10), aside=5) == '<path class="arrow" d="M-5 5 L-5 95"/>'
+
+
+def test_every_kind_has_a_page_with_all_generated_parts():
+    for framework in FRAMEWORKS:
+        text = (written.DOCS / "kinds" / f"{framework.kind.lower()}.md").read_text()
+        assert {what for what, _ in written.PART.findall(text)} == {"glance", "goals", "example", "environment"}
+        assert kinds.SHAPES[framework.kind]
+
+
+def test_an_example_is_shown_literally():
+    shown = kinds.example("jax/spmd").removeprefix("```yaml\n").removesuffix("\n```")
+    lines = (kinds.EXAMPLES / "jax" / "spmd.yaml").read_text().splitlines()
+    assert [line for line in shown.splitlines() if line not in lines] == []
+    assert "example.trainshed.dev" not in shown
+    assert re.search(r"^spec:$", shown, re.MULTILINE)
+
+
+def test_variables_of_the_template_are_not_listed():
+    shown = kinds.environment("jax/spmd")
+    assert "`PROCESS_ID` | `0` | `1` |" in shown
+    assert "XLA_FLAGS" not in shown
+
+
+def test_every_frequent_reason_is_in_the_table():
+    assert all(f"`{reason}`" in tables.classes() for reason in tables.KNOWN)

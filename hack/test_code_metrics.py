@@ -1,0 +1,70 @@
+"""The measures of the house find what they are meant to find."""
+
+from __future__ import annotations
+
+import pytest
+
+import code_metrics
+
+SOURCE = '''"""A module."""
+
+import os
+
+
+def answer(question):
+    """Say it.
+
+    At length.
+    """
+    # Because it is known.
+    text = """two
+    lines"""
+
+    return text
+'''
+
+
+def test_a_functions_length_counts_code_and_nothing_else() -> None:
+    assert code_metrics.lengths(SOURCE) == {"answer:6": 4}
+
+
+def test_a_nested_function_counts_for_itself_and_for_the_one_around_it() -> None:
+    assert code_metrics.lengths("def outer():\n    def inner():\n        return 1\n    return inner\n") == {
+        "outer:1": 4,
+        "inner:2": 2,
+    }
+
+
+def test_a_module_of_values_has_nothing_to_test() -> None:
+    assert not code_metrics.has_functions("class Value:\n    size: int = 0\n")
+    assert code_metrics.has_functions("class Value:\n    def size(self):\n        return 0\n")
+
+
+def test_every_way_to_catch_everything_is_seen() -> None:
+    bodies = ("", " Exception", " BaseException as error", " (OSError, Exception)", " builtins.Exception", " OSError")
+    found = [code_metrics.broad_excepts(f"try:\n    pass\nexcept{body}:\n    pass\n") for body in bodies]
+    assert found == [(3,), (3,), (3,), (3,), (3,), ()]
+
+
+def test_imports_are_found_absolute_relative_and_within_functions() -> None:
+    sources = {
+        "pkg/__init__.py": "from .a import x",
+        "pkg/a.py": "import os\nfrom pkg import b\n",
+        "pkg/b.py": "def f():\n    from .sub.c import y\n",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/c.py": "from .. import b as other\nimport pkg.a\n",
+    }
+    assert code_metrics.imports(sources) == {
+        "pkg": {"pkg.a"},
+        "pkg.a": {"pkg.b"},
+        "pkg.b": {"pkg.sub.c"},
+        "pkg.sub": set(),
+        "pkg.sub.c": {"pkg.a", "pkg.b"},
+    }
+
+
+def test_the_longest_chain_is_found_and_a_cycle_is_an_error() -> None:
+    graph = {"a": frozenset("bc"), "b": frozenset("c"), "c": frozenset("d"), "d": frozenset()}
+    assert code_metrics.longest_chain(graph) == ("a", "b", "c", "d")
+    with pytest.raises(ValueError, match="d > b"):
+        code_metrics.longest_chain(graph | {"d": frozenset("b")})

@@ -1,0 +1,230 @@
+"""The cluster: kind's, with a kubeconfig of its own, and images in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from . import archives, docker, images, node_image
+from .binaries import binary
+from .control_plane import AUDIT
+from .places import HERE, ROOT, alone, digest, state, written
+from .steps import StepFailed, output, run, side_by_side, step
+
+NAME = "trainshed-dev"
+LOG = "kind.log"
+#: Where pods of jobs run; the first node is the control plane's.
+WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
+
+
+def kubeconfig() -> Path:
+    """Where the kubeconfig is; never the user's own."""
+    return state() / "kind.kubeconfig"
+
+
+def exists() -> bool:
+    """Whether there is the cluster, running or not."""
+    return (
+        docker.answers() and NAME in output([binary("kind", "kind"), "get", "clusters"], docker.environment()).split()
+    )
+
+
+def up(image: str = "", wanted: Iterable[str] = ()) -> None:
+    """Bring the cluster up with our `image` and what it cannot pull of the public images that are `wanted` in it.
+
+    What is up already is left alone; steps that do not need each other run side by side.
+    """
+    wanted = tuple(wanted)
+    side_by_side(docker.start, lambda: binary("kind", "kind"))
+    with alone(state() / "cluster.lock"):
+        there = exists()
+        if not there:
+            _find_registry()
+        side_by_side(_programs, lambda: _layers(wanted))
+        if there and not _ready():
+            down()  # a machine that was restarted, or a creation that was broken off
+            there = False
+        creating = () if there else (_create,)
+        building = (lambda: _build(image, ROOT / "Dockerfile", ROOT),) if image else ()
+        side_by_side(*creating, *building)
+    if image:
+        _load_built(image)
+    load(wanted)
+
+
+def down() -> None:
+    """Take the cluster down."""
+    if exists():
+        with step("deleting the cluster"):
+            _kind("delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
+    kubeconfig().unlink(missing_ok=True)
+
+
+def nodes() -> list[str]:
+    """The lines in which kubectl tells of the nodes; none if it cannot."""
+    command = [binary("kube", "kubectl"), "--kubeconfig", kubeconfig(), "get", "nodes", "--no-headers"]
+    command.append("--request-timeout=15s")
+    found = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True)
+    return found.stdout.splitlines()
+
+
+def build(reference: str, dockerfile: Path, context: Path) -> None:
+    """Build an image with docker, and load it into the cluster."""
+    _build(reference, dockerfile, context)
+    _load_built(reference)
+
+
+def await_node(name: str) -> None:
+    """Wait until a node is ready; raises StepFailed if it is not within three minutes."""
+    command = [binary("kube", "kubectl"), "--kubeconfig", kubeconfig(), "wait", "--for=condition=Ready", f"node/{name}"]
+    run([*command, "--timeout=180s"], state() / LOG)
+
+
+def create_options(config: Path | None = None) -> list[str]:
+    """What `kind create cluster` has to be told here: a configuration, and an image where none can be pulled."""
+    options = ["--image", node_image.build()] if without_registry() else []
+    parts = [config] if config else []
+    if docker.started_here():
+        parts.append(HERE / "kind-restricted.yaml")
+    if parts:
+        merged: dict[str, object] = {}
+        for part in parts:
+            merged = _merged(merged, yaml.safe_load(part.read_text()))
+        text = yaml.safe_dump(merged)
+        options += ["--config", str(written(state() / f"kind-{digest(text)}.yaml", text))]
+    return options
+
+
+def build_options() -> list[str]:
+    """What `docker build` has to be told here: this machine's own way to its package index, which no image keeps."""
+    wanted = ("PIP_INDEX_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+    settings = [f"{name}={docker.environment()[name]}" for name in wanted if name in docker.environment()]
+    network = ["--network=host"] if docker.started_here() else []
+    return [*network, *(word for setting in settings for word in ("--build-arg", setting))]
+
+
+def audit_log() -> Path:
+    """Where the API server of the cluster writes who asked it for what."""
+    return state() / "kind-audit" / "support.audit.log"
+
+
+def load(wanted: Iterable[str]) -> None:
+    """Load what takes the place of these public images into the nodes that run pods, where no registry has them."""
+    wanted = tuple(wanted)
+    if not without_registry():
+        if images.OPEN_MPI in wanted:  # the one image of the examples that is published nowhere
+            build(images.OPEN_MPI, ROOT / "examples" / "mpi" / "Dockerfile", ROOT / "examples" / "mpi")
+        return
+    with alone(state() / "load.lock"):
+        known = output(["docker", "exec", WORKERS[-1], "crictl", "images", "--output=json"], docker.environment())
+        missing = [name for name in wanted if f'"{name}"' not in known]
+        if not missing:
+            return
+        archive = state() / "images.tar"
+        stand_ins = [images.stand_in(name) for name in missing]
+        _check_disk({layer for image in stand_ins for layer in image.layers})
+        with step(f"loading {', '.join(missing)}"):
+            archives.write(archive, stand_ins)
+            _kind("load", "image-archive", archive, "--name", NAME, "--nodes", ",".join(WORKERS))
+            archive.unlink()
+
+
+def _programs() -> None:
+    """Build what users type, and what nodes run if their image has to be built."""
+    for group, name in (("kube", "kubectl"), ("helm4", "helm")):
+        binary(group, name)
+    if without_registry():
+        node_image.programs()
+
+
+def _layers(wanted: Iterable[str]) -> None:
+    """Make the layers of the images that cannot be pulled."""
+    if without_registry():
+        for name in wanted:
+            images.stand_in(name)
+        node_image.layers()
+
+
+def _build(reference: str, dockerfile: Path, context: Path) -> None:
+    with step(f"building {reference}"):
+        if without_registry() and not docker.has_image(images.PYTHON):
+            archive = state() / "base.tar"
+            archives.write(archive, [images.stand_in(images.PYTHON)])
+            docker.docker("load", "--input", archive)
+            archive.unlink()
+        docker.docker("build", *build_options(), "--tag", reference, "--file", dockerfile, context)
+
+
+def _load_built(reference: str) -> None:
+    size = int(output(["docker", "image", "inspect", "--format", "{{.Size}}", reference], docker.environment()))
+    with step(f"loading {reference} ({size / 1e6:.0f} MB)"):
+        _kind("load", "docker-image", reference, "--name", NAME)
+
+
+def _create() -> None:
+    written(state() / "audit-policy.yaml", AUDIT)  # kind.yaml names these three, from here
+    for folder in (audit_log().parent, state() / "kind-shared"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    command = [binary("kind", "kind"), "create", "cluster", "--name", NAME, "--kubeconfig", kubeconfig()]
+    command += ["--wait", "180s", *create_options(HERE / "kind.yaml")]
+    with step("creating a kind cluster of three nodes (about a minute)"):
+        hint = "docker info; docker system df; make cluster-down"
+        run(command, state() / LOG, hint, env=docker.environment(), cwd=state())
+
+
+def _find_registry() -> None:
+    """Pull the image of kind's nodes, and remember whether that was possible."""
+    image, answer = node_image.published(), "yes"
+    if not docker.has_image(image):
+        with step(f"pulling {image.partition('@')[0]}"):
+            try:
+                docker.docker("pull", image)
+            except StepFailed as error:
+                answer, reason = "no", str(error).splitlines()[-1]
+                print(f"It cannot be pulled: {reason}\nImages are built here instead.", file=sys.stderr)
+    written(_registry(), answer)
+
+
+def without_registry() -> bool:
+    """Whether public images could not be pulled when the cluster was created."""
+    return _registry().exists() and _registry().read_text() == "no"
+
+
+def _registry() -> Path:
+    return state() / "registry"
+
+
+def _check_disk(layers: Iterable[Path]) -> None:
+    """Raise StepFailed without room for the layers: once in the archive, twice in each worker, which unpacks them."""
+    needed = (1 + 2 * len(WORKERS)) * sum(layer.stat().st_size for layer in layers)
+    free = shutil.disk_usage(state()).free
+    if free < needed:
+        sizes = f"Loading images takes {needed / 1e9:.0f} GB of disk, and {free / 1e9:.0f} GB are free."
+        raise StepFailed(f"{sizes}\nTry: make room; docker system df says what docker keeps")
+
+
+def _ready() -> bool:
+    lines = nodes()
+    return len(lines) == 3 and all(line.split()[1] == "Ready" for line in lines)
+
+
+def _kind(*words: object) -> None:
+    run([binary("kind", "kind"), *map(str, words)], state() / LOG, env=docker.environment())
+
+
+def _merged(below: dict, above: dict) -> dict:
+    """One configuration of two: mappings are merged, lists are put together."""
+    merged = dict(below)
+    for key, value in above.items():
+        found = merged.get(key)
+        if isinstance(found, dict):
+            merged[key] = _merged(found, value)
+        else:
+            merged[key] = [*found, *value] if isinstance(found, list) else value
+    return merged

@@ -1,0 +1,118 @@
+"""What an auditor is told of one trial: who did what, in the order in which the server committed it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import orjson
+
+from support.audit.auditor import Auditor
+from support.audit.change import COLLECTOR, CREATED, DELETED, KUBELET, MODIFIED, OPERATOR, USER, Change
+from support.audit.ending import Portrait
+
+from .history import Version
+from .proxy import Passed
+
+#: What differs from one namespace, one run or one moment to the next, and what it is called instead.
+PASSING = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)"), "<time>"),
+    (re.compile(r"kube-api-access-\w+"), "<token>"),
+    (re.compile(r"198\.19\.\d+\.\d+"), "<address>"),
+    (re.compile(r"\b\d+(\.\d+)? s\b"), "<seconds>"),
+    (re.compile(r"\"\w+Seconds\": \d+, |(, )?\"\w+Seconds\": \d+"), ""),
+    (re.compile(r"\"trainshed.dev/last-applied-hash\": \"\w+\""), "<digest>"),
+)
+
+
+class Evidence:
+    """Everything that happened in one namespace; `asked` are the operator's writes, `mine` the user's versions."""
+
+    def __init__(self, versions: Iterable[Version], passed: Collection[Passed], mine: Collection[str]) -> None:
+        self._mine = mine
+        self._written, self._deleted = _fruits(passed)
+        self._versions = [*versions]
+        self._told = [*_events(passed)]
+
+    def changes(self) -> list[Change]:
+        """All changes, each with its actor."""
+        found = [self._change(version) for version in self._versions] + self._told
+        return sorted(found, key=lambda change: int(change.object["metadata"]["resourceVersion"]))
+
+    def audit(self) -> Auditor:
+        """An auditor who has heard it all."""
+        auditor = Auditor(skew=1.0, watched=("configmaps",))
+        for change in self.changes():
+            auditor.hear(change)
+        return auditor
+
+    def _change(self, version: Version) -> Change:
+        verb = DELETED if version.after is None else CREATED if version.before is None else MODIFIED
+        change = Change(version.at, "", verb, version.plural, version.before, version.after)
+        return Change(version.at, self._actor(change), verb, version.plural, version.before, version.after)
+
+    def _actor(self, change: Change) -> str:
+        meta = change.object["metadata"]
+        if change.verb != DELETED:
+            if meta["resourceVersion"] in self._written:
+                return OPERATOR
+            return USER if meta["resourceVersion"] in self._mine or change.plural != "pods" else KUBELET
+        if change.vanishing and meta["uid"] in self._deleted:
+            return OPERATOR
+        return KUBELET if change.plural == "pods" and not change.vanishing else COLLECTOR
+
+
+def _fruits(passed: Collection[Passed]) -> tuple[set[str], set[str]]:
+    """The versions that the operator has made, and the uids that it had deleted."""
+    written: set[str] = set()
+    deleted: set[str] = set()
+    for one in passed:
+        if not 200 <= one.stored < 300:
+            continue
+        found = orjson.loads(one.found)
+        if one.request.verb == "DELETE":
+            deleted.add((found.get("details") or found["metadata"]).get("uid", ""))
+        if version := found.get("metadata", {}).get("resourceVersion"):
+            written.add(version)
+    return written, deleted
+
+
+def _events(passed: Collection[Passed]) -> Iterator[Change]:
+    """The Events that were written, from the answers: nobody watches them."""
+    for one in passed:
+        if one.request.plural == "events" and 200 <= one.stored < 300:
+            found = orjson.loads(one.found)
+            yield Change(one.at, OPERATOR, CREATED, "events", None, found)
+
+
+def likeness(portrait: Portrait, namespace: str, blurred: Collection[str] = ()) -> dict[str, str]:
+    """A portrait without what differs anyhow, nor what is `blurred` in a status: a text for each object and count."""
+    plain = partial(_plain, namespace=namespace)
+    blurry = {name: _without(found, blurred) for name, found in portrait.items()}
+    return {plain(name): plain(json.dumps(found, sort_keys=True)) for name, found in blurry.items()}
+
+
+def _without(found: Any, blurred: Collection[str]) -> Any:
+    if not isinstance(found, dict) or not blurred:
+        return found
+    return found | {"status": {key: value for key, value in found["status"].items() if key not in blurred}}
+
+
+def _plain(text: str, namespace: str) -> str:
+    text = text.replace(namespace, "<namespace>")
+    for pattern, word in PASSING:
+        text = pattern.sub(word, text)
+    return text
+
+
+def unlike(reference: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    """In which things two likenesses differ."""
+    for name in sorted(reference.keys() | found.keys()):
+        was, now = reference.get(name, "nothing"), found.get(name, "nothing")
+        if was != now:
+            at = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
+            yield f"{name}: …{was[max(0, at - 60) : at + 120]}… has become …{now[max(0, at - 60) : at + 120]}…"

@@ -1,0 +1,171 @@
+"""Replicas of the operator that share a Lease, each a user of its own: who leads, and who has written what and when."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from reliability.results import keep, place, quantile
+from support import Operator
+from support.audit_log import entries
+from support.fake_kubelet import Stage
+from support.jobs import tfjob
+from support.planes import ready_control_plane
+from support.user_client import Hand, eventually
+from testbed.control_plane import ControlPlane
+
+WRITES = ("create", "patch", "update", "delete", "deletecollection")
+FILE = place("leaders")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write as the API server's audit log has it: when it came, and what it was."""
+
+    at: float
+    what: str
+    code: int
+
+
+def writes(plane: ControlPlane, user: str) -> list[Written]:
+    """What a user has asked the server to change, the Lease left out."""
+    found = []
+    for entry in entries(plane):
+        target = entry.get("objectRef") or {}
+        if entry["user"]["username"] != user or entry["verb"] not in WRITES or target.get("resource") == "leases":
+            continue
+        at = datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+        what = " ".join((entry["verb"], target.get("resource", ""), target.get("name", "")))
+        found.append(Written(at, what, entry.get("responseStatus", {}).get("code", 0)))
+    return found
+
+
+class Replica:
+    """A replica in one namespace; its user is its name, which is also who it is to the Lease."""
+
+    def __init__(self, plane: ControlPlane, hand: Hand, name: str, folder: Path, *words: str) -> None:
+        self.name = f"{hand.namespace}-{name}"
+        self._plane = plane
+        home = folder / name
+        home.mkdir(parents=True)
+        where = (f"--namespace={hand.namespace}", f"--lease-namespace={hand.namespace}")
+        kubeconfig = plane.kubeconfig_for(self.name, ("system:masters",))
+        self.operator = Operator(kubeconfig, home, *where, f"--lease-identity={self.name}", *words)
+
+    def writes(self, since: float = 0.0) -> list[Written]:
+        """What it has asked the server to change since then, the Lease left out."""
+        return [one for one in writes(self._plane, self.name) if one.at >= since]
+
+    def leads(self) -> bool:
+        """Whether it thinks so itself."""
+        return "trainshed_leader 1.0" in self.operator.served()
+
+
+@dataclass
+class Pair:
+    """Two replicas that were begun one after the other; whoever leads is the `first`."""
+
+    plane: ControlPlane
+    hand: Hand
+    first: Replica
+    second: Replica
+
+    def job(self, name: str, **roles: int) -> None:
+        """A new job."""
+        self.hand.create(tfjob(name, **(roles or {"Worker": 1})))
+
+    def acted(self, replica: Replica, since: float, within: float = 40) -> float:
+        """How many seconds after a moment a replica has written for the first time."""
+        first = eventually(lambda: replica.writes(since), within, every=0.2)[0]
+        return first.at - since
+
+
+@contextmanager
+def pair(plane: ControlPlane, namespace: str, folder: Path) -> Iterator[Pair]:
+    """Two replicas, and pods that run."""
+    hand = Hand.somewhere(plane.kubeconfig, named=namespace)
+    replicas = [Replica(plane, hand, name, folder) for name in ("first", "second")]
+    found = Pair(plane, hand, *replicas)
+    try:
+        replicas[0].operator.start()
+        eventually(lambda: found.hand.holder() == replicas[0].name, 20)
+        replicas[1].operator.start()
+        with Stage(hand):
+            yield found
+    finally:
+        for replica in replicas:
+            if replica.operator.alive:
+                replica.operator.signal(signal.SIGCONT)
+                replica.operator.kill()
+
+
+def killed(plane: ControlPlane, namespace: str, folder: Path) -> float:
+    """Seconds from the SIGKILL of the leader to the other's first write."""
+    with pair(plane, namespace, folder) as found:
+        found.job("before")
+        eventually(lambda: found.hand.state("TFJob", "before") == "Running", 30)
+        found.first.operator.kill()
+        died = time.time()
+        found.job("after")
+        return found.acted(found.second, died)
+
+
+def released(plane: ControlPlane, namespace: str, folder: Path) -> float:
+    """Seconds from the end of the leader, who was asked to end, to the other's first write."""
+    with pair(plane, namespace, folder) as found:
+        found.job("before")
+        eventually(lambda: found.hand.state("TFJob", "before") == "Running", 30)
+        assert found.first.operator.stop() == 0
+        ended = time.time()
+        found.job("after")
+        return found.acted(found.second, ended)
+
+
+def frozen(plane: ControlPlane, namespace: str, folder: Path, workers: int = 60) -> tuple[int, list[Written], int]:
+    """Writes of a leader that was frozen in the middle of a job before that, and after it woke; and the job's pods."""
+    with pair(plane, namespace, folder) as found:
+        found.job("big", Worker=workers)
+        eventually(lambda: len(found.hand.pods()) >= 5, 30, every=0.002)
+        found.first.operator.signal(signal.SIGSTOP)
+        before, since = len(found.first.writes()), time.time()
+        found.acted(found.second, since)
+        eventually(lambda: len(found.hand.pods()) == workers, 60)
+        time.sleep(max(0.0, since + 22 - time.time()))
+        woken = time.time()
+        found.first.operator.signal(signal.SIGCONT)
+        time.sleep(6)
+        assert not found.first.leads()
+        return before, found.first.writes(woken), len(found.hand.pods())
+
+
+@click.command()
+@click.option("--runs", default=5, show_default=True, help="How often each is done.")
+def main(runs: int) -> None:
+    """Let leaders die, end and freeze, and write down how soon another acts."""
+    began = time.time()
+    with tempfile.TemporaryDirectory() as folder, ready_control_plane(Path(folder) / "plane") as plane:
+        home = Path(folder)
+        kills = sorted(killed(plane, f"kill-{run}", home / f"kill-{run}") for run in range(runs))
+        ends = sorted(released(plane, f"end-{run}", home / f"end-{run}") for run in range(runs))
+        freezes = [frozen(plane, f"freeze-{run}", home / f"freeze-{run}") for run in range(max(1, runs // 2))]
+    figures = {"runs": runs, "minutes": round((time.time() - began) / 60, 1)}
+    figures |= {"killed_p50_s": quantile(kills, 0.5), "killed_max_s": quantile(kills, 1)}
+    figures |= {"released_p50_s": quantile(ends, 0.5), "released_max_s": quantile(ends, 1)}
+    figures |= {"freezes": len(freezes), "writes_before_frozen": sum(before for before, _, _ in freezes)}
+    figures |= {"writes_after_waking": sum(len(after) for _, after, _ in freezes)}
+    keep(FILE, f"make chaos-leader RUNS={runs}", figures)
+    click.echo(FILE.read_text())
+    sys.exit(bool(figures["writes_after_waking"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""The door between operators and the API server: it names and counts every request, and a porter may do as he likes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+from aiohttp import web
+
+from testbed.kubeconfig import kubeconfig
+
+from .api import Api, split
+from .request import Answer, Request, refusal
+
+#: Hands a request on, and has the server's answer.
+Forward = Callable[[], Awaitable[Answer]]
+OnRequest = Callable[[Request, Forward], Awaitable[Answer]]
+OnWatch = Callable[[Request, AsyncIterator[bytes]], AsyncIterator[bytes]]
+#: What belongs to one connection and not to what is said on it; and who is asking: the server knows the door.
+HOP = {"connection", "host", "content-length", "transfer-encoding", "accept-encoding", "keep-alive", "authorization"}
+LOST = Answer(0, b"", cut=-1)
+
+
+async def pass_on(_request: Request, forward: Forward) -> Answer:
+    """Do nothing."""
+    return await forward()
+
+
+def flow(_request: Request, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Leave a watch as it is."""
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A write as it went: what the server answered, 0 if it was never asked, and what the operator was told."""
+
+    request: Request
+    stored: int
+    found: bytes
+    told: int
+    at: float
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the operator was told something else than what the server said."""
+        return self.stored != self.told
+
+
+@dataclass
+class Porter:
+    """What happens to the requests in one namespace; `writes` are all that came, in the order of their coming."""
+
+    on_write: OnRequest = pass_on
+    on_read: OnRequest = pass_on
+    on_watch: OnWatch = flow
+    writes: list[Request] = field(default_factory=list)
+    passed: list[Passed] = field(default_factory=list)
+    under_way: list[Request] = field(default_factory=list)
+
+    def noted(self, request: Request) -> Request:
+        """The request, with its number if it is a write."""
+        if request.writes:
+            request = replace(request, number=len(self.writes) + 1)
+            self.writes.append(request)
+        return request
+
+    async def answer(self, request: Request, forward: Forward) -> Answer:
+        """What the operator is told; of a write it is kept what became of it."""
+        self.under_way.append(request)
+        try:
+            return await (self._written if request.writes else self.on_read)(request, forward)
+        finally:
+            self.under_way.remove(request)
+
+    async def _written(self, request: Request, forward: Forward) -> Answer:
+        asked: list[Answer] = []
+
+        async def asking() -> Answer:
+            asked.append(await forward())
+            return asked[-1]
+
+        told = await self.on_write(request, asking)
+        stored = asked[0] if asked else LOST
+        heard = told.status if told.cut is None else 0
+        self.passed.append(Passed(request, stored.status, stored.body, heard, time.time()))
+        return told
+
+
+class Proxy:
+    """Listens on a port of its own; `porters` by namespace, `open_door` for what asks for all namespaces at once."""
+
+    def __init__(self, api: Api) -> None:
+        self.porters: dict[str, Porter] = {}
+        self.open_door = Porter()
+        self._api = api
+        self._under_way: set[asyncio.Task] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = web.Server(self._serve, handler_cancellation=True, access_log=None)
+        self._listener = await asyncio.get_running_loop().create_server(self._server, "127.0.0.1", 0)
+        self.port = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+        await self._server.shutdown(1)
+
+    def kubeconfig(self, folder: Path, **user: str) -> Path:
+        """A kubeconfig that leads through this door."""
+        return kubeconfig(folder / "door.kubeconfig", "door", f"http://127.0.0.1:{self.port}", user)
+
+    def hang_up(self) -> None:
+        """Cut all connections there are, whatever goes over them."""
+        for connection in self._server.connections:
+            if connection.transport:
+                connection.transport.abort()
+
+    async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        body = await incoming.read()
+        request = Request(incoming.method, incoming.path_qs, body, incoming.headers, at=time.time())
+        porter = self.porters.get(request.namespace, self.open_door)
+        request = porter.noted(request)
+        if request.watches:
+            return await self._stream(incoming, request, porter)
+        # Whoever was killed meanwhile cannot call back what has gone out.
+        task = asyncio.create_task(porter.answer(request, partial(self._forward, request)))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await _give(incoming, await asyncio.shield(task))
+
+    async def _forward(self, request: Request) -> Answer:
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
+        url, session = self._api.url + request.path, self._api.session
+        timeout = aiohttp.ClientTimeout(total=120)
+        try:
+            async with session.request(
+                request.verb, url, data=request.body or None, headers=headers, timeout=timeout
+            ) as answer:
+                return Answer(answer.status, await answer.read(), _kept(answer))
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return LOST
+
+    async def _stream(self, incoming: web.BaseRequest, request: Request, porter: Porter) -> web.StreamResponse:
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
+        try:
+            async with self._api.stream(request.path, headers=headers) as answer:
+                if answer.status >= 400:
+                    return await _give(incoming, Answer(answer.status, await answer.read(), _kept(answer)))
+                response = web.StreamResponse(status=200, headers=_kept(answer))
+                response.enable_chunked_encoding()
+                await response.prepare(incoming)
+                async with aclosing(split(answer.content)) as lines:
+                    watched = lines if request.by_kopf else porter.on_watch(request, lines)
+                    async for line in watched:
+                        await response.write(line + b"\n")
+                return response
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return await _give(incoming, LOST)
+
+
+def _kept(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    found = {"Content-Type": answer.headers.get("Content-Type", "application/json")}
+    if "Retry-After" in answer.headers:
+        found["Retry-After"] = answer.headers["Retry-After"]
+    return found
+
+
+async def _give(incoming: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    if answer.cut is None:
+        return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    if answer.cut >= 0:
+        length = {"Content-Length": str(len(answer.body))}
+        response = web.StreamResponse(status=answer.status, headers={**answer.headers, **length})
+        with contextlib.suppress(ConnectionError):
+            await response.prepare(incoming)
+            await response.write(answer.body[: answer.cut])
+            await asyncio.sleep(0)
+    if incoming.transport:
+        incoming.transport.abort()
+    return web.Response(status=499)
+
+
+__all__ = ["LOST", "Forward", "OnRequest", "OnWatch", "Passed", "Porter", "Proxy", "refusal"]

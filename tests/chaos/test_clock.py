@@ -1,0 +1,113 @@
+"""Clocks that are wrong, times that are equal, and what falls due or is begun and ended while nobody looks."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support import Hand, Operator, Stage
+from support.audit_log import requests
+from support.builders import a_job, a_pod, at, look, run_policy, running
+from support.jobs import tfjob
+from support.user_client import always, eventually
+from testbed.control_plane import ControlPlane
+from trainshed.api.actions import Plan
+
+Begin = Callable[..., Operator]
+HOUR = 3600
+#: The operator, its wall clock so many seconds off.
+WRONG = "import time; right = time.time; time.time = lambda: right() + {}; from trainshed.__main__ import main; main()"
+
+ENDS = st.sampled_from([("Running", None), ("Failed", 1), ("Failed", 137), ("Failed", 139), ("Succeeded", 0)])
+
+
+@settings(max_examples=300)
+@given(
+    ends=st.lists(ENDS, min_size=4, max_size=4),
+    kind=st.sampled_from(["TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob"]),
+    restart=st.sampled_from(["Never", "OnFailure", "ExitCode"]),
+    scope=st.sampled_from(["", "Replica", "Role", "Job"]),
+    seed=st.integers(0, 2**32),
+)
+def test_what_happened_in_the_same_second_is_told_apart_without_its_order(
+    ends: list, kind: str, restart: str, scope: str, seed: int
+):
+    job = a_job(kind, restart=restart, scope=scope, policy=run_policy(backoff_limit=2), worker=4)
+    pods = [
+        a_pod(f"worker-{number}", phase, code=code, ended=5, created=at(0), container="x", why="Error")
+        for number, (phase, code) in enumerate(ends)
+    ]
+    status = running(job)
+    first = decided(look(job, *pods, status=status, now=at(60)))
+    random.Random(seed).shuffle(pods)
+    assert decided(look(job, *pods, status=status, now=at(60))) == first
+
+
+def decided(found: Plan) -> tuple:
+    """What a plan comes to: in which order pods are given up and deleted is of no consequence."""
+    status = replace(found.status, replacing=tuple(sorted(found.status.podsPendingReplacement)))
+    return status, set(found.notes), sorted(map(repr, found.actions)), found.look_again
+
+
+@pytest.mark.parametrize("off", [HOUR, -HOUR], ids=["an hour fast", "an hour slow"])
+def test_a_clock_that_is_wrong_from_the_start_is_wrong_by_no_more(off: int, yard: Hand, begin: Begin):
+    first = begin()
+    with Stage(yard) as stage:
+        yard.create(tfjob("known", policy={"activeDeadlineSeconds": 2 * HOUR}, Worker=1))
+        eventually(lambda: yard.state("TFJob", "known") == "Running", 20)
+        first.kill()
+        begin(program=(sys.executable, "-c", WRONG.format(off)))
+        yard.create(tfjob("late", policy={"activeDeadlineSeconds": 4}, Worker=1))
+        yard.create(tfjob("done", policy={"ttlSecondsAfterFinished": 4}, Worker=1))
+        yard.create(tfjob("again", policy={"backoffLimit": 1}, restart="ExitCode", Worker=1))
+        eventually(lambda: all(yard.state("TFJob", name) == "Running" for name in ("late", "done", "again")), 20)
+        began = time.monotonic()
+        stage.end("done-worker-0", 0)
+        stage.end("again-worker-0", 137)
+        eventually(lambda: yard.state("TFJob", "late") == "Failed", 10)
+        eventually(lambda: yard.job("TFJob", "done") is None, 10)
+        eventually(lambda: stage.created.count("again-worker-0") == 2 and yard.state("TFJob", "again") == "Running", 20)
+        assert time.monotonic() - began >= 2
+        always(lambda: yard.state("TFJob", "known") == "Running", 1)
+
+
+def test_a_deadline_that_passes_while_nobody_looks_fires_at_the_next_start(yard: Hand, begin: Begin):
+    first = begin()
+    with Stage(yard):
+        yard.create(tfjob("late", policy={"activeDeadlineSeconds": 3}, Worker=1))
+        yard.create(tfjob("later", policy={"activeDeadlineSeconds": 20}, Worker=1))
+        eventually(lambda: yard.state("TFJob", "late") == yard.state("TFJob", "later") == "Running", 20)
+        first.kill()
+        time.sleep(4)
+        begin()
+        eventually(lambda: yard.state("TFJob", "late") == "Failed", 5)
+        eventually(lambda: yard.state("TFJob", "later") == "Failed", 40)
+        found = yard.job("TFJob", "later")["status"]
+        lived = datetime.fromisoformat(found["completionTime"]) - datetime.fromisoformat(found["startTime"])
+        assert timedelta(seconds=19) <= lived <= timedelta(seconds=23)
+
+
+def test_a_job_that_came_and_went_while_nobody_looked_leaves_nothing(frail: ControlPlane, yard: Hand, begin: Begin):
+    first = begin()
+    with Stage(yard):
+        yard.create(tfjob("ran", Worker=2))
+        eventually(lambda: yard.state("TFJob", "ran") == "Running", 20)
+        first.kill()
+        yard.create(tfjob("unseen", Worker=2))
+        yard.delete_job("TFJob", "unseen")
+        yard.delete_job("TFJob", "ran")
+        before = len(requests(frail, "trainshed", yard.namespace))
+        second = begin()
+        eventually(lambda: not yard.pods() and not yard.core("services"), 30)
+        always(lambda: not yard.pods(), 1)
+        asked = requests(frail, "trainshed", yard.namespace)[before:]
+        assert not [request for request in asked if request.writes]
+    assert second.complaints() == []

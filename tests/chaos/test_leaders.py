@@ -1,0 +1,172 @@
+"""Two replicas and one Lease: another takes over in time, who is not the leader writes nothing, and two do no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import Operator, Proxy
+from support.jobs import tfjob
+from support.planes import ready_control_plane
+from support.user_client import Hand, eventually
+from testbed.control_plane import ControlPlane
+
+from .fixtures import clock, scenery
+from .leaders import Pair, frozen, killed, pair, released, writes
+from .play import Play, Stage
+from .workloads import WORKLOADS
+
+__all__ = ["clock", "scenery"]
+pytestmark = pytest.mark.apiserver
+
+#: What the promises allow, and what a machine that does other things as well may add.
+FAILOVER, RELEASE, SLACK = 17.0, 2.0, 3.0
+RBAC = "rbac.authorization.k8s.io"
+RULES = f"/apis/{RBAC}/v1"
+NOWHERE = "/apis/nothing.there/v1/things"
+#: Who a replica behind a door is to the API server.
+MASTER = ("behind-the-door", ("system:masters",))
+#: The oracles that ask for safety; two leaders may write a little more often than one.
+SAFETY = tuple(f"V{number} " for number in range(1, 7))
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that no other operator looks after."""
+    with ready_control_plane(tmp_path_factory.mktemp("leaders")) as plane:
+        yield plane
+
+
+def test_when_the_leader_is_killed_another_acts_in_time(plane: ControlPlane, tmp_path: Path):
+    assert killed(plane, "killed", tmp_path) <= FAILOVER + SLACK
+
+
+def test_when_the_leader_ends_another_acts_at_once(plane: ControlPlane, tmp_path: Path):
+    assert released(plane, "released", tmp_path) <= RELEASE + SLACK
+
+
+def test_a_leader_that_was_frozen_in_the_middle_of_a_job_writes_nothing_when_it_wakes(plane, tmp_path: Path):
+    before, after, pods = frozen(plane, "frozen", tmp_path)
+    assert before < 120, "it was frozen too late"
+    assert (after, pods) == ([], 60)
+
+
+def test_a_leader_that_cannot_renew_stops_before_another_begins(plane: ControlPlane, tmp_path: Path):
+    """Only its requests about the Lease are stopped: it could write, and must not."""
+    with (
+        pair(plane, "cut", tmp_path) as found,
+        Proxy(Hand(plane.kubeconfig_for(*MASTER), found.hand.namespace)) as door,
+    ):
+        third = begin_behind(door, found, tmp_path)
+        found.first.operator.stop()
+        found.second.operator.stop()
+        eventually(lambda: found.hand.holder() == "behind", 30)
+        found.first.operator.start()
+        forward, cut = door.forward, time.time()
+
+        def without_leases(verb: str, path: str, body: bytes | None, headers: dict[str, str]):
+            return forward("GET" if "/leases" in path else verb, NOWHERE if "/leases" in path else path, body, headers)
+
+        door.forward = without_leases
+        number = 0
+        while found.hand.holder() == "behind":
+            found.job(f"j-{(number := number + 1)}")
+            time.sleep(0.3)
+        taken = time.time()
+        time.sleep(3)
+        last = max(one.at for one in writes(plane, MASTER[0]))
+        assert cut < last <= cut + 12.5, "it went on for as long as it was safe, and no longer"
+        assert last < taken
+        assert min(one.at for one in found.first.writes(cut)) >= last
+        assert "lease trainshed: lost" in third.log.read_text()
+        third.kill()
+
+
+def begin_behind(door: Proxy, found: Pair, folder: Path) -> Operator:
+    """A third replica, whose requests go through a door."""
+    home = folder / "behind"
+    home.mkdir()
+    namespace = found.hand.namespace
+    words = (f"--namespace={namespace}", f"--lease-namespace={namespace}", "--lease-identity=behind")
+    return Operator(door.kubeconfig(home), home, *words).start()
+
+
+@pytest.mark.parametrize("edit", ["deleted", "taken by nobody we know", "without a holder"])
+def test_whatever_is_done_to_the_lease_one_leads_soon_again(plane: ControlPlane, tmp_path: Path, edit: str):
+    with pair(plane, f"edit-{edit.split(maxsplit=1)[0]}", tmp_path) as found:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{found.hand.namespace}/leases/trainshed"
+        if edit == "deleted":
+            found.hand.call("DELETE", path)
+        else:
+            holder = "nobody" if "nobody" in edit else None
+            patch = {"spec": {"holderIdentity": holder, "renewTime": None, "leaseTransitions": None}}
+            found.hand.call("PATCH", path, patch, "application/merge-patch+json")
+        found.job("after")
+        eventually(lambda: found.hand.state("TFJob", "after") == "Running", 30)
+        # Whom it was taken from may have made the pod before it knew; then both wait until the new holder has run out.
+        eventually(lambda: [found.first.leads(), found.second.leads()].count(True) == 1, 30)
+        pods = [one for replica in (found.first, found.second) for one in replica.writes() if "create pods" in one.what]
+        assert len(pods) == 1
+
+
+@pytest.mark.parametrize("name", ["one-again", "all-again", "taken-away", "pauses", "scales", "fails"])
+def test_two_leaders_by_force_do_no_harm(clock: asyncio.Runner, scenery: Stage, name: str):
+    violations = clock.run(played_by_two(scenery, name))
+    assert violations == []
+
+
+async def played_by_two(scenery: Stage, name: str) -> list[str]:
+    """The promises broken when two operators do a job together, neither asking who leads."""
+    workload = WORKLOADS[name]
+    play = Play(scenery, workload.job)
+    play.counted = workload.counted
+    async with play:
+        where = (f"--namespace={play.namespace}", f"--kubeconfig={scenery.kubeconfig}", "--no-leader-elect")
+        doors = ("--health-probe-bind-address=0", "--metrics-bind-address=0")
+        twin = await scenery.nursery.begin(f"{play.namespace}-twin", *where, *doors)
+        await asyncio.sleep(1.5)
+        await workload.play(play.scene)
+        await play.rest()
+        assert twin.alive
+        assert "ready: " in twin.log.read_text()
+        twin.kill()
+        await twin.over
+    return [one for one in play.violations() if one.startswith((*SAFETY, "V10"))]
+
+
+def test_who_may_not_have_a_lease_says_so_and_writes_nothing(plane: ControlPlane, tmp_path: Path):
+    hand = Hand.somewhere(plane.kubeconfig, named="forbidden")
+    name = {"name": hand.namespace}
+    rule = [{"apiGroups": ["", "kubeflow.org", "autoscaling", RBAC], "resources": ["*"], "verbs": ["*"]}]
+    user, role = {"kind": "User", "apiGroup": RBAC} | name, {"kind": "ClusterRole", "apiGroup": RBAC} | name
+    hand.call("POST", f"{RULES}/clusterroles", {"metadata": name, "rules": rule})
+    hand.call("POST", f"{RULES}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": [user]})
+    where = f"--namespace={hand.namespace}"
+    operator = Operator(plane.kubeconfig_for(hand.namespace), tmp_path, where).start(wait=False)
+    hand.create(tfjob("waiting", Worker=1))
+    eventually(lambda: "leases" in operator.log.read_text(), 20)
+    time.sleep(4)
+    assert operator.alive
+    said = f'leases.coordination.k8s.io "trainshed" is forbidden: User "{hand.namespace}"'
+    assert said in operator.log.read_text()
+    assert hand.pods() == []
+    assert "status" not in hand.job("TFJob", "waiting")
+    rule.append({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]})
+    hand.call("PUT", f"{RULES}/clusterroles/{hand.namespace}", {"metadata": name, "rules": rule})
+    eventually(lambda: len(hand.pods()) == 1, 20)
+    assert operator.stop() == 0
+
+
+def test_a_lease_in_a_namespace_that_is_not_there_is_told_of(plane: ControlPlane, tmp_path: Path):
+    hand = Hand.somewhere(plane.kubeconfig, named="homeless")
+    words = (f"--namespace={hand.namespace}", "--lease-namespace=nowhere")
+    operator = Operator(plane.kubeconfig, tmp_path, *words).start()
+    hand.create(tfjob("waiting", Worker=1))
+    eventually(lambda: 'namespaces "nowhere" not found' in operator.log.read_text())
+    time.sleep(2)
+    assert hand.pods() == []
+    operator.stop()

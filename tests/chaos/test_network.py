@@ -1,0 +1,224 @@
+"""Lines that are slow, thin or lead nowhere, servers that others keep busy, and big requests to our own doors."""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import Hand, Operator, Stage
+from support.audit_log import Request, requests
+from support.jobs import tfjob
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
+
+from .relay import Relay
+
+pytestmark = pytest.mark.apiserver
+
+Begin = Callable[..., Operator]
+USER = "trainshed"
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+#: Seconds there and back.
+FAR = 0.2
+
+
+def port(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def known(plane: ControlPlane) -> Path:
+    """The operator's own kubeconfig."""
+    return plane.kubeconfig_for(USER, ("system:masters",))
+
+
+def runs(hand: Hand, name: str, within: float = 30) -> None:
+    eventually(lambda: hand.state("TFJob", name) == "Running", within)
+
+
+def test_over_a_long_line_requests_go_side_by_side(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
+    with Relay(port(frail.url), delay=FAR / 2) as line:
+        begin(kubeconfig=line.kubeconfig(known(frail), tmp_path))
+        yard.create(tfjob("far", Worker=100))
+        eventually(lambda: len(yard.pods()) == len(yard.core("services")) == 100, 60)
+        asked = requests(frail, USER, yard.namespace)
+        made = [request for request in asked if request.what in ("create pods", "create services")]
+        assert len(made) == 200
+        assert rounds(made) <= 40  # one by one it would be 200
+
+
+def rounds(made: list[Request]) -> int:
+    """How many of these could at the most have waited for each other's answers, one after the other."""
+    count, answered = 0, datetime.min.replace(tzinfo=UTC)
+    for request in sorted(made, key=lambda request: request.ended):
+        if request.began >= answered:
+            count, answered = count + 1, request.ended + timedelta(seconds=FAR)
+    return count
+
+
+def test_over_a_thin_line_lists_end_and_the_lease_is_kept(
+    frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path
+):
+    """A megabit a second; random text, for what repeats itself is compressed on its way."""
+    for number in range(60):
+        wanted = tfjob(f"full-{number}", policy={"suspend": True}, Worker=1)
+        wanted["metadata"]["annotations"] = {"note": secrets.token_hex(4000)}
+        yard.create(wanted)
+    with Relay(port(frail.url), rate=125_000) as line, Stage(yard):
+        operator = begin(f"--lease-namespace={yard.namespace}", kubeconfig=line.kubeconfig(known(frail), tmp_path))
+        began = time.monotonic()
+        eventually(lambda: yard.state("TFJob", "full-59") == "Suspended", 30)
+        yard.create(tfjob("small", Worker=2))
+        runs(yard, "small", 20)
+        time.sleep(max(0.0, began + 12 - time.monotonic()))
+        assert line.passed >= 400_000
+        assert "lost" not in operator.log.read_text()
+
+
+def test_another_certificate_of_the_server_is_as_good(frail: ControlPlane, yard: Hand, begin: Begin):
+    operator = begin()
+    with Stage(yard):
+        yard.create(tfjob("before", Worker=1))
+        runs(yard, "before")
+        first = (frail.authority.folder / "apiserver.crt").read_text()
+        frail.stop_apiserver()
+        (frail.authority.folder / "apiserver.crt").unlink()
+        frail.authority.sign("apiserver", "kube-apiserver", hosts=("127.0.0.1", "kubernetes.default.svc"))
+        assert (frail.authority.folder / "apiserver.crt").read_text() != first
+        frail.start_apiserver()
+        yard.create(tfjob("after", Worker=1))
+        runs(yard, "after")
+    assert operator.complaints() == []
+
+
+def test_a_name_that_does_not_resolve_is_asked_for_again(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
+    """The operator gets an /etc/hosts of its own, in a mount namespace."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    own = ("unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$0" "$@"')
+    if not shutil.which("unshare") or not may_mount(own):
+        pytest.skip("a mount namespace takes rights that are not there")
+    with Relay(port(frail.url)) as line, Stage(yard):
+        kubeconfig = line.kubeconfig(known(frail), tmp_path, "kubernetes.default.svc")
+        operator = begin(kubeconfig=kubeconfig, program=(*own, sys.executable, "-m", "trainshed"), wait=False)
+        yard.create(tfjob("named", Worker=1))
+        time.sleep(6)
+        assert operator.alive
+        assert not yard.pods()
+        with hosts.open("a") as file:
+            file.write("127.0.0.1 kubernetes.default.svc\n")
+        runs(yard, "named", 30)
+        hosts.write_text("127.0.0.1 localhost\n")
+        line.cut()
+        time.sleep(3)
+        hosts.write_text("127.0.0.1 localhost\n127.0.0.1 kubernetes.default.svc\n")
+        yard.create(tfjob("again", Worker=1))
+        runs(yard, "again", 30)
+    assert operator.alive
+
+
+def may_mount(own: tuple[str, ...]) -> bool:
+    return subprocess.run([*own, "true"], check=False, capture_output=True, timeout=10).returncode == 0
+
+
+@contextmanager
+def narrow(plane: ControlPlane) -> Iterator[None]:
+    """An API server that carries out few requests at a time."""
+    plane.stop_apiserver()
+    plane.extra_flags = ("--max-requests-inflight=12", "--max-mutating-requests-inflight=8")
+    plane.start_apiserver()
+    try:
+        yield
+    finally:
+        plane.stop_apiserver()
+        plane.extra_flags = ()
+        plane.start_apiserver()
+
+
+def test_a_server_that_others_keep_busy_does_not_cost_the_lease(frail: ControlPlane, yard: Hand, begin: Begin):
+    """All are service accounts with every right: members of system:masters would never have to wait."""
+    schema = yaml.safe_load((MANIFESTS / "overlays" / "lease-flow-schema" / "resources.yaml").read_text())
+    path = f"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{schema['metadata']['name']}?fieldManager=test"
+    yard.call("PATCH", path, schema, "application/apply-patch+yaml")
+    accounts = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts"}
+    role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "cluster-admin"}
+    binding = {"metadata": {"name": yard.namespace}, "roleRef": role, "subjects": [accounts]}
+    yard.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    for number in range(40):
+        yard.make("configmaps", {"metadata": {"name": f"big-{number}"}, "data": {"x": "y" * 100_000}})
+    with narrow(frail), Stage(yard):
+        group = ("system:serviceaccounts",)
+        operator = begin(
+            f"--lease-namespace={yard.namespace}",
+            kubeconfig=frail.kubeconfig_for("system:serviceaccount:trainshed-system:trainshed", group),
+        )
+        yard.create(tfjob("before", Worker=1))
+        runs(yard, "before")
+        other = Hand(frail.kubeconfig_for("system:serviceaccount:other:other", group), yard.namespace)
+        end = time.monotonic() + 12
+        with ThreadPoolExecutor(24) as crowd:
+            waits = [crowd.submit(ask, other, end) for _ in range(24)]
+            time.sleep(2)
+            yard.create(tfjob("amid", Worker=2))
+            runs(yard, "amid", 40)
+        longest = max(wait.result() for wait in waits)
+        print(f"\nthe crowd waited up to {longest:.1f} s for an answer")
+        assert longest >= 0.5
+        assert "lost" not in operator.log.read_text()
+
+
+def ask(hand: Hand, end: float) -> float:
+    """Ask for all that is big until then; the longest that an answer took."""
+    longest = 0.0
+    while time.monotonic() < end:
+        began = time.monotonic()
+        hand._http.request("GET", f"{hand._server}/api/v1/configmaps").release_conn()
+        longest = max(longest, time.monotonic() - began)
+    return longest
+
+
+def test_our_doors_stand_whatever_knocks(server: ControlPlane, operator: Operator):
+    before = memory(operator)
+    with ExitStack() as stack:
+        for number in range(300):
+            caller = stack.enter_context(socket.create_connection(("127.0.0.1", operator.health), 5))
+            caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"POST / HTTP/1.1\r\nContent-Le")
+        for door in (operator.health, operator.metrics):
+            with suppress(OSError):  # it may hang up while we are still sending
+                assert answer(door, "POST", "/healthz", b"x" * 50_000_000) in (404, 405, 413)
+            with suppress(OSError):
+                assert answer(door, "GET", "/healthz", None, {"X": "y" * 200_000}) in (400, 431)
+        for verb in ("PUT", "DELETE", "PATCH"):
+            assert answer(operator.metrics, verb, "/metrics") == 405
+        assert answer(operator.health, "GET", "/healthz") == answer(operator.metrics, "GET", "/metrics") == 200
+        assert answer(operator.health, "GET", "/debug/pprof") == 404
+    assert operator.alive
+    assert memory(operator) - before <= 40
+
+
+def answer(door: int, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> int:
+    """The HTTP status of one request, to be had within a few seconds."""
+    caller = http.client.HTTPConnection("127.0.0.1", door, timeout=5)
+    try:
+        caller.request(verb, path, body, headers or {})
+        return caller.getresponse().status
+    finally:
+        caller.close()
+
+
+def memory(operator: Operator) -> int:
+    """MiB that the operator holds now."""
+    lines = Path(f"/proc/{operator.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024

@@ -1,0 +1,124 @@
+"""An older Trainshed gives way to this one and this one to the older: jobs go on, and what one did the other keeps."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import Operator, Stage
+from support.jobs import job, tfjob
+from support.planes import ready_control_plane
+from support.user_client import Hand, eventually
+from testbed.control_plane import ControlPlane
+
+from .leaders import writes
+
+pytestmark = pytest.mark.apiserver
+
+ROOT = Path(__file__).parents[2]
+#: The last commit before failures had classes, restarts a history, and successes of every job were remembered.
+OLDER = "5f28417"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that no other operator looks after."""
+    with ready_control_plane(tmp_path_factory.mktemp("rollout")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The sources of an older Trainshed, if this checkout has a history."""
+    found = subprocess.run(["git", "-C", ROOT, "archive", OLDER, "operator"], capture_output=True, check=False)
+    if found.returncode:
+        pytest.skip(f"this checkout has no commit {OLDER}")
+    subprocess.run(["tar", "-x", "-C", tmp_path], input=found.stdout, check=True)
+    return tmp_path / "operator"
+
+
+class Shift:
+    """One version of the operator after another, each a user of its own."""
+
+    def __init__(self, plane: ControlPlane, hand: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._plane, self._hand, self._folder, self._patch = plane, hand, folder, monkeypatch
+        self._turn = 0
+        self._now: Operator | None = None
+
+    def begin(self, source: Path) -> None:
+        """This version takes over from the one before, which ends in good order."""
+        if self._now:
+            assert self._now.stop() == 0
+        self._turn += 1
+        home = self._folder / f"turn-{self._turn}"
+        home.mkdir()
+        self._patch.setenv("PYTHONPATH", str(source))
+        kubeconfig = self._plane.kubeconfig_for(self.user, ("system:masters",))
+        space = self._hand.namespace
+        self._now = Operator(kubeconfig, home, f"--namespace={space}", f"--lease-namespace={space}").start()
+
+    def end(self) -> None:
+        """All is over."""
+        assert self._now
+        assert self._now.stop() == 0
+        assert self._now.complaints() == []
+
+    @property
+    def user(self) -> str:
+        """Who it is to the API server."""
+        return f"{self._hand.namespace}-{self._turn}"
+
+    def writes(self) -> list[str]:
+        """What the present one has changed so far, but for Events."""
+        return [one.what for one in writes(self._plane, self.user) if "events" not in one.what]
+
+
+def test_versions_take_turns_and_no_pod_notices(plane: ControlPlane, older: Path, tmp_path: Path, monkeypatch):
+    hand = Hand.somewhere(plane.kubeconfig, named="rollout")
+    shift = Shift(plane, hand, tmp_path, monkeypatch)
+    with Stage(hand) as stage:
+        shift.begin(older)
+        hand.create(tfjob("ps", restart="ExitCode", Chief=1, PS=1, Worker=2))
+        hand.create(job("JAXJob", "whole", restart="ExitCode", Worker=2))
+        hand.create(tfjob("waiting", policy={"suspend": True}, Worker=1))
+        eventually(lambda: hand.state("TFJob", "waiting") == "Suspended", 30)
+        for turn, source in enumerate((older, ROOT / "operator", older, ROOT / "operator"), 1):
+            eventually(lambda: quiet(hand), 60)
+            before = pods(hand)
+            if turn > 1:
+                shift.begin(source)
+                time.sleep(8)
+                assert pods(hand) == before, "nobody is disturbed by a change of versions"
+                told = shift.writes()
+                time.sleep(5)
+                assert shift.writes() == told, "and nothing is written again and again"
+                assert len(told) <= 3, told
+            for kind, name in (("TFJob", "ps-worker-1"), ("JAXJob", "whole-worker-0")):
+                stage.end(name, 137)
+                eventually(lambda kind=kind, turn=turn: restarts(hand, kind) == turn, 40)
+        eventually(lambda: quiet(hand), 60)
+        stage.end("ps-chief-0", 0)
+        eventually(lambda: hand.state("TFJob", "ps") == "Succeeded", 30)
+        assert hand.state("TFJob", "waiting") == "Suspended"
+    shift.end()
+
+
+def restarts(hand: Hand, kind: str) -> int:
+    """How often the one of this kind was restarted."""
+    return hand.job(kind, "ps" if kind == "TFJob" else "whole")["status"].get("restarts", 0)
+
+
+def pods(hand: Hand) -> dict[str, str]:
+    """Which pods there are."""
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
+
+
+def quiet(hand: Hand) -> bool:
+    """Whether both jobs run with all their pods."""
+    states = (hand.state("TFJob", "ps"), hand.state("JAXJob", "whole"))
+    running = [pod for pod in hand.pods() if pod["status"].get("phase") == "Running"]
+    return states == ("Running", "Running") and len(running) == 6

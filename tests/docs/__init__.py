@@ -1,1 +1,0 @@
-"""Generates the pictures and tables of docs/ from the operator's own tables: `PYTHONPATH=tests python -m docs`."""

@@ -1,0 +1,64 @@
+"""Jobs whose pods have a service account, people who may and may not have it, and what the server says to them."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from charts.rendering import Document, Release
+from support import Hand, Refused
+from support.jobs import KINDS, pod_spec
+from support.user_client import MERGE
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Who has what rights in a namespace: all may have jobs."""
+
+    admin: Hand
+    jobs_only: Hand
+    pods_too: Hand
+    as_builder: Hand
+
+
+def parts(*sets: str) -> tuple[list[Document], list[Document]]:
+    """The policy of the chart with its binding, and the roles of people."""
+    found = Release().sources(None, "crds.install=false", *sets)
+    return found["service-account-policy.yaml"], found["aggregated-roles.yaml"]
+
+
+def asking(wanted: Document, account: str, *roles: str, field: str = "serviceAccountName") -> Document:
+    """The same job, the pods of these roles (or of all) with a service account."""
+    found = copy.deepcopy(wanted)
+    for role in roles or found["spec"][KINDS[found["kind"]].field]:
+        pod_spec(found, role)[field] = account
+    return found
+
+
+def refusal(hand: Hand, wanted: Document) -> str:
+    """What the server says to a new job, beginning with the code; nothing if it lets it in. None is made."""
+    path, _, _ = hand.path(wanted["kind"], "x").rpartition("/")
+    try:
+        hand.call("POST", f"{path}?dryRun=All", wanted)
+    except Refused as refused:
+        return str(refused)[:500]
+    return ""
+
+
+def code(hand: Hand, wanted: Document) -> int:
+    """The same as a code: 201 if it lets it in."""
+    return int(refusal(hand, wanted)[:3] or 201)
+
+
+def change(hand: Hand, wanted: Document, patch: Document) -> int:
+    """What the server says to a change of a job: 200, or why not."""
+    try:
+        hand.call("PATCH", hand.path(wanted["kind"], wanted["metadata"]["name"]), patch, MERGE)
+    except Refused as refused:
+        return refused.code
+    return 200
+
+
+def of(wanted: Document, role: str, spec: Document) -> Document:
+    """A patch of the pods of a role."""
+    return {"spec": {KINDS[wanted["kind"]].field: {role: {"template": {"spec": spec}}}}}

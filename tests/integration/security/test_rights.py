@@ -1,0 +1,87 @@
+"""What the chart grants is what rights.toml says, verb by verb, whatever the values; some things it never grants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from charts.rendering import Release
+from support.jobs import KINDS
+
+from .rights import Right, granted, lines, written
+
+pytestmark = pytest.mark.usefixtures("helm")
+USUAL = frozenset(("tfjob", "pytorchjob", "mpijob", "mpi", "lease"))
+LEASES = "leases"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Values, the parts of the operator that they switch on, where it looks after jobs, and which kinds."""
+
+    sets: tuple[str, ...]
+    parts: frozenset[str]
+    namespaces: tuple[str, ...] = ("",)
+    kinds: tuple[str, ...] = tuple(KINDS)
+
+
+def without(*kinds: str) -> tuple[str, ...]:
+    """The values that leave these kinds out."""
+    return tuple(f"kinds.{kind}=false" for kind in kinds)
+
+
+ALONE = without("pytorchjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob")
+ALL_OPTIONS = ("gangScheduler=volcano", "trackResults=true")
+CASES = {
+    "usual": Case((), USUAL),
+    "all options": Case(ALL_OPTIONS, USUAL | {"volcano", "results"}),
+    "coscheduling": Case(("gangScheduler=scheduler-plugins-scheduler",), USUAL | {"coscheduling"}),
+    "newer MPIJobs": Case(("mpi.version=v2beta1",), USUAL - {"mpi"} | {"mpi-v2beta1"}),
+    "TFJobs alone": Case(ALONE, frozenset(("tfjob", "lease")), kinds=("TFJob",)),
+    "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),
+    "one replica": Case(("leaderElection.enabled=false", "replicas=1"), USUAL - {"lease"}),
+    "two namespaces": Case(("namespaces={a,b}", *ALL_OPTIONS), USUAL | {"volcano", "results"}, ("a", "b")),
+    "under v1's names": Case(("compatibility.v1Names=true", "compatibility.v1Roles=true"), USUAL),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_no_more_and_no_less_is_granted_than_is_written_down(case: Case):
+    account = "training-operator" if "compatibility.v1Names=true" in case.sets else "trainshed"
+    found = granted(Release().documents(None, "crds.install=false", *case.sets), account)
+    wanted = {_placed(right, where) for right in written(case.parts, case.kinds) for where in case.namespaces}
+    assert sorted(map(str, found - wanted)) == [], "granted, and not in rights.toml: say there what it is for"
+    assert sorted(map(str, wanted - found)) == [], "in rights.toml, and not granted"
+
+
+def _placed(right: Right, namespace: str) -> Right:
+    return replace(right, namespace="trainshed-system" if right.resource == LEASES else namespace)
+
+
+def test_every_right_has_one_reason():
+    listed = [(right, part) for line in lines() for right in line.rights for part in line.parts or ("",)]
+    assert len(listed) == len(set(listed))
+    assert all(line.why for line in lines())
+
+
+def test_nothing_is_granted_that_lets_anybody_rise():
+    for right in (right for line in lines() for right in line.rights):
+        assert "*" not in (right.group, right.resource, right.verb), right
+        assert right.verb not in ("escalate", "bind", "impersonate", "deletecollection"), right
+        assert right.resource != "secrets" or right.verb == "create", right
+        assert right.resource not in ("serviceaccounts/token", "nodes", "nodes/proxy", "pods/log", "namespaces"), right
+        assert right.group not in ("admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io"), right
+
+
+def test_in_namespaced_mode_nothing_of_it_is_for_the_cluster():
+    documents = Release().documents(None, "crds.install=false", "namespaces={a,b}", *ALL_OPTIONS)
+    assert not [found["metadata"]["name"] for found in documents if found["kind"].startswith("ClusterRole")]
+
+
+def test_people_are_granted_jobs_and_nothing_else():
+    for found in Release().documents(None, "crds.install=false"):
+        if found["kind"] == "ClusterRole" and "-jobs-" in found["metadata"]["name"]:
+            assert {group for rule in found["rules"] for group in rule["apiGroups"]} == {"kubeflow.org"}
+            status = [rule["verbs"] for rule in found["rules"] if rule["resources"][0].endswith("/status")]
+            assert status == [["get"]], "who writes a status gives a verdict"

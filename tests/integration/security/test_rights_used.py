@@ -1,0 +1,145 @@
+"""The rights that the chart grants are enough, and each is used: by the audit log, with jobs that need all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charts.rendering import Document, Release
+from support import Hand, Operator, Refused, Stage, v1
+from support.groups import Groups, define_groups
+from support.half_way import HALF_WAY
+from support.jobs import KINDS, pytorchjob, smallest, tfjob
+from support.kubectl import kubectl
+from support.planes import ready_control_plane
+from support.user_client import eventually
+from testbed.control_plane import ControlPlane
+
+from .asked import asked
+from .people import RBAC, May, person
+from .rights import Right, granted, lines
+
+pytestmark = pytest.mark.usefixtures("helm")
+SYSTEM, ACCOUNT = "trainshed-system", "system:serviceaccount:trainshed-system:trainshed"
+ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+KEPT = {"trainshed.dev/track-results": "true"}
+#: An Event whose count grows: that the owner of a name is still somebody else.
+SAYS_AGAIN = Right("", "events", "patch")
+#: The pod whose end is the end of the smallest job of a kind.
+DECIDES = {"PyTorchJob": "master-0", "XGBoostJob": "master-0", "MPIJob": "launcher"}
+CASES = {
+    "volcano": ("scheduling.volcano.sh/v1beta1", ("gangScheduler=volcano", "trackResults=true")),
+    "one-namespace": (
+        "scheduling.x-k8s.io/v1alpha1",
+        ("gangScheduler=scheduler-plugins", "trackResults=true", "namespaces={one-namespace}"),
+    ),
+}
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane that knows groups of pods, is strict about owners, and has granted nothing to anybody yet."""
+    with ready_control_plane(tmp_path / "plane", ENFORCED) as plane:
+        admin = Hand(plane.kubeconfig, SYSTEM)
+        admin.make_namespace()
+        define_groups(admin)
+        yield plane
+
+
+def leave(hand: Hand, groups: Groups) -> None:
+    """What is there before the operator: v1's jobs with what v1 made for them, and a stranger's pod and Service."""
+    for name in ("mpi", "elastic"):
+        found, states = HALF_WAY[name]
+        v1.half_way(hand, found, *states)
+    made = hand.job("MPIJob", "mpi")
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": "mpi", "uid": made["metadata"]["uid"]}
+    metadata = {"name": "mpi", "ownerReferences": [owner | {"controller": True}]}
+    head = {"apiVersion": "/".join(groups.path.split("/")[2:4]), "kind": "PodGroup", "metadata": metadata}
+    hand.call("POST", groups.path, head | {"spec": {"minMember": 7}})
+    container = {"name": "c", "image": "x"}
+    hand.make("pods", {"metadata": {"name": "taken-worker-0"}, "spec": {"containers": [container]}})
+    hand.make("services", {"metadata": {"name": "taken-worker-0"}, "spec": {"ports": [{"port": 1}]}})
+    hand.create(tfjob("taken", Worker=1))
+
+
+def play(hand: Hand, stage: Stage, groups: Groups) -> None:
+    """Jobs of all kinds to their end and beyond, one that begins anew, one whose results are kept."""
+    policy = {"ttlSecondsAfterFinished": 0, "cleanPodPolicy": "All"}
+    for kind in KINDS:
+        hand.create(smallest(kind, kind.lower(), policy=policy))
+    hand.create(pytorchjob("again", restart="ExitCode", Master=1))
+    kept = pytorchjob("kept", policy={"cleanPodPolicy": "All"}, Master=1)
+    hand.create(kept | {"metadata": {"name": "kept", "annotations": KEPT}})
+    for name in (*map(str.lower, KINDS), "again", "kept", "elastic", "taken"):
+        groups.set_phase(name, "Inqueue")
+    for kind in KINDS:
+        eventually(lambda kind=kind: hand.state(kind, kind.lower()) == "Running", 60)
+        stage.end(f"{kind.lower()}-{DECIDES.get(kind, 'worker-0')}", 0)
+    eventually(lambda: hand.state("PyTorchJob", "again") == hand.state("PyTorchJob", "kept") == "Running", 30)
+    stage.end("kept-master-0", 0)
+    stage.end("elastic-worker-0", 0)
+    stage.end("again-master-0", 137)
+    eventually(lambda: hand.conditions("TFJob", "taken").get("Blocked"))
+    eventually(lambda: not [kind for kind in KINDS if hand.job(kind, kind.lower())], 30)
+    eventually(lambda: stage.created.count("again-master-0") == 2, 30)
+    eventually(lambda: hand.pod("kept-master-0") is None, 30)
+
+
+def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
+    """Grant what the chart grants; the operator's flags as the chart has them."""
+    roles = [found for found in documents if found["apiVersion"].startswith("rbac.")]
+    for where in {found["metadata"].get("namespace", "") for found in roles}:
+        here = yaml.safe_dump_all(found for found in roles if found["metadata"].get("namespace", "") == where)
+        done = kubectl(plane, Hand(plane.kubeconfig, where), "apply", "-f", "-", text=here)
+        assert done.returncode == 0, done.stderr
+    (deployment,) = (found for found in documents if found["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return (*container["args"][1:], f"--lease-namespace={SYSTEM}")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPlane, name: str, tmp_path: Path):
+    api, sets = CASES[name]
+    documents = Release().documents(None, "crds.install=false", "aggregatedRoles.enabled=false", *sets)
+    hand = Hand(plane.kubeconfig, name)
+    hand.make_namespace()
+    groups = Groups(hand, api)
+    leave(hand, groups)
+    flags = install(plane, documents)
+    with Stage(hand) as stage:
+        operator = Operator(plane.kubeconfig_for(ACCOUNT), tmp_path, *flags).start()
+        play(hand, stage, groups)
+        eventually(lambda: asked(plane.audit_log, ACCOUNT).shows(SAYS_AGAIN), 60)
+        assert operator.stop() == 0
+    assert operator.complaints() == []
+    found = asked(plane.audit_log, ACCOUNT)
+    assert sorted(map(str, found.refused)) == []
+    held = {(right.group, right.resource) for line in lines() if line.held for right in line.rights}
+    idle = [right for right in granted(documents, "trainshed") if not found.shows(right)]
+    assert sorted(str(right) for right in idle if (right.group, right.resource) not in held) == []
+
+
+def test_without_the_rights_that_no_request_shows_the_server_says_no(plane: ControlPlane):
+    admin = Hand(plane.kubeconfig, "held")
+    admin.make_namespace()
+    made = admin.create(tfjob("a", Worker=1))
+    creates = (May(("create",), "pods"), May(("create",), "roles", "rbac.authorization.k8s.io"))
+    finalizes, enters = May(("update",), "tfjobs/finalizers", "kubeflow.org"), May(("create",), "pods/exec")
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "a", "uid": made["metadata"]["uid"]}
+    metadata = {"name": "p", "ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}]}
+    pod = "/api/v1/namespaces/held/pods", {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    role = f"{RBAC}/namespaces/held/roles", {"metadata": {"name": "enter"}, "rules": [enters.rule()]}
+    for name, rights, wanted in (("neither", (), [403, 403]), ("both", (finalizes, enters), [201, 201])):
+        somebody = person(plane, "held", name, *creates, *rights)
+        eventually(lambda who=somebody, said=wanted: [_code(who, *pod), _code(who, *role)] == said)
+
+
+def _code(who: Hand, path: str, body: Document) -> int:
+    try:
+        who.call("POST", f"{path}?dryRun=All", body)
+    except Refused as refused:
+        return refused.code
+    return 201

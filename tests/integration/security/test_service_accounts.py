@@ -1,0 +1,238 @@
+"""Nobody runs pods by a job as a service account that he could not use himself: the chart's admission policy."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from charts.rendering import Document
+from support import Hand, Refused
+from support.jobs import KINDS, job, pod_spec, replicas, smallest, tfjob
+from support.kubectl import kubectl
+from support.user_client import MERGE, eventually
+from testbed.control_plane import ControlPlane
+from trainshed.frameworks import FRAMEWORKS
+
+from .accounts import People, asking, change, code, of, parts, refusal
+from .people import May, person
+
+pytestmark = pytest.mark.usefixtures("helm")
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+POLICY = "trainshed-service-accounts"
+EDIT = "trainshed-jobs-edit"
+ROLES = [(found.kind, role) for found in FRAMEWORKS for role in found.roles]
+CREATES_PODS, USES_BUILDER = May(("create",), "pods"), May(("use",), "serviceaccounts", name="builder")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def policy(server: ControlPlane) -> Iterator[None]:
+    """The policy is in force, as the chart has it when nobody says anything; afterwards it is not."""
+    admin = Hand(server.kubeconfig, "default")
+    (found, binding), roles = parts()
+    for role in roles:
+        admin.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+    admin.call("POST", f"{GROUP}/validatingadmissionpolicies", found)
+    admin.call("POST", f"{GROUP}/validatingadmissionpolicybindings", binding)
+    prober = person(server, "default", "prober", role=EDIT)
+    eventually(lambda: code(prober, asking(tfjob("probe", Worker=1), "admin")) == 403, 30)
+    yield
+    admin.call("DELETE", f"{GROUP}/validatingadmissionpolicybindings/{POLICY}")
+    admin.call("DELETE", f"{GROUP}/validatingadmissionpolicies/{POLICY}")
+    for role in roles:
+        admin.call("DELETE", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{role['metadata']['name']}")
+
+
+@pytest.fixture
+def people(server: ControlPlane) -> People:
+    """People with and without the right, in a namespace of their own."""
+    admin = Hand.somewhere(server.kubeconfig)
+    where = admin.namespace
+    admin.make("serviceaccounts", {"metadata": {"name": "admin"}})
+    pods_too = person(server, where, "pods-too", CREATES_PODS, role=EDIT)
+    as_builder = person(server, where, "as-builder", USES_BUILDER, role=EDIT)
+    jobs_only = person(server, where, "jobs-only", role=EDIT)
+    wanted = asking(tfjob("probe", Worker=1), "builder")
+    eventually(lambda: [code(user, wanted) for user in (jobs_only, pods_too, as_builder)] == [403, 201, 201])
+    return People(admin, jobs_only, pods_too, as_builder)
+
+
+@pytest.mark.parametrize(("kind", "role"), ROLES, ids=lambda value: value)
+def test_an_account_in_any_role_of_any_kind_takes_the_right_to_create_pods_or_to_use_it(
+    people: People, kind: str, role: str
+):
+    roles = dict.fromkeys(dict.fromkeys((*KINDS[kind].least, role)), 1)
+    for field in ("serviceAccountName", "serviceAccount"):
+        wanted = asking(job(kind, "new", **roles), "builder", role, field=field)
+        assert code(people.jobs_only, wanted) == 403
+        assert code(people.pods_too, wanted) == code(people.as_builder, wanted) == code(people.admin, wanted) == 201
+        assert code(people.as_builder, asking(wanted, "admin", role, field=field)) == 403
+
+
+def test_every_account_is_looked_at_however_many_there_are_and_however_a_role_is_written(
+    server: ControlPlane, people: People
+):
+    roles = ("Chief", "PS", "worker", "Evaluator")
+    wanted = tfjob("new", **dict.fromkeys(roles, 1))
+    for role in roles:
+        wanted = asking(wanted, role.lower(), role)
+    rights = {role: May(("use",), "serviceaccounts", name=role.lower()) for role in roles}
+    for role in roles:
+        others = [right for other, right in rights.items() if other != role]
+        most = person(server, people.admin.namespace, f"all-but-{role.lower()}", *others, role=EDIT)
+        eventually(lambda most=most, role=role: f"as the service account {role.lower()}" in refusal(most, wanted))
+    everything = person(server, people.admin.namespace, "uses-all", *rights.values(), role=EDIT)
+    eventually(lambda: refusal(everything, wanted) == "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_asks_for_no_account_or_for_the_default_needs_no_right(people: People, kind: str):
+    wanted = smallest(kind, "new")
+    assert code(people.jobs_only, wanted) == 201
+    assert code(people.jobs_only, asking(wanted, "default")) == 201
+    assert code(people.jobs_only, asking(wanted, "")) == 201
+
+
+def test_who_is_refused_reads_what_he_needs(people: People):
+    with pytest.raises(Refused) as refused:
+        people.jobs_only.create(asking(tfjob("new", Worker=1), "builder"))
+    assert "run as the service account builder" in str(refused.value)
+    assert "the right to create pods in this namespace, or to use that account" in str(refused.value)
+
+
+@pytest.mark.parametrize(("newer", "older", "said"), [("default", "admin", 201), ("admin", "default", 403)])
+def test_of_both_fields_the_one_counts_by_which_the_server_makes_pods(
+    people: People, newer: str, older: str, said: int
+):
+    wanted = asking(asking(tfjob("new", Worker=1), newer), older, field="serviceAccount")
+    assert code(people.jobs_only, wanted) == said
+    pod = {"metadata": {"name": "x"}, "spec": pod_spec(wanted, "Worker")}
+    made = people.admin.call("POST", f"/api/v1/namespaces/{people.admin.namespace}/pods?dryRun=All", pod)
+    assert made["spec"]["serviceAccountName"] == newer
+
+
+def test_jobs_without_template_roles_or_spec_meet_the_schema_and_not_the_policy(people: People):
+    no_template = tfjob("new", Worker=1)
+    del replicas(no_template, "Worker")["template"]
+    no_roles, no_spec = tfjob("new"), tfjob("new", Worker=1)
+    del no_spec["spec"]
+    for wanted in (no_template, no_roles, no_spec):
+        assert code(people.jobs_only, wanted) == code(people.admin, wanted)
+        assert code(people.jobs_only, wanted) in (201, 422)
+
+
+@pytest.fixture
+def running(people: People) -> Document:
+    """A job that somebody made who may: its workers have an account."""
+    wanted = asking(job("PyTorchJob", f"theirs-{uuid.uuid4().hex[:6]}", Master=1, Worker=2), "builder", "Worker")
+    people.pods_too.create(wanted)
+    return wanted
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"spec": {"runPolicy": {"suspend": True}}}, id="suspend"),
+        pytest.param({"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}}, id="labels"),
+        pytest.param({"spec": {"runPolicy": {"ttlSecondsAfterFinished": 5}}}, id="run policy"),
+        pytest.param({"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}}, id="replicas"),
+    ],
+)
+def test_whoever_may_change_jobs_may_change_what_does_not_run_as_the_account(
+    people: People, running: Document, patch: Document
+):
+    assert change(people.jobs_only, running, patch) == 200
+
+
+def test_a_queue_says_where_the_pods_run_and_needs_no_right(people: People, running: Document):
+    assert change(people.jobs_only, running, {"spec": {"runPolicy": {"suspend": True}}}) == 200
+    flavor = {"nodeSelector": {"gpu": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    flavor["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
+    admitted = of(running, "Worker", flavor) | {}
+    admitted["spec"]["runPolicy"] = {"suspend": False}
+    assert change(people.jobs_only, running, admitted) == 200
+    taken_back = of(running, "Worker", dict.fromkeys(flavor))
+    taken_back["spec"]["runPolicy"] = {"suspend": True}
+    assert change(people.jobs_only, running, taken_back) == 200
+
+
+@pytest.mark.parametrize(
+    ("role", "spec"),
+    [
+        pytest.param("Worker", {"containers": [{"name": "pytorch", "image": "mine"}]}, id="another image"),
+        pytest.param("Worker", {"serviceAccountName": "admin"}, id="another account"),
+        pytest.param("Worker", {"initContainers": [{"name": "first", "image": "mine"}]}, id="one more container"),
+        pytest.param("Master", {"serviceAccountName": "builder"}, id="the account for another role"),
+    ],
+)
+def test_what_runs_as_an_account_is_changed_by_those_who_may_have_it(
+    people: People, running: Document, role: str, spec: Document
+):
+    patch = of(running, role, spec)
+    assert change(people.jobs_only, running, patch) == 403
+    assert change(people.pods_too, running, patch) == 200
+
+
+def test_a_role_that_is_added_is_looked_at(people: People):
+    wanted = job("PyTorchJob", "grows", Master=1)
+    people.jobs_only.create(wanted)
+    more = asking(job("PyTorchJob", "grows", Master=1, Worker=1), "builder", "Worker")["spec"]
+    assert change(people.jobs_only, wanted, {"spec": more}) == 403
+    assert change(people.as_builder, wanted, {"spec": more}) == 200
+
+
+def test_the_account_may_be_given_up_by_anybody(people: People, running: Document):
+    assert change(people.jobs_only, running, of(running, "Worker", {"serviceAccountName": None, "x": None})) == 200
+
+
+def test_jobs_that_are_there_end_and_go_as_before(server: ControlPlane, people: People, running: Document):
+    writes = May(("patch",), "pytorchjobs/status", group="kubeflow.org")
+    operator = person(server, people.admin.namespace, "operator", writes, role=EDIT)
+    eventually(lambda: operator.job("PyTorchJob", running["metadata"]["name"]))
+    condition = {"type": "Succeeded", "status": "True", "reason": "r", "message": "m"}
+    name = running["metadata"]["name"]
+    path = people.admin.path("PyTorchJob", name, "status")
+    operator.call("PATCH", path, {"status": {"conditions": [condition]}}, MERGE)
+    assert people.admin.state("PyTorchJob", name) == "Succeeded"
+    assert change(people.jobs_only, running, {"metadata": {"finalizers": ["a.b/c"]}}) == 200
+    people.jobs_only.delete_job("PyTorchJob", name)
+    assert change(people.jobs_only, running, {"metadata": {"finalizers": None}}) == 200
+    assert people.admin.job("PyTorchJob", name) is None
+
+
+def test_the_biggest_jobs_are_within_the_servers_budget(people: People):
+    roles = {"Chief": 1, "PS": 40_000, "Worker": 59_998, "Evaluator": 1}
+    big = asking(tfjob("big", **roles), "builder")
+    variables = [{"name": f"NAME_{number}", "value": "v" * 60} for number in range(3000)]
+    for role in roles:
+        pod_spec(big, role)["containers"][0]["env"] = variables
+    assert 1_000_000 < len(json.dumps(big)) < 1_500_000
+    refused = refusal(people.jobs_only, big)
+    assert "run as the service account builder" in refused
+    assert refusal(people.as_builder, big) == ""
+    people.pods_too.create(big)
+    assert change(people.jobs_only, big, {"spec": {"runPolicy": {"suspend": True}}}) == 200
+    more = [{"name": "tensorflow", "image": "python:3.11-slim", "env": [*variables, {"name": "ONE", "value": "more"}]}]
+    assert change(people.jobs_only, big, of(big, "Evaluator", {"containers": more})) == 403
+
+
+def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, hand: Hand):
+    def checked() -> Document:
+        return hand.call("GET", f"{GROUP}/validatingadmissionpolicies/{POLICY}").get("status", {})
+
+    status = eventually(lambda: "typeChecking" in (found := checked()) and found, 30)
+    assert status["typeChecking"].get("expressionWarnings", []) == []
+
+
+def test_it_is_in_force_where_jobs_are_looked_after_alone(server: ControlPlane, hand: Hand):
+    found, _ = parts("namespaces={a,b}", "serviceAccountPolicy.exemptUsers={system:serviceaccount:kubeflow:katib}")
+    assert found[0]["spec"]["failurePolicy"] == "Fail"
+    (within,) = found[1]["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert (within["operator"], within["values"]) == ("In", ["a", "b"])
+    (exempt,) = found[0]["spec"]["matchConditions"]
+    assert 'in ["system:serviceaccount:kubeflow:katib"]' in exempt["expression"]
+    done = kubectl(server, hand, "apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump_all(found))
+    assert done.returncode == 0, done.stderr

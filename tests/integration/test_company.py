@@ -1,0 +1,74 @@
+"""The operator in company: with kopf, which may fall over, and with a second operator, which waits for its turn."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from support import Operator, Operators, Proxy
+from support.fake_kubelet import Stage
+from support.jobs import tfjob
+from support.user_client import Hand, eventually
+from testbed.control_plane import ControlPlane
+
+NOWHERE = "/apis/nothing.there/v1/things"
+
+
+def runs(hand: Hand, name: str, within: float = 20) -> None:
+    """A new job runs in time."""
+    hand.create(tfjob(name, Worker=2))
+    eventually(lambda: hand.state("TFJob", name) == "Running", within)
+
+
+def test_kopf_may_fall_over_as_often_as_it_likes(yard: Hand, tmp_path: Path, operators: Operators):
+    with Proxy(yard) as proxy, Stage(yard):
+        forward = proxy.forward
+
+        def unkind(verb: str, path: str, body: bytes | None, headers: dict[str, str]):
+            if "watch=" in path and "kopf" in headers.get("User-Agent", ""):
+                return forward(verb, NOWHERE, body, headers)
+            return forward(verb, path, body, headers)
+
+        proxy.forward = unkind
+        operator = operators.begin(proxy.kubeconfig(tmp_path), "--no-leader-elect", f"--namespace={yard.namespace}")
+        for number in range(25):
+            runs(yard, f"job-{number}")
+            time.sleep(0.5)
+        log = operator.log.read_text()
+        assert len(re.findall("WARNING kopf .*; restarting", log)) >= 2, log[-2000:]
+        assert operator.alive
+        began = time.monotonic()
+        assert operator.stop() == 0
+        assert time.monotonic() - began < 8
+        assert operator.complaints() == []
+
+
+def test_the_second_operator_takes_over_when_the_first_one_dies_and_at_once_when_it_ends(
+    elsewhere: ControlPlane, yard: Hand, operators: Operators
+):
+    def start(name: str) -> Operator:
+        flags = (f"--namespace={yard.namespace}", f"--lease-namespace={yard.namespace}", f"--lease-identity={name}")
+        return operators.begin(elsewhere.kubeconfig, *flags)
+
+    with Stage(yard):
+        first = start("first")
+        eventually(lambda: yard.holder() == "first")
+        second = start("second")
+        runs(yard, "one")
+        assert f"TFJob {yard.namespace}/" not in second.log.read_text(), (
+            "it waits for its turn, though it knows everything"
+        )
+        first.kill()
+        began = time.monotonic()
+        runs(yard, "two", within=25)
+        assert time.monotonic() - began <= 20
+        third = start("third")
+        assert second.stop() == 0
+        began = time.monotonic()
+        runs(yard, "three", within=10)
+        assert time.monotonic() - began <= 5
+        assert yard.holder() == "third"
+        assert third.stop() == 0
+        assert yard.holder() == ""
+        assert second.complaints() == third.complaints() == []

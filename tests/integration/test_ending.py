@@ -1,0 +1,74 @@
+"""On SIGTERM the operator is over within five seconds, and leaves nothing behind, whatever the API server does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaos.relay import Relay
+from support import Operator, Operators
+from support.audit_log import requests
+from support.jobs import tfjob
+from support.user_client import Hand, always, eventually
+from testbed.control_plane import ControlPlane
+
+#: Seconds that it has, and how many pods there are to be made meanwhile: more than can be.
+WITHIN, MANY = 5.0, 400
+
+
+@pytest.fixture
+def line(elsewhere: ControlPlane) -> Iterator[Relay]:
+    """The operator's line to the API server."""
+    with Relay(int(elsewhere.url.rpartition(":")[2])) as line:
+        yield line
+
+
+@pytest.fixture
+def operator(elsewhere: ControlPlane, yard: Hand, line: Relay, operators: Operators, tmp_path: Path) -> Operator:
+    """An operator that leads, by way of this line."""
+    user = elsewhere.kubeconfig_for(yard.namespace, ("system:masters",))
+    flags = (f"--namespace={yard.namespace}", f"--lease-namespace={yard.namespace}")
+    operator = operators.begin(line.kubeconfig(user, tmp_path), *flags)
+    eventually(yard.holder, 20)
+    return operator
+
+
+def ended(operator: Operator) -> float:
+    """After how many seconds it is over once it is told to."""
+    began = time.monotonic()
+    assert operator.stop() == 0
+    return time.monotonic() - began
+
+
+def test_with_a_slow_server_what_was_sent_is_answered_and_the_lease_is_given_back(
+    elsewhere: ControlPlane, yard: Hand, line: Relay, operator: Operator
+):
+    line.delay = 0.2
+    yard.create(tfjob("big", Worker=MANY))
+    eventually(lambda: len(yard.pods()) >= 20, 30)
+    assert ended(operator) < WITHIN
+    assert yard.holder() == ""
+    made = len(yard.pods())
+    assert made < MANY, "there was nothing left to be broken off"
+    always(lambda: len(yard.pods()) == made)
+    asked = [request for request in requests(elsewhere, yard.namespace, yard.namespace) if request.writes]
+    assert asked[-1].what == "update leases", "somebody wrote after the Lease was given back"
+    assert operator.complaints() == []
+    assert "not released" not in operator.log.read_text()
+
+
+@pytest.mark.parametrize("how", ["silent", "away"])
+def test_without_a_server_it_is_over_as_soon(yard: Hand, line: Relay, operator: Operator, how: str):
+    yard.create(tfjob("big", Worker=MANY))
+    eventually(lambda: len(yard.pods()) >= 5, 30)
+    if how == "away":
+        line.target = 1
+        line.cut()
+    line.frozen = True
+    time.sleep(0.5)
+    assert ended(operator) < WITHIN
+    line.frozen = False
+    assert operator.complaints() == []

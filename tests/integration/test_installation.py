@@ -1,0 +1,51 @@
+"""The API server takes all that the chart and manifests/ can have, and kustomize makes of them what Helm does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charts.overlays import MANIFESTS, RELEASES, WITHOUT_CRDS
+from charts.rendering import Document, Release, key
+from charts.snapshots import FOLDER
+from support import Hand
+from support.kubectl import kubectl
+from testbed.control_plane import ControlPlane
+
+OVERLAYS = sorted(MANIFESTS.glob("overlays/*/values.yaml"))
+SNAPSHOTS = sorted(FOLDER.glob("*.values.yaml"))
+#: The Prometheus Operator's kinds, which a bare API server does not know.
+ELSEWHERE = "monitoring.coreos.com/"
+#: Where objects go that are only tried.
+HOMES = ("trainshed-system", "kubeflow", "team-a", "team-b", "lab")
+
+
+def kustomized(server: ControlPlane, hand: Hand, folder: Path) -> list[Document]:
+    """What `kubectl apply -k` would apply."""
+    done = kubectl(server, hand, "kustomize", str(folder))
+    assert done.returncode == 0, done.stderr
+    return list(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
+
+
+@pytest.mark.parametrize("values", [None, *OVERLAYS], ids=lambda values: values.parent.name if values else "base")
+def test_kustomize_makes_what_helm_does(server: ControlPlane, hand: Hand, values: Path | None):
+    release = RELEASES.get(values.parent.name, Release()) if values else Release()
+    wanted = {key(document): document for document in release.documents(values, WITHOUT_CRDS)}
+    made = {key(item): item for item in kustomized(server, hand, values.parent if values else MANIFESTS)}
+    assert {name: item for name, item in made.items() if name[0] != "Namespace"} == wanted
+
+
+@pytest.mark.parametrize("values", [None, *OVERLAYS, *SNAPSHOTS], ids=lambda values: str(values and values.stem))
+def test_the_api_server_takes_it_all(server: ControlPlane, hand: Hand, values: Path | None):
+    for home in HOMES:
+        kubectl(server, hand, "create", "namespace", home)
+    documents = [
+        item for item in Release().documents(values, WITHOUT_CRDS) if not item["apiVersion"].startswith(ELSEWHERE)
+    ]
+    words = ("--namespace=", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
+    done = kubectl(server, hand, *words, "-f", "-", text=yaml.safe_dump_all(documents))
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    assert len(done.stdout.splitlines()) == len(documents)

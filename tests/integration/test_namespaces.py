@@ -1,0 +1,141 @@
+"""With rights in some namespaces only, the operator looks after these, and says what it may not do."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from generate_manifests import KIND_RULES, LEASE_RULES, MPI_RULES, RULES, Rules
+from support import Operator, Operators
+from support.fake_kubelet import Stage
+from support.jobs import smallest, tfjob
+from support.user_client import Hand, always, eventually
+from testbed.control_plane import ControlPlane
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+#: For all kinds of jobs, without a gang scheduler.
+JOBS = (*RULES, *(rule for rules in KIND_RULES.values() for rule in rules), *MPI_RULES)
+
+
+@pytest.fixture
+def account(elsewhere: ControlPlane) -> str:
+    """A user without any right."""
+    return f"trainshed-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def hands(elsewhere: ControlPlane) -> list[Hand]:
+    """Three namespaces."""
+    return [Hand.somewhere(elsewhere.kubeconfig, named=name) for name in ("first", "second", "third")]
+
+
+@pytest.fixture
+def begin(elsewhere: ControlPlane, account: str, operators: Operators) -> Callable[..., Operator]:
+    """Starts an operator with this account, and does not wait for it."""
+    kubeconfig = elsewhere.kubeconfig_for(account, ("system:authenticated",))
+    return partial(operators.begin, kubeconfig, wait=False)
+
+
+def permit(hand: Hand, account: str, *rules: Rules) -> None:
+    """Give the account rights in the hand's namespace, by a Role and nothing else."""
+    base = f"{RBAC}/namespaces/{hand.namespace}"
+    parts = [
+        {"apiGroups": [group], "resources": kinds, "verbs": verbs} for found in rules for group, kinds, verbs in found
+    ]
+    hand.call("POST", f"{base}/roles", {"metadata": {"name": "trainshed"}, "rules": parts})
+    subject = {"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "Role", "name": "trainshed", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "trainshed"}, "subjects": [subject], "roleRef": reference}
+    hand.call("POST", f"{base}/rolebindings", binding)
+
+
+def readiness(operator: Operator) -> tuple[int, str]:
+    """What /readyz says; 0 before its door is open."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{operator.health}/readyz", timeout=2) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def denied(plane: ControlPlane, account: str) -> list[str]:
+    """What the account was refused, from the audit log."""
+    lines = (json.loads(line) for line in plane.audit_log.read_text().splitlines() if account in line)
+    return [
+        f"{line['verb']} {line['requestURI']}" for line in lines if line.get("responseStatus", {}).get("code") == 403
+    ]
+
+
+def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
+    elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
+):
+    first, second, third = hands
+    permit(first, account, JOBS, LEASE_RULES)
+    permit(second, account, JOBS)
+    flags = (f"--namespace={first.namespace},{second.namespace}", f"--lease-namespace={first.namespace}")
+    operator = begin(*flags)
+    operator.wait_until_ready()
+    with Stage(first) as stage, Stage(second):
+        for hand in hands:
+            hand.create(tfjob("mnist", Worker=2))
+        second.create(smallest("MPIJob", "hello"))
+        for hand in (first, second):
+            eventually(lambda hand=hand: hand.state("TFJob", "mnist") == "Running", 20)
+        eventually(lambda: second.state("MPIJob", "hello") == "Running", 20)
+        stage.end("mnist-worker-0", 0)
+        eventually(lambda: first.state("TFJob", "mnist") == "Succeeded")
+        eventually(lambda: first.events("mnist"))
+    always(lambda: third.pods() == [] and third.conditions("TFJob", "mnist") == {})
+    assert readiness(operator) == (200, "ok\n")
+    assert denied(elsewhere, account) == [], "it asked for what it may not have"
+    began = time.monotonic()
+    assert operator.stop() == 0
+    assert time.monotonic() - began < 5
+    assert operator.complaints() == []
+    assert not re.search("kopf .*; restarting", operator.log.read_text())
+
+
+def test_a_namespace_without_rights_is_named_and_holds_up_no_other(
+    elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
+):
+    first, second, _ = hands
+    permit(first, account, JOBS, LEASE_RULES)
+    flags = (f"--namespace={first.namespace}", f"--namespace={second.namespace}")
+    operator = begin(*flags, f"--lease-namespace={first.namespace}")
+    with Stage(first), Stage(second):
+        for hand in (first, second):
+            hand.create(tfjob("mnist", Worker=1))
+        eventually(lambda: first.state("TFJob", "mnist") == "Running", 20)
+        code, said = readiness(operator)
+        assert code == 503
+        assert said.count("\n") == 1, "a line for the one namespace that lacks rights"
+        assert re.search(f"cannot list and watch .* in namespace {second.namespace}: ", said)
+        assert f'User "{account}" cannot list resource' in said
+        assert said.split(": ", 1)[1].strip() in operator.log.read_text()
+        assert second.pods() == []
+        permit(second, account, JOBS)
+        eventually(lambda: second.state("TFJob", "mnist") == "Running", 20)
+    assert eventually(lambda: readiness(operator)[0] == 200)
+    assert operator.complaints() == []
+
+
+def test_a_lease_that_may_not_be_held_is_named(
+    elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
+):
+    first, *_ = hands
+    permit(first, account, JOBS)
+    flags = (f"--namespace={first.namespace}", f"--lease-namespace={first.namespace}")
+    operator = begin(*flags)
+    said = f"cannot acquire the Lease {first.namespace}/trainshed: leases.coordination.k8s.io"
+    eventually(lambda: said in readiness(operator)[1], 20)
+    assert "leases.coordination.k8s.io" in operator.log.read_text()

@@ -1,0 +1,66 @@
+"""Fixtures of the rings on an API server; a conftest.py imports those that its folder wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+
+from .fake_kubelet import Stage
+from .operator import Operator, Operators
+from .planes import ready_control_plane
+from .user_client import Hand
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One control plane for all tests that do no harm to it."""
+    with ready_control_plane(tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="package")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A second control plane, for operators that were told something else: each in a namespace of its own."""
+    with ready_control_plane(tmp_path_factory.mktemp("elsewhere")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="package")
+def shared_operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """One operator for all tests that do no harm to it; at the end its log holds no traceback."""
+    operator = Operator(server.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect").start()
+    yield operator
+    assert operator.alive, operator.log.read_text()[-3000:]
+    assert operator.stop() == 0
+    assert operator.complaints() == []
+
+
+@pytest.fixture
+def hand(server: ControlPlane) -> Hand:
+    """A user's hand in a namespace of its own."""
+    return Hand.somewhere(server.kubeconfig)
+
+
+@pytest.fixture
+def yard(elsewhere: ControlPlane) -> Hand:
+    """A user's hand in a namespace that only the test's own operator looks after."""
+    return Hand.somewhere(elsewhere.kubeconfig)
+
+
+@pytest.fixture
+def operators(tmp_path: Path) -> Iterator[Operators]:
+    """Starts operators, and leaves none behind."""
+    operators = Operators(tmp_path)
+    yield operators
+    operators.end()
+
+
+@pytest.fixture
+def stage(hand: Hand) -> Iterator[Stage]:
+    """The namespace's pods run as soon as they are made."""
+    with Stage(hand) as stage:
+        yield stage

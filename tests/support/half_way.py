@@ -1,0 +1,56 @@
+"""Jobs of every kind half-way, as v1 leaves them behind when it is stopped."""
+
+from __future__ import annotations
+
+from . import v1
+from .fake_kubelet import Stage
+from .jobs import job, pytorchjob, tfjob
+from .user_client import Hand, eventually
+
+PS_JOB = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+ELASTIC = pytorchjob("elastic", restart="OnFailure", Worker=2)
+ELASTIC["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}
+#: Each with the conditions that its status shows. Pods run, but for those that have `ENDED` or are `MISSING`.
+HALF_WAY = {
+    "tf": (tfjob("tf", restart="OnFailure", **PS_JOB), ("Created", "Running")),
+    "ddp": (pytorchjob("ddp", restart="OnFailure", Master=1, Worker=2), ("Created", "Running")),
+    "jax": (job("JAXJob", "jax", restart="OnFailure", Worker=2), ("Created", "Running")),
+    "xgb": (job("XGBoostJob", "xgb", restart="Never", Master=1, Worker=1), ("Created", "Running")),
+    "paddle": (job("PaddleJob", "paddle", restart="OnFailure", Worker=2), ("Created", "Running")),
+    "mpi": (job("MPIJob", "mpi", Launcher=1, Worker=1), ("Created", "Running")),
+    "elastic": (ELASTIC, ("Created", "Running")),
+    "again": (pytorchjob("again", restart="ExitCode", Master=1, Worker=2), ("Created", "Restarting")),
+    "fails": (pytorchjob("fails", restart="ExitCode", Master=1, Worker=1), ("Created", "Running")),
+    "paused": (tfjob("paused", policy={"suspend": True}, Worker=2), ("Created", "Suspended")),
+    "done": (pytorchjob("done", Master=1, Worker=1), ("Created", "-Running", "Succeeded")),
+    "lost": (tfjob("lost", Worker=2), ("Created", "-Running", "Failed")),
+}
+ENDED = {"done-master-0": 0, "lost-worker-0": 1}
+MISSING = {"again": ("worker-1",)}
+#: Whose end is the job's.
+DECIDES = {
+    "tf": "chief-0",
+    "ddp": "master-0",
+    "mpi": "launcher",
+    "xgb": "master-0",
+    "again": "master-0",
+    "elastic": "worker-0",
+}
+ALL = {"jax": ("worker-0", "worker-1"), "paddle": ("worker-0", "worker-1"), "paused": ("worker-0", "worker-1")}
+
+
+def leave_half_way(hand: Hand, stage: Stage) -> None:
+    """Everything in `HALF_WAY`."""
+    for name, (found, states) in HALF_WAY.items():
+        over = states[-1] in ("Succeeded", "Failed")
+        v1.half_way(hand, found, *states, completed=over, missing=MISSING.get(name, ()))
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()), 20)
+    for pod, code in ENDED.items():
+        stage.end(pod, code)
+
+
+def told(hand: Hand, name: str) -> list[str]:
+    """The conditions of a job, `-` before those that are not true."""
+    conditions = hand.conditions(HALF_WAY[name][0]["kind"], name).values()
+    return [("" if item["status"] == "True" else "-") + item["type"] for item in conditions]

@@ -1,0 +1,125 @@
+"""The operator as a process of its own, as a user would start it outside the cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from testbed.ports import free_port
+
+
+class Operator:
+    """`python -m trainshed operator` against a kubeconfig; its log is a file that a test can read."""
+
+    def __init__(self, kubeconfig: Path, folder: Path, *flags: str) -> None:
+        self.kubeconfig = kubeconfig
+        self.log = folder / "operator.log"
+        self.health, self.metrics = free_port(), free_port()
+        self.program: tuple[str, ...] = (sys.executable, "-m", "trainshed")
+        self._flags = flags
+        self._process: subprocess.Popen | None = None
+
+    def start(self, *, wait: bool = True) -> Operator:
+        """Start it, and wait until it says that it is ready; if it never does, it is not left behind."""
+        command = [*self.program, "operator", "--kubeconfig", str(self.kubeconfig)]
+        doors = [
+            f"--health-probe-bind-address=127.0.0.1:{self.health}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics}",
+        ]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *doors, *self._flags], stdout=log, stderr=log, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+            )
+        try:
+            if wait:
+                self.wait_until_ready()
+        except AssertionError:
+            self.kill()
+            raise
+        return self
+
+    def wait_until_ready(self, within: float = 30) -> None:
+        """Return once /readyz says so."""
+        end = time.monotonic() + within
+        while time.monotonic() < end:
+            assert self._process is not None
+            assert self._process.poll() is None, self.log.read_text()[-3000:]
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/readyz", timeout=2):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError(f"the operator was not ready within {within} s:\n{self.log.read_text()[-3000:]}")
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait_until_over(self, within: float = 30) -> int:
+        """Wait until it ends by itself; its exit code."""
+        assert self._process is not None
+        return self._process.wait(within)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it without a warning."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def served(self) -> str:
+        """What /metrics says now."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
+            return answer.read().decode()
+
+    def complaints(self) -> list[str]:
+        """What its log should not say: each such line, with at most 40 that follow it."""
+        wanted = "Traceback|Task exception was never retrieved|never awaited|unhandled"
+        return re.findall(rf"^.*(?:{wanted}).*(?:\n.+){{0,40}}", self.log.read_text(), re.MULTILINE)
+
+    def _end(self, how: signal.Signals) -> int:
+        assert self._process is not None
+        self._process.send_signal(how)
+        return self._process.wait(30)
+
+
+class Operators:
+    """The operators of one test, each with a folder of its own below `folder`; none outlives the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._begun: list[Operator] = []
+
+    def begin(self, kubeconfig: Path, *flags: str, program: tuple[str, ...] = (), wait: bool = True) -> Operator:
+        """One more, with another program if one is named."""
+        folder = self._folder / f"operator-{len(self._begun)}"
+        folder.mkdir()
+        operator = Operator(kubeconfig, folder, *flags)
+        operator.program = program or operator.program
+        self._begun.append(operator)
+        return operator.start(wait=wait)
+
+    def end(self) -> None:
+        """Whoever is there still ends without a warning."""
+        for operator in self._begun:
+            if operator.alive:
+                operator.kill()

@@ -1,0 +1,165 @@
+"""Documents in: defaults filled, problems collected, nothing ever raised."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.jobs import pytorchjob, tfjob
+from trainshed.api import parse, status_codec
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import CleanPodPolicy, Port, RestartPolicy, Scheduling, Scope
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.pytorch import PYTORCH
+from trainshed.frameworks.tensorflow import TENSORFLOW
+
+WORDS = st.sampled_from(
+    [
+        "metadata",
+        "spec",
+        "status",
+        "runPolicy",
+        "tfReplicaSpecs",
+        "Worker",
+        "template",
+        "containers",
+        "conditions",
+        "retry",
+        "replicaStatuses",
+        "failure",
+        "time",
+        "name",
+        "ports",
+        "type",
+        "annotations",
+        "podsPendingReplacement",
+        "attempts",
+        "replicas",
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def tensorflow(document, job_defaults=None):
+    return parse.job(document, TENSORFLOW, job_defaults or JobDefaults())
+
+
+def pytorch(document):
+    return parse.job(document, PYTORCH, JobDefaults())
+
+
+@given(st.dictionaries(WORDS, JSON), st.sampled_from(FRAMEWORKS))
+def test_nothing_that_can_be_stored_makes_reading_fail(document, framework):
+    parse.job(document, framework, JobDefaults())
+    status_codec.parse_status(document)
+
+
+def test_defaults_are_v1s():
+    document = tfjob("a", Worker=1)
+    del document["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
+    del document["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"]
+    job = tensorflow(document)
+    (group,) = job.groups
+    assert (group.count, group.restart_policy, group.port) == (1, RestartPolicy.NEVER, 2222)
+    assert group.ports == (Port("tfjob-port", 2222),)
+    assert job.policy.clean_pods is CleanPodPolicy.NONE
+    assert job.problems == ()
+    document = pytorchjob("a", Worker=1)
+    del document["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"]
+    assert pytorch(document).groups[0].restart_policy is RestartPolicy.ON_FAILURE
+
+
+def test_what_the_administrator_chose_stands_in_for_what_a_user_left_out():
+    job_defaults = JobDefaults(clean_pods=CleanPodPolicy.ALL)
+    assert tensorflow(tfjob("a", Worker=1), job_defaults).policy.clean_pods is CleanPodPolicy.ALL
+    chosen = tfjob("a", policy={"cleanPodPolicy": "Running"}, Worker=1)
+    assert tensorflow(chosen, job_defaults).policy.clean_pods is CleanPodPolicy.RUNNING
+
+
+def test_tensorflows_roles_may_be_written_in_any_case():
+    assert [group.role for group in tensorflow(tfjob("a", WORKER=1, ps=1)).groups] == ["PS", "Worker"]
+
+
+def test_the_frameworks_port_stands_after_the_users_own_unless_it_is_named():
+    document = tfjob("a", Worker=1)
+    container = document["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["ports"] = [{"name": "customPort", "containerPort": 1234}]
+    assert tensorflow(document).groups[0].ports == (Port("customPort", 1234), Port("tfjob-port", 2222))
+    container["ports"] = [{"name": "tfjob-port", "containerPort": 3333}]
+    assert tensorflow(document).groups[0].port == 3333
+
+
+@pytest.mark.parametrize(
+    ("manager", "elsewhere"),
+    [(None, False), ("kubeflow.org/training-operator", False), ("kueue.x-k8s.io/multikueue", True), ("other", True)],
+)
+def test_who_manages_a_job_is_known_even_if_the_rest_makes_no_sense(manager, elsewhere):
+    policy = {} if manager is None else {"managedBy": manager}
+    assert tensorflow(tfjob("a", policy=policy, Worker=1)).policy.managed_elsewhere is elsewhere
+    nonsense = {"spec": {"runPolicy": policy, "tfReplicaSpecs": 5}}
+    assert tensorflow(nonsense).policy.managed_elsewhere is elsewhere
+
+
+def test_annotations_choose_the_scope_and_what_a_disruption_means():
+    document = tfjob("a", Worker=1)
+    document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Role", "trainshed.dev/on-disruption": "Fail"}
+    job = tensorflow(document)
+    assert (job.scope, job.fail_on_disruption, job.problems) == (Scope.ROLE, True, ())
+    document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Auto"}
+    assert tensorflow(document).scope is None
+    document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "all", "trainshed.dev/on-disruption": "?"}
+    first, second = tensorflow(document).problems
+    assert first.startswith('metadata.annotations[trainshed.dev/restart-scope]: Unsupported value: "all"')
+    assert "Replace" in second
+
+
+def test_a_problem_names_the_field_and_says_what_is_wrong():
+    document = tfjob("a", policy={"cleanPodPolicy": "Foo"}, Worker=-1)
+    problems = tensorflow(document).problems
+    assert any(problem.startswith("spec.runPolicy.cleanPodPolicy: Invalid value") for problem in problems)
+    assert any(problem.startswith("spec.tfReplicaSpecs.Worker.replicas: Invalid value") for problem in problems)
+    assert tensorflow({"metadata": {"name": "a"}}).problems
+
+
+def test_what_the_framework_refuses_is_a_problem():
+    assert "TF_CONFIG" in tensorflow(tfjob("a", Worker=9000)).problems[0]
+
+
+def test_identity_and_leaving_are_read_from_the_metadata():
+    document = tfjob("a", Worker=1)
+    document["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 3,
+        "namespace": "ml",
+        "deletionTimestamp": "x",
+    }
+    job = tensorflow(document)
+    assert (job.uid, job.version, job.generation, job.namespace, job.deleting) == ("u", "7", 3, "ml", True)
+
+
+def test_reading_changes_nothing_in_the_document():
+    document = tfjob("a", Worker=1)
+    before = copy.deepcopy(document)
+    tensorflow(document)
+    assert document == before
+
+
+def test_what_a_gang_scheduler_is_told():
+    asked = {"minAvailable": 2, "queue": "q", "minResources": {"cpu": 3}, "priorityClass": "p"}
+    job = tensorflow(tfjob("a", policy={"schedulingPolicy": asked | {"scheduleTimeoutSeconds": 60}}, Worker=1))
+    assert job.policy.scheduling == Scheduling(2, "q", {"cpu": 3}, "p", 60)
+    assert tensorflow(tfjob("a", Worker=1)).policy.scheduling == Scheduling()
+
+
+def test_a_users_annotations_are_kept_and_kubectls_are_not():
+    document = tfjob("a", Worker=1)
+    document["metadata"]["annotations"] = {"b": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "1"}
+    assert tensorflow(document).annotations == (("a", "1"), ("b", "2"))

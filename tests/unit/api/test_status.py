@@ -1,0 +1,66 @@
+"""What is stored about a job, and what of it must be stored first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.builders import at
+from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Retries, Status
+
+
+def condition(kind, *, true=True):
+    return Condition(ConditionType(kind), true, "R", "m", at(0), at(0))
+
+
+FULL = Status(conditions=(condition("Created"), condition("Running")), start=at(0), pending_replacement=("a", "b"))
+
+
+def test_conditions_are_found_by_their_type():
+    assert FULL.condition(ConditionType.RUNNING).reason == "R"
+    assert FULL.condition(ConditionType.FAILED) is None
+    assert FULL.true(ConditionType.CREATED)
+    assert not replace(FULL, conditions=(condition("Running", true=False),)).true(ConditionType.RUNNING)
+
+
+@pytest.mark.parametrize(("kind", "over"), [("Succeeded", True), ("Failed", True), ("Running", False)])
+def test_a_job_with_a_verdict_is_over(kind, over):
+    assert Status(conditions=(condition(kind),)).over is over
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        replace(FULL, completion=at(1)),
+        replace(FULL, attempts={"Worker": 1}),
+        replace(FULL, retries=Retries(used=1)),
+        replace(FULL, retries=Retries(next_retry_time=at(1))),
+        replace(FULL, pending_replacement=("a", "b", "c")),
+        replace(FULL, failure=Failure("p", "Application", "Error", 1, "", "", at(0))),
+        replace(FULL, conditions=(*FULL.conditions, condition("Suspended"))),
+        replace(FULL, conditions=(*FULL.conditions, condition("Failed"))),
+    ],
+)
+def test_what_pods_cannot_tell_again_is_stored_before_it_is_acted_on(after):
+    assert after.must_precede(FULL)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        FULL,
+        replace(FULL, replica_statuses={"Worker": ReplicaStatus(active=1)}),
+        replace(FULL, conditions=FULL.conditions[:1]),
+        replace(FULL, pending_replacement=("a",)),
+        replace(FULL, retries=Retries(container_restarts=3)),
+    ],
+)
+def test_what_pods_can_tell_again_may_wait(after):
+    assert not after.must_precede(FULL)
+
+
+@pytest.mark.parametrize(("seconds", "wait"), [(-1, False), (0, False), (1, True), (375, True), (3600, False)])
+def test_the_next_pods_wait_for_their_time_but_not_for_that_of_a_clock_that_is_far_ahead(seconds, wait):
+    assert Retries(next_retry_time=at(seconds)).wait(at(0)) is wait
+    assert not Retries().wait(at(0))

@@ -1,0 +1,34 @@
+"""`trainshed crds` prints the files of crds/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from click.testing import CliRunner
+
+from trainshed.cli import cli
+from trainshed.frameworks import FRAMEWORKS
+
+CRDS = Path(__file__).parents[3] / "crds"
+
+
+def test_the_printed_definitions_are_those_of_the_files():
+    result = CliRunner().invoke(cli, ["crds"])
+    printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
+    files = [yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")]
+    assert printed == {found["metadata"]["name"]: found for found in files}
+    assert len(printed) == len(FRAMEWORKS)
+
+
+def test_v2beta1_of_mpijob_replaces_v1():
+    result = CliRunner().invoke(cli, ["crds", "--mpi-version", "v2beta1"])
+    printed = {found["metadata"]["name"]: found for found in yaml.safe_load_all(result.stdout)}
+    (newer,) = (yaml.safe_load(path.read_text()) for path in CRDS.glob("v2beta1/*.yaml"))
+    assert printed["mpijobs.kubeflow.org"] == newer
+    assert [version["name"] for version in newer["spec"]["versions"]] == ["v2beta1"]
+    assert len(printed) == len(FRAMEWORKS)
+
+
+def test_the_version_of_the_package_is_printed():
+    assert CliRunner().invoke(cli, ["--version"]).stdout.endswith(", version 0.1.0\n")

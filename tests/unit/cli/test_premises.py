@@ -1,0 +1,128 @@
+"""The findings about operators, the webhook configuration and the CRDs, each with the command that corrects it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support import v1
+from trainshed.cli.preflight import Premises, State, checks, command_line
+from trainshed.crd import definition
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.frameworks.mpi import MPI
+from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
+from trainshed.frameworks.pytorch import PYTORCH
+
+V1, OURS = "kubeflow/training-operator:v1-1", "ghcr.io/trainshed/trainshed:1"
+LABELS = {"control-plane": "kubeflow-training-operator"}
+
+
+def deployment(image=V1, *, pods=1, name="training-operator", labels=None, beside=(), **container) -> dict:
+    containers = [*beside, {"name": "operator", "image": image, **container}]
+    metadata = {"name": name, "namespace": "kubeflow", "labels": labels or {}}
+    status = {"replicas": pods} if pods else {}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}, "status": status}
+
+
+def webhook(name="validator.training-operator.kubeflow.org", service="training-operator") -> dict:
+    return {"metadata": {"name": name}, "webhooks": [{"clientConfig": {"service": {"name": service}}}]}
+
+
+def found_in(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list[tuple[str, str, str]]:
+    premises = Premises(tuple(deployments), tuple(webhooks), tuple(definitions))
+    return [(str(found.state), found.words, found.command) for found in checks(premises, frameworks)]
+
+
+def test_a_cluster_without_v1_is_ok():
+    assert {state for state, _, _ in found_in()} == {State.OK}
+    words = found_in([deployment("nginx", name="web"), deployment(OURS, name="trainshed")])[1][1]
+    assert words == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OURS}"
+
+
+def test_a_running_v1_is_to_be_stopped():
+    state, words, command = found_in([deployment(pods=2)])[0]
+    assert state == State.ACTION_REQUIRED
+    assert words == f"training-operator v1 is running: Deployment kubeflow/training-operator, 2 pods, {V1}"
+    assert command == "kubectl --namespace kubeflow scale deployment/training-operator --replicas=0"
+    assert found_in([deployment(pods=0)])[0][:1] == (State.OK,)
+
+
+@pytest.mark.parametrize("found", [deployment("mirror/op:7", labels=LABELS), deployment("mirror/training-operator:7")])
+def test_v1_is_recognized_by_its_label_or_its_image(found):
+    assert found_in([found])[0][0] == State.ACTION_REQUIRED
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        deployment(OURS, labels=LABELS),
+        deployment("mirror/op:7", labels=LABELS | {"app.kubernetes.io/name": "trainshed"}),
+        deployment(OURS, beside=({"name": "istio-proxy", "image": "istio/proxy"},), labels=LABELS),
+    ],
+)
+def test_trainsheds_image_in_v1s_deployment_is_trainshed(found):
+    v1s, ours = [words for _, words, _ in found_in([found])][:2]
+    assert v1s == "no Deployment of training-operator v1 found"
+    assert ours.startswith("Trainshed is running: ")
+
+
+def test_two_operators_at_once_are_an_error():
+    state, words, _ = found_in([deployment(), deployment(OURS, name="trainshed")])[0]
+    assert state == State.ERROR
+    assert words.endswith("stop v1 now")
+    state, words, command = found_in([deployment(OURS, name="trainshed"), deployment(OURS)])[2]
+    assert state == State.ERROR
+    assert words.startswith("Trainshed is running: Deployment kubeflow/training-operator, 1 pod")
+    assert command == "kubectl --namespace kubeflow scale deployment/training-operator --replicas=0"
+
+
+def test_the_webhook_is_an_error_once_v1_is_stopped():
+    state, words, command = found_in([deployment()], [webhook()])[1]
+    assert (state, command) == (
+        State.ACTION_REQUIRED,
+        "kubectl delete validatingwebhookconfiguration validator.training-operator.kubeflow.org",
+    )
+    assert "as soon as v1 is stopped, every create and update of a job fails" in words
+    state, words, _ = found_in([deployment(pods=0)], [webhook("other")])[1]
+    assert state == State.ERROR
+    assert "but v1 is not running: every create and update of a job fails" in words
+
+
+def test_webhooks_of_other_programs_are_not_reported():
+    assert (
+        found_in([], [webhook("kueue-validating", "kueue-webhook-service"), {"metadata": {"name": "none"}}])[1][0]
+        == "ok"
+    )
+
+
+def test_crds_of_v1_are_recognized():
+    theirs = next(found for found in v1.crds() if found["spec"]["names"]["kind"] == "PyTorchJob")
+    frameworks = (PYTORCH,)
+    assert found_in([], [], [definition(PYTORCH)], frameworks)[-1][:2] == (
+        "ok",
+        "CRD pytorchjobs.kubeflow.org is Trainshed's",
+    )
+    state, words, command = found_in([], [], [theirs], frameworks)[-1]
+    assert (state, command) == (State.ACTION_REQUIRED, "kubectl replace -f crds/kubeflow.org_pytorchjobs.yaml")
+    assert "is v1's" in words
+    assert found_in([deployment(OURS)], [], [theirs], frameworks)[-1][0] == State.ERROR
+    state, words, command = found_in([], [], [], frameworks)[-1]
+    assert (state, command) == (State.ACTION_REQUIRED, "kubectl create -f crds/kubeflow.org_pytorchjobs.yaml")
+
+
+def test_a_crd_of_another_version_is_not_to_be_replaced():
+    state, words, command = found_in([], [], [definition(MPI_V2BETA1)], (MPI,))[-1]
+    assert (state, command) == (State.ACTION_REQUIRED, "")
+    assert "serves v2beta1, not v1" in words
+    assert found_in([], [], [definition(MPI_V2BETA1)], (MPI_V2BETA1,))[-1][0] == State.OK
+    assert found_in([], [], [], (MPI_V2BETA1,))[-1][2] == "kubectl create -f crds/v2beta1/kubeflow.org_mpijobs.yaml"
+
+
+def test_each_kind_has_a_finding():
+    assert len(found_in([], [], [], FRAMEWORKS)) == 2 + len(FRAMEWORKS)
+
+
+def test_the_flags_of_v1_are_read_from_its_deployment():
+    env = [{"name": "KUBEFLOW_NAMESPACE", "value": "ml"}, {"name": "MY_POD_NAME", "valueFrom": {}}]
+    found = deployment(command=["/manager", "--a=1"], args=["--b"], env=[*env, {"name": "CUSTOM_CLUSTER_DOMAIN"}])
+    assert command_line(found) == ("--namespace=ml", "--a=1", "--b")
+    assert command_line(deployment()) == ()

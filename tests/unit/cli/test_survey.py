@@ -1,0 +1,48 @@
+"""The settings of the operator to be started, and the outcome of a report; lists are read in tests/apiserver."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from support.builders import a_job, seen
+from trainshed.cli.migrate import Report, effective_config
+from trainshed.cli.preflight import Check, JobForecast, Premises, Severity, State
+from trainshed.config import Config
+
+
+def premises(*flags: str) -> Premises:
+    container = {"image": "kubeflow/training-operator:1", "command": ["/manager"], "args": list(flags)}
+    item = {"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"spec": {"containers": [container]}}}}
+    return Premises((item,), (), ())
+
+
+def test_the_flags_of_v1_are_the_default():
+    assert effective_config(Premises((), (), ()), ()) == Config()
+    found = effective_config(premises("-namespace=ml", "--controller-threads=4"), ())
+    assert found.namespaces == ("ml",)
+    assert found.passed_over[0].startswith("--controller-threads is ignored")
+    assert effective_config(premises("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Config(
+        gang_scheduler="volcano"
+    )
+
+
+def test_unknown_flags_are_an_error():
+    with pytest.raises(click.ClickException, match=r"flags of v1's Deployment are invalid: .*--frobnicate"):
+        effective_config(premises("--frobnicate"), ())
+    with pytest.raises(click.ClickException, match=r"flags after -- are invalid: .*SparkJob"):
+        effective_config(premises(), ("--enable-scheme=SparkJob",))
+
+
+@pytest.mark.parametrize(
+    ("state", "grade", "sound"),
+    [
+        (State.OK, Severity.UNCHANGED, True),
+        (State.ACTION_REQUIRED, Severity.WILL_CHANGE, True),
+        (State.ERROR, Severity.UNCHANGED, False),
+        (State.OK, Severity.NEEDS_ATTENTION, False),
+    ],
+)
+def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, grade, sound):
+    outlook = JobForecast(seen(a_job(worker=1)), grade, ())
+    assert Report((Check(state, ""),), Config(), (outlook,)).sound is sound

@@ -1,0 +1,31 @@
+"""A real API server, and a namespace for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from support.fixtures import hand, server
+from testbed.control_plane import ControlPlane
+from trainshed.client.client import ApiClient
+from trainshed.client.credentials import find_credentials
+from trainshed.client.flow_control import TokenBucket
+from trainshed.client.transport import AiohttpTransport, RestClient
+
+__all__ = ["gateway", "hand", "server", "wire"]
+
+
+@pytest_asyncio.fixture
+async def wire(server: ControlPlane) -> AsyncIterator[RestClient]:
+    """Yield a connection to the server, and close it afterwards."""
+    wire = RestClient(AiohttpTransport(find_credentials(str(server.kubeconfig))))
+    yield wire
+    await wire.close()
+
+
+@pytest.fixture
+def gateway(wire: RestClient) -> ApiClient:
+    """Return a client of the server."""
+    return ApiClient(wire, TokenBucket())

@@ -1,0 +1,52 @@
+"""All objects of a kind are read, in any number of pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.jobs import tfjob
+from trainshed.client import Unavailable, lists
+from trainshed.client.client import CORE, Lister
+from trainshed.client.lists import DOCUMENTS, PODS
+from trainshed.client.transport import Path
+from trainshed.frameworks.tensorflow import TENSORFLOW
+
+
+def names(documents) -> list[str]:
+    return sorted(document["metadata"]["name"] for document in documents)
+
+
+async def test_all_pages_are_read(wire, hand, monkeypatch):
+    monkeypatch.setattr(lists, "PAGE_SIZE", 2)
+    for number in range(5):
+        hand.create(tfjob(f"j{number}", Worker=1))
+    found = await Lister(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)
+    assert names(found) == ["j0", "j1", "j2", "j3", "j4"]
+
+
+async def test_a_list_may_be_restricted_to_a_label(wire, hand):
+    spec = {"containers": [{"name": "a", "image": "x"}]}
+    hand.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
+    hand.make("pods", {"metadata": {"name": "b"}, "spec": spec})
+    census = Lister(wire)
+    assert [pod.name for pod in await census.all(Path(CORE, "pods", hand.namespace), PODS, "ours")] == ["a"]
+    assert len(await census.all(Path(CORE, "pods", hand.namespace), PODS)) == 2
+
+
+async def test_a_kind_that_is_not_served_has_no_objects(wire):
+    assert await Lister(wire).all(Path("/apis/scheduling.volcano.sh/v1beta1", "podgroups"), DOCUMENTS) == []
+
+
+async def test_deployments_webhooks_and_definitions_are_read(wire):
+    census = Lister(wire)
+    assert "tfjobs.kubeflow.org" in names(await census.definitions())
+    assert await census.deployments() == await census.webhooks() == []
+
+
+async def test_an_undecodable_response_is_a_cluster_error(wire, monkeypatch):
+    async def garbled(*_, **__) -> bytes:
+        return b"<html>"
+
+    monkeypatch.setattr(wire, "call", garbled)
+    with pytest.raises(Unavailable, match="cannot decode the response"):
+        await Lister(wire).deployments()

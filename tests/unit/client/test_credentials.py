@@ -1,0 +1,217 @@
+"""Credentials come from a kubeconfig or a pod's service account; errors name the file and the field."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.certificates import Authority
+from trainshed.client import credentials
+from trainshed.client.credentials import NoCredentials, TokenSource, find_credentials
+
+
+def kubeconfig(folder, user, cluster=None, **top):
+    """Write a kubeconfig file with this user, and return its path."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://example.com/", **(cluster or {})}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(config | top))
+    return str(path)
+
+
+def test_a_token_is_sent(tmp_path):
+    found = find_credentials(kubeconfig(tmp_path, {"token": "t"}))
+    assert found.server == "https://example.com"
+    assert found.headers() == {"Authorization": "Bearer t"}
+    assert find_credentials(kubeconfig(tmp_path, {})).headers() == {}
+
+
+def test_a_token_file_is_read_each_time(tmp_path):
+    (tmp_path / "token").write_text("one\n")
+    found = find_credentials(kubeconfig(tmp_path, {"tokenFile": "token"}))
+    assert found.headers() == {"Authorization": "Bearer one"}
+    (tmp_path / "token").write_text("two")
+    assert found.headers() == {"Authorization": "Bearer two"}
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Return an empty folder for temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_an_inline_key_is_used_and_leaves_no_file(tmp_path, temporary):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("user", "user")
+    files = {"client-certificate": "user.crt", "client-key": "user.key", "certificate-authority": "ca.crt"}
+    held = {f"{name}-data": base64.b64encode((tmp_path / file).read_bytes()).decode() for name, file in files.items()}
+    found = find_credentials(
+        kubeconfig(tmp_path, held, {"certificate-authority-data": held.pop("certificate-authority-data")})
+    )
+    assert base64.b64decode(held["client-key-data"]) == found.key_data
+    assert "PRIVATE KEY" not in repr(found)
+    context = found.tls()
+    assert context.cert_store_stats()["x509_ca"] == 1
+    assert list(temporary.iterdir()) == []
+    wrong = kubeconfig(tmp_path, {**held, "client-key-data": base64.b64encode(b"no key").decode()})
+    with pytest.raises(NoCredentials, match="cannot use client-certificate-data with client-key-data"):
+        find_credentials(wrong)
+    assert list(temporary.iterdir()) == [], "also if the key cannot be loaded"
+
+
+def test_http_needs_no_tls_and_insecure_skips_the_verification(tmp_path):
+    assert find_credentials(kubeconfig(tmp_path, {}, {"server": "http://127.0.0.1:1"})).tls() is None
+    context = find_credentials(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": True})).tls()
+    assert not context.check_hostname
+
+
+@pytest.mark.parametrize(
+    "server", ["https://example.com", "HTTPS://example.com", "httpS://example.com:6443/clusters/c"]
+)
+def test_a_server_with_tls_is_always_verified_unless_the_kubeconfig_says_otherwise(tmp_path, server):
+    context = find_credentials(kubeconfig(tmp_path, {}, {"server": server, "insecure-skip-tls-verify": False})).tls()
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+def test_only_true_switches_the_verification_off(tmp_path):
+    with pytest.raises(NoCredentials, match=r"clusters\[k\]\.cluster\.insecure-skip-tls-verify must be true or false"):
+        find_credentials(kubeconfig(tmp_path, {}, {"insecure-skip-tls-verify": "false"}))
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["example.com:6443", "ftp://example.com", "https://", "https://[::1", "https://example.com:port", "file:///x"],
+)
+def test_an_invalid_address_of_the_server_is_an_error(tmp_path, server):
+    with pytest.raises(
+        NoCredentials, match=r"clusters\[k\]\.cluster\.server is '.*', must be an https:// or http:// URL"
+    ):
+        find_credentials(kubeconfig(tmp_path, {}, {"server": server}))
+
+
+@pytest.mark.parametrize(
+    ("user", "top", "message"),
+    [
+        ({"exec": {}}, {}, "credential plugins are not supported"),
+        ({}, {"current-context": "other"}, "config: contexts has no entry named 'other'"),
+        ({}, {"clusters": []}, "config: clusters has no entry named 'k'"),
+        ({}, {"clusters": [{"name": "k", "cluster": None}]}, r"config: clusters\[k\]\.cluster\.server is missing"),
+        ({"client-key-data": "%"}, {}, r"config: users\[u\]\.user\.client-key-data is not valid base64"),
+        (
+            {"client-certificate": "away"},
+            {},
+            r"user\.client-certificate refers to .*/away, which cannot be read: No such",
+        ),
+        (
+            {"client-certificate-data": "UEVN"},
+            {},
+            "config: cannot use client-certificate-data with client-key-data",
+        ),
+        ({}, {"users": None}, "config: users has no entry named 'u'"),
+    ],
+)
+def test_an_invalid_field_is_an_error(tmp_path, user, top, message):
+    with pytest.raises(NoCredentials, match=message):
+        find_credentials(kubeconfig(tmp_path, user, **top))
+
+
+def test_an_invalid_certificate_authority_is_an_error(tmp_path):
+    (tmp_path / "ca.crt").write_text("no certificate")
+    with pytest.raises(NoCredentials, match=r"config: cannot use .*/ca\.crt: .*certificate"):
+        find_credentials(kubeconfig(tmp_path, {}, {"certificate-authority": "ca.crt"}))
+
+
+def test_a_missing_or_invalid_file_is_an_error(tmp_path):
+    with pytest.raises(NoCredentials, match=r"cannot read kubeconfig .*/missing: No such file or directory"):
+        find_credentials(str(tmp_path / "missing"))
+    (tmp_path / "text").write_text("just text")
+    with pytest.raises(NoCredentials, match="text is not a kubeconfig"):
+        find_credentials(str(tmp_path / "text"))
+
+
+def test_a_context_may_be_selected(tmp_path):
+    contexts = [{"name": "mine", "context": {"cluster": "k", "user": "u"}}]
+    assert find_credentials(kubeconfig(tmp_path, {"token": "t"}, contexts=contexts), "mine").token == "t"
+
+
+def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("sa")
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(NoCredentials, match="KUBERNETES_SERVICE_HOST"):
+        find_credentials()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = find_credentials()
+    assert found.server == "https://[fd00::1]:443"
+    assert found.headers() == {"Authorization": "Bearer sa"}
+
+
+def test_without_credentials_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(NoCredentials, match=rf"{tmp_path}/.kube/config does not exist; set --kubeconfig"):
+        find_credentials()
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path / ".kube", {"token": "default"})
+    assert find_credentials().token == "default"
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "t"}))
+    assert find_credentials().token == "t"
+
+
+def test_a_missing_file_of_the_variable_kubeconfig_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nope")
+    with pytest.raises(NoCredentials, match="KUBECONFIG: cannot read kubeconfig /nope: No such file or directory"):
+        find_credentials()
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+    with pytest.raises(NoCredentials, match="KUBECONFIG lists 2 files"):
+        find_credentials()
+
+
+def test_without_a_home_directory_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(NoCredentials, match="--kubeconfig"):
+        find_credentials()
+
+
+def test_a_token_is_read_again_when_its_file_changed_or_it_was_rejected(tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    file.write_text("one")
+    badge = TokenSource(find_credentials(kubeconfig(tmp_path, {"tokenFile": "token"})))
+    assert badge.headers() == {"Authorization": "Bearer one"}
+    reads: list[object] = []
+    read = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: (reads.append(self), read(self, **how))[1])
+    for _ in range(100):
+        badge.headers()
+    assert reads == [], "the file is read once while it does not change"
+    (tmp_path / "next").write_text("two")
+    (tmp_path / "next").rename(file)  # as a kubelet does
+    assert badge.headers() == {"Authorization": "Bearer two"}
+    assert badge.renew()
+    badge.headers()
+    assert len(reads) == 2
+
+
+def test_without_a_token_file_there_is_nothing_to_read_again(tmp_path):
+    badge = TokenSource(find_credentials(kubeconfig(tmp_path, {"token": "t"})))
+    assert badge.headers() == {"Authorization": "Bearer t"}
+    assert not badge.renew()

@@ -1,0 +1,223 @@
+"""Bounds on requests in flight."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from support.virtual_time import clock, hastily
+from trainshed.client import NotLeader, TooManyRequests
+from trainshed.client.flow_control import CREATES, Limiter, Limiters, TokenBucket
+
+
+async def test_the_width_limits_concurrent_requests():
+    lane, most, now = Limiter(4, TokenBucket()), 0, 0
+
+    async def call():
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+
+    await asyncio.gather(*(lane.run("ml", call) for _ in range(20)))
+    assert most == 3, "one namespace may not use the whole lane"
+    await asyncio.gather(*(lane.run(f"ml-{number}", call) for number in range(20)))
+    assert most == 4
+
+
+async def test_a_429_halves_the_width_and_successes_widen_it_again():
+    lane = Limiter(16, TokenBucket())
+
+    async def groan():
+        raise TooManyRequests("too much")
+
+    async def fine():
+        return 1
+
+    with pytest.raises(TooManyRequests):
+        await lane.run("ml", groan)
+    assert lane.width == 8
+    for _ in range(8):
+        assert await lane.run("ml", fine) == 1
+    assert lane.width in {8, 9}
+    for _ in range(200):
+        await lane.run("ml", fine)
+    assert lane.width == 16
+
+
+async def test_the_width_is_at_least_one():
+    lane = Limiter(2, TokenBucket())
+
+    async def groan():
+        raise TooManyRequests("too much")
+
+    for _ in range(10):
+        with pytest.raises(TooManyRequests):
+            await lane.run("ml", groan)
+    assert lane.width == 1
+
+
+async def test_who_asks_for_much_lets_others_through():
+    lane, order = Limiter(1, TokenBucket()), []
+
+    async def one(whose: str) -> None:
+        async def call() -> None:
+            order.append(whose)
+            await asyncio.sleep(0)
+
+        await lane.run(whose, call)
+
+    many = [asyncio.create_task(one("many")) for _ in range(50)]
+    await asyncio.sleep(0)
+    few = [asyncio.create_task(one("few")) for _ in range(2)]
+    await asyncio.gather(*few, *many)
+    assert len(order) == 52
+    assert order[:8].count("few") == 2, "in turn, after the request in flight"
+
+
+def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
+    async def scenario() -> tuple[list[int], float]:
+        lane, clock = Limiter(16, TokenBucket()), asyncio.get_running_loop().time
+        shares = [lane.share("slow")]
+        crowd = [asyncio.create_task(lane.run("slow", lambda: asyncio.sleep(10))) for _ in range(40)]
+        await asyncio.sleep(1)
+        began = clock()
+        await asyncio.gather(*(lane.run("quick", lambda: asyncio.sleep(0.1)) for _ in range(8)))
+        waited = clock() - began
+        await asyncio.sleep(10)
+        shares += [lane.share("slow"), lane.share("quick"), lane.width]
+        await asyncio.gather(*crowd)
+        for _ in range(400):
+            await lane.run("slow", lambda: asyncio.sleep(0))
+        return [*shares, lane.share("slow")], waited
+
+    shares, waited = hastily(scenario())
+    assert shares == [12, 1, 12, 16, 12]
+    assert waited < 1
+
+
+def test_a_reduced_share_is_kept_for_some_minutes():
+    async def scenario() -> tuple[int, int, int]:
+        lane, most = Limiter(16, TokenBucket()), 0
+        await lane.run("slow", lambda: asyncio.sleep(10))
+        soon = lane.share("slow")
+        for number in range(500):
+            await lane.run(f"slow-{number}", lambda: asyncio.sleep(10))
+            most = max(most, len(lane._shares))
+        return soon, lane.share("slow"), most
+
+    soon, later, most = hastily(scenario())
+    assert (soon, later) == (8, 12)
+    assert most <= 300 / 10 + 2
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_cancelled_request_frees_its_place(turns: int):
+    lane, over = Limiter(2, TokenBucket()), asyncio.Event()
+
+    async def fine() -> int:
+        return 1
+
+    tasks = [asyncio.create_task(lane.run("ml", over.wait)) for _ in range(4)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in tasks[1:]:
+        task.cancel()
+    over.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await asyncio.gather(*(lane.run("ml", fine) for _ in range(3))) == [1, 1, 1]
+    assert not lane._under_way
+    assert not lane._lines
+
+
+async def test_the_rate_is_limited_after_a_burst():
+    pace, clock = TokenBucket(100, 5), asyncio.get_running_loop().time
+    began = clock()
+    for _ in range(5):
+        await pace.wait()
+    assert clock() - began < 0.04
+    for _ in range(10):
+        await pace.wait()
+    assert clock() - began >= 0.09
+
+
+async def test_a_rate_of_zero_is_no_limit():
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for _ in range(1000):
+        await TokenBucket().wait()
+    assert clock() - began < 0.5
+
+
+def test_a_closed_lane_admits_no_request_and_those_in_flight_continue():
+    async def story():
+        lane, done = Limiter(1, TokenBucket()), []
+
+        async def call():
+            await asyncio.sleep(1)
+            done.append(clock())
+
+        tasks = [asyncio.create_task(lane.run("ml", call)) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        assert lane.waiting == 2
+        lane.close()
+        assert lane.waiting == 0
+        ends = await asyncio.gather(*tasks, lane.run("ml", call), return_exceptions=True)
+        assert [type(end) for end in ends] == [type(None), NotLeader, NotLeader, NotLeader]
+        assert len(done) == 1
+
+    hastily(story())
+
+
+def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
+    async def story():
+        lane, done = Limiter(4, TokenBucket(rate=0.1)), []
+
+        async def call():
+            done.append(clock())
+
+        tasks = [asyncio.create_task(lane.run("ml", call)) for _ in range(2)]
+        await asyncio.sleep(1)
+        lane.close()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(end) for end in ends] == [type(None), NotLeader]
+        assert len(done) == 1
+
+    hastily(story())
+
+
+def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
+    async def story():
+        lane = Limiter(1, TokenBucket())
+        first, second = (asyncio.create_task(lane.run("ml", lambda: asyncio.sleep(1))) for _ in range(2))
+        await asyncio.sleep(0.5)
+        lane.close()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert not lane._under_way
+
+    hastily(story())
+
+
+def test_closed_lanes_admit_only_events():
+    async def story():
+        lanes, done = Limiters(TokenBucket()), []
+
+        async def call():
+            await asyncio.sleep(1)
+            done.append(clock())
+
+        tasks = [asyncio.create_task(lanes.creates.run(f"ml-{number}", call)) for number in range(CREATES + 2)]
+        await asyncio.sleep(0.5)
+        assert lanes.waiting() == {"creates": 2, "deletes": 0, "statuses": 0, "events": 0}
+        lanes.close()
+        await lanes.events.run("ml", call)
+        for lane in (lanes.creates, lanes.deletes, lanes.statuses):
+            with pytest.raises(NotLeader):
+                await lane.run("ml", call)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert len(done) == CREATES + 1
+
+    hastily(story())

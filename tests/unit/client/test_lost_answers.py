@@ -1,0 +1,112 @@
+"""Writes whose responses are lost are recognized, and a replica without leadership writes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.jobs import tfjob
+from support.user_client import MERGE
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica
+from trainshed.api.objects import CONFIG_MAPS
+from trainshed.client import NotLeader, Unavailable, flow_control
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
+from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.plan import builders
+
+
+def a_job(hand):
+    """Create a job on the server; return the parsed job."""
+    hand.create(tfjob("mnist", Worker=1))
+    return parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, JobDefaults())
+
+
+async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, hand, wire, monkeypatch):
+    job = a_job(hand)
+    patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}}
+    patch["status"] = {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1, "ready": None}}, "startTime": None}
+    lose_answers(wire, monkeypatch, "PATCH")
+    stored = await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    assert stored["status"] == {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1}}}
+
+
+@pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "somebody else writes"])
+async def test_a_status_that_was_not_stored_is_an_error(gateway, hand, wire, monkeypatch, touched):
+    job = a_job(hand)
+    lose_answers(wire, monkeypatch, "PATCH", before=True)
+    if touched:
+        hand.patch_job("TFJob", "mnist", {"metadata": {"labels": {"a": "b"}}})
+    patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
+    with pytest.raises(Unavailable, match="lost"):
+        await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    assert "status" not in hand.job("TFJob", "mnist")
+
+
+async def test_a_job_of_the_same_name_does_not_count_as_stored(gateway, hand, wire, monkeypatch):
+    patch = {"metadata": {"uid": "another", "resourceVersion": "1"}, "status": {"restarts": 1}}
+    stored = {"metadata": {"uid": a_job(hand).uid, "resourceVersion": "1"}, "status": {"restarts": 1}}
+    stored["metadata"].pop("resourceVersion")
+    hand.call("PATCH", hand.path("TFJob", "mnist", "status"), stored, MERGE)
+    lose_answers(wire, monkeypatch, "PATCH", before=True)
+    with pytest.raises(Unavailable, match="lost"):
+        await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
+
+
+def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
+    """Drop the responses to requests of this verb, or with `before` the requests themselves."""
+    write = wire.write
+
+    async def calls(said, *rest):
+        if said != verb:
+            return await write(said, *rest)
+        if not before:
+            await write(said, *rest)
+        raise Unavailable("the answer was lost")
+
+    monkeypatch.setattr(wire, "write", calls)
+
+
+class Faltering:
+    """A connection that drops the first response to each kind of write; `sent` are the verbs."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    async def write(self, verb: str, *_request: object) -> bytes:
+        self.sent.append(verb)
+        if self.sent.count(verb) == 1:
+            raise Unavailable("nobody answers")
+        return b"{}"
+
+
+async def test_an_event_is_sent_again_when_nobody_answers(monkeypatch):
+    monkeypatch.setattr(flow_control, "RETRY_DELAY", 0.0)
+    gateway = ApiClient(wire := Faltering(), TokenBucket())
+    await gateway.create_event("ml", {})
+    await gateway.update_event("ml", "e", {"count": 2})
+    assert wire.sent == ["POST", "POST", "PATCH", "PATCH"]
+
+
+async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, hand):
+    gateway = ApiClient(wire, TokenBucket(), lambda: False)
+    job = a_job(hand)
+    status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
+    about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": hand.namespace}}
+    for write in (
+        gateway.create_pod(
+            hand.namespace, builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body
+        ),
+        gateway.create_secret(hand.namespace, {"metadata": {"name": "s"}}),
+        gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid, job.version),
+        gateway.store_status(TENSORFLOW, hand.namespace, job.name, status),
+        gateway.create_event(hand.namespace, about),
+        gateway.update_event(hand.namespace, "e", {"count": 2}),
+        gateway.update_dependent(CONFIG_MAPS, hand.namespace, "c", {}),
+    ):
+        with pytest.raises(NotLeader, match="was not sent"):
+            await write
+    assert hand.pods() == hand.core("secrets") == hand.core("events") == []
+    assert "status" not in hand.job("TFJob", "mnist")
+    assert await gateway.write_lease(hand.namespace, "l", {"metadata": {"name": "l"}, "spec": {}})

@@ -1,0 +1,209 @@
+"""Actions are executed concurrently, reported and cached; a definite refusal stops those that have not started."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from support.harness import KEY, Office, a_spec
+from trainshed.api.actions import (
+    Action,
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    CreateSshSecret,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+)
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
+from trainshed.client import Conflict, Forbidden
+from trainshed.controller.executor import FIRST, THEN, Executor
+from trainshed.controller.metrics import COUNTERS
+from trainshed.plan import plan
+
+
+def a_config_map(name: str) -> dict:
+    """A ConfigMap as it is sent."""
+    return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}]}, "data": {"a": "1"}}
+
+
+class Scene(Office):
+    """A harness whose actions the test executes."""
+
+    def __init__(self, workers: int = 2, job_defaults: JobDefaults | None = None) -> None:
+        super().__init__(a_spec(Worker=workers), job_defaults)
+        self.errands = Executor(self.world, self.view, self.recorder, self.metrics)
+
+    def planned(self) -> list:
+        return list(plan(self.snapshot()).actions)
+
+    async def run(self, *actions):
+        return await self.errands.run(self.snapshot(), actions)
+
+    def counted(self) -> dict[str, float]:
+        value, labels = self.metrics.registry.get_sample_value, {"job_namespace": "ml", "framework": "tensorflow"}
+        return {name: found for name in COUNTERS if (found := value(f"{name}_total", labels))}
+
+    async def events(self) -> list[str]:
+        await self.recorder.flush()
+        return [write for write in self.world.writes if write.startswith("event")]
+
+
+async def test_created_objects_are_cached_and_reported():
+    scene = Scene()
+    assert await scene.run(*scene.planned()) is None
+    assert [pod.name for pod in scene.snapshot().pods] == ["mnist-worker-0", "mnist-worker-1"]
+    assert len(scene.snapshot().services) == 2
+    assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
+
+
+async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
+    scene = Scene(workers=1)
+    body = {"metadata": {"name": "mnist-ssh"}, "type": "kubernetes.io/ssh-auth"}
+    for _ in range(2):
+        assert await scene.run(*scene.planned(), CreateSshSecret("mnist-ssh", body)) is None
+    writes = [write for write in scene.world.writes if write.startswith("create")]
+    assert writes[0] == "create secret mnist-ssh"
+    assert sorted(scene.world.secrets["mnist-ssh"]["data"]) == ["ssh-privatekey", "ssh-publickey"]
+    assert "data" not in body, "the planner never gets a key"
+    assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
+
+
+async def test_dependents_are_created_before_the_pods_that_mount_them():
+    scene = Scene()
+    shared = CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
+    assert await scene.run(*scene.planned(), shared) is None
+    assert scene.world.writes[0] == "create configmaps mnist-env"
+
+    other = Scene()
+
+    async def denied(*_):
+        raise Forbidden("not here")
+
+    other.world.create_dependent = denied
+    assert str(await other.run(*other.planned(), shared)) == "not here"
+    assert other.world.made == []
+
+
+async def test_a_definite_refusal_stops_the_creation_of_further_pods():
+    scene = Scene(workers=50)
+    scene.world.quota = 0
+    planned = scene.planned()
+    assert sum(isinstance(action, CreatePod) for action in planned) == 50
+    error = await scene.run(*planned)
+    assert error.reason == "QuotaExceeded"
+    assert sum(write.startswith("create pod ") for write in scene.world.writes) == 1
+    assert await scene.events() == ["event SuccessfulCreateService", "event FailedCreatePod"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+async def test_the_reported_error_does_not_depend_on_the_order(reverse):
+    scene = Scene(workers=3)
+    scene.world.strangers = {"mnist-worker-1", "mnist-worker-2"}
+    error = await scene.errands.run(scene.snapshot(), sorted(scene.planned(), key=str, reverse=reverse))
+    assert str(error) == "mnist-worker-1"
+
+
+async def test_deleted_objects_are_terminating_or_gone_in_the_cache():
+    scene = Scene()
+    await scene.run(*scene.planned())
+    scene.world.set_pod("mnist-worker-0", "Running")
+    scene.hear()
+    first, second = scene.snapshot().pods
+    service = scene.snapshot().services[0]
+    gone = [DeletePod(pod.name, pod.uid) for pod in (first, second)]
+    assert await scene.run(*gone, DeleteService(service.name, service.uid)) is None
+    assert [(pod.name, pod.deleting) for pod in scene.snapshot().pods] == [("mnist-worker-0", True)]
+    assert len(scene.snapshot().services) == 1
+    assert {"event SuccessfulDeletePod", "event SuccessfulDeleteService"} <= set(await scene.events())
+
+
+async def test_a_new_object_of_the_same_name_is_not_deleted():
+    scene = Scene()
+    await scene.run(*scene.planned())
+    await scene.run(DeletePod("mnist-worker-0", "the uid of one that is gone"))
+    assert "mnist-worker-0" in scene.world.pods
+
+
+async def test_a_changed_pod_is_not_deleted_at_an_old_version_and_no_event_is_written():
+    scene = Scene()
+    await scene.run(*scene.planned())
+    pod = scene.snapshot().pods[0]
+    scene.world.set_pod(pod.name, "Succeeded")
+    error = await scene.run(DeletePod(pod.name, pod.uid, version=pod.version))
+    assert isinstance(error, Conflict)
+    assert not scene.world.pods[pod.name].deleting
+    assert "event FailedDeletePod" not in await scene.events()
+    assert await scene.run(DeletePod(pod.name, pod.uid)) is None
+
+
+async def test_a_deleted_job_is_removed_and_counted_once():
+    scene = Scene()
+    job = scene.snapshot().job
+    await scene.run(DeleteJob(job.uid, job.version))
+    assert scene.view.snapshot(KEY, scene.world.now) is None
+    assert scene.counted() == {"training_operator_jobs_deleted": 1}
+    assert await scene.events() == ["event SuccessfulDeleteJob"]
+
+
+async def test_a_changed_job_is_not_deleted_and_no_event_is_written():
+    scene = Scene()
+    job = scene.snapshot().job
+    error = await scene.run(DeleteJob(job.uid, version="older"))
+    assert isinstance(error, Conflict)
+    assert scene.view.snapshot(KEY, scene.world.now).job == job
+    assert await scene.events() == []
+
+
+async def test_services_and_pods_are_created_concurrently():
+    scene = Scene()
+    kinds = {type(action) for action in scene.planned()}
+    assert kinds == {CreatePod, CreateService}
+    assert await scene.run() is None
+
+
+async def test_only_the_deletion_of_a_pod_group_has_v1s_event():
+    scene = Scene(job_defaults=JobDefaults(gang_scheduler="volcano"))
+    await scene.run(*scene.planned())
+    (group,) = scene.snapshot().dependents
+    assert (group.resource, scene.world.made) == (VOLCANO_GROUPS, [])
+    gone = [DeleteDependent(VOLCANO_GROUPS, group.name, group.uid), DeleteDependent(AUTOSCALERS, "mnist", "none")]
+    assert await scene.run(*gone) is None
+    assert scene.snapshot().dependents == ()
+    assert await scene.events() == ["event SuccessfulDeletePodGroup"]
+    assert scene.counted() == {"created_pod_groups": 1, "deleted_pod_groups": 1}
+
+
+async def test_successful_and_failed_actions_are_counted():
+    scene = Scene()
+    scene.world.quota = 1
+    assert await scene.run(*scene.planned()) is not None
+
+    async def denied(*_):
+        raise Forbidden("not here")
+
+    scene.world.create_service = denied
+    scene.world.delete_job = denied
+    services = [action for action in Scene().planned() if isinstance(action, CreateService)]
+    await scene.run(services[0])
+    await scene.run(DeleteJob(scene.snapshot().job.uid, scene.snapshot().job.version))
+    await scene.run(DeletePod("mnist-worker-0", scene.snapshot().pods[0].uid))
+    assert scene.counted() == {
+        "created_pods": 1,
+        "deleted_pods": 1,
+        "succeeded_service_creation": 2,
+        "failed_service_creation": 1,
+    }
+    told = await scene.events()
+    assert {"event FailedCreatePod", "event FailedCreateService", "event FailedDeleteJob"} <= set(told)
+    assert "event SuccessfulDeleteJob" not in told
+
+
+def test_every_type_of_action_is_executed():
+    assert sorted(kind.__name__ for kind in (*FIRST, *(kind for kinds in THEN for kind in kinds))) == sorted(
+        kind.__name__ for kind in get_args(Action)
+    )

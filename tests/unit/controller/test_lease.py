@@ -1,0 +1,252 @@
+"""At most one replica holds the Lease, and after any failure one acquires it soon."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.scripted_server import Leases, Line, Replica
+from support.virtual_time import clock, hastily, now
+from trainshed.client import Forbidden
+from trainshed.controller.leader_election import (
+    LEASE_DURATION,
+    RENEW_DEADLINE,
+    RETRY_PERIOD,
+    LeaderElector,
+    LeaseConfig,
+)
+
+
+def told(caplog, words: str) -> int:
+    return sum(words in record.getMessage() for record in caplog.records)
+
+
+def test_one_of_two_concurrent_replicas_acquires_the_lease():
+    async def story():
+        leases = Leases()
+        both = Replica(leases, "a"), Replica(leases, "b")
+        await asyncio.sleep(60)
+        assert [replica.elector.holds() for replica in both].count(True) == 1
+        assert leases.lease["spec"]["leaseTransitions"] == 1
+        assert leases.lease["spec"]["leaseDurationSeconds"] == 15
+        assert leases.lease["spec"]["acquireTime"] <= leases.lease["spec"]["renewTime"]
+
+    hastily(story())
+
+
+def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
+    async def story():
+        leases = Leases()
+        first, second = Replica(leases, "a"), Replica(leases, "b")
+        while not (first.elector.holds() or second.elector.holds()):
+            await asyncio.sleep(0.1)
+        leader, other = (first, second) if first.elector.holds() else (second, first)
+        await asyncio.sleep(30)
+        await leader.die()
+        assert LEASE_DURATION - 3 * RETRY_PERIOD <= await other.has_finalizer(60) <= LEASE_DURATION + 2, (
+            "no other delay applies"
+        )
+
+    hastily(story())
+
+
+def test_a_released_lease_is_acquired_at_once():
+    async def story():
+        leases = Leases()
+        first = Replica(leases, "a")
+        await first.has_finalizer(5)
+        second = Replica(leases, "b")
+        await asyncio.sleep(10)
+        await first.die()
+        await first.elector.release(1)
+        assert leases.lease["spec"]["holderIdentity"] == ""
+        assert not first.elector.holds()
+        assert await second.has_finalizer(60) <= 1.5
+
+    hastily(story())
+
+
+def test_a_lease_is_released_during_an_acquisition_or_renewal_too():
+    async def story(renewed):
+        leases = Leases()
+        replica = Replica(leases, "a")
+        if renewed:
+            await replica.has_finalizer(5)
+        replica.line.late, before = 0.3, leases.version
+        while leases.version == before:
+            await asyncio.sleep(0.05)
+        await replica.elector.release(1)
+        assert leases.lease["spec"]["holderIdentity"] == ""
+        await asyncio.sleep(30)
+        assert leases.lease["spec"]["holderIdentity"] == "", "a released Lease is not acquired again"
+        assert replica.losses == []
+
+    hastily(story(renewed=False))
+    hastily(story(renewed=True))
+
+
+def test_a_replica_without_the_lease_releases_nothing():
+    async def story():
+        leases = Leases()
+        first, second = Replica(leases, "a"), Replica(leases, "b")
+        await asyncio.sleep(5)
+        other = second if first.elector.holds() else first
+        before = leases.lease
+        await other.elector.release(1)
+        assert leases.lease is before
+
+    hastily(story())
+
+
+def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog):
+    async def story(trouble):
+        replica = Replica(Leases(), "a")
+        await replica.has_finalizer(5)
+        await asyncio.sleep(20)
+        began = clock()
+        setattr(replica.line, trouble, True)
+        while not replica.losses:
+            await asyncio.sleep(0.1)
+        assert not replica.elector.holds()
+        assert clock() - began <= RENEW_DEADLINE + 0.2
+        await asyncio.sleep(60)
+        setattr(replica.line, trouble, False)
+        await replica.has_finalizer(10)
+        assert len(replica.losses) == 1
+
+    with caplog.at_level(logging.INFO):
+        hastily(story("cut"))
+        assert told(caplog, "the line is cut") == 1, "one line per outage"
+        assert told(caplog, "lost") == 1
+        hastily(story("hangs"))
+        assert told(caplog, "request timed out") == 1
+
+
+def test_a_renewal_counts_from_its_request_not_from_its_response():
+    async def story():
+        leader = Replica(Leases(), "a")
+        leader.line.late = 3.0
+        await leader.has_finalizer(10)
+        await asyncio.sleep(20)
+        leader.line.cut = True
+        while leader.elector.holds():
+            await asyncio.sleep(0.05)
+        assert clock() - leader.line.renewed <= RENEW_DEADLINE + 0.1
+
+    hastily(story())
+
+
+def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
+    async def story():
+        replica = Replica(Leases(), "a")
+        await replica.has_finalizer(5)
+        asyncio.get_running_loop()._now += 60  # a machine that was suspended
+        assert not replica.elector.holds()
+        await asyncio.sleep(RETRY_PERIOD * 2)
+        assert replica.elector.holds(), "no other replica has acquired it"
+        assert len(replica.losses) == 1
+
+    hastily(story())
+
+
+def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
+    async def story():
+        leases = Leases()
+        replica = Replica(leases, "a")
+        await replica.has_finalizer(5)
+        metadata = {**leases.lease["metadata"], "resourceVersion": "99"}
+        leases.lease = {**leases.lease, "metadata": metadata, "spec": {"holderIdentity": "thief"}}
+        await asyncio.sleep(RETRY_PERIOD * 1.3)
+        assert len(replica.losses) == 1
+        assert not replica.elector.holds()
+
+    hastily(story())
+
+
+def test_a_lease_that_cannot_be_released_does_not_delay_the_shutdown(caplog):
+    async def story():
+        replica = Replica(Leases(), "a")
+        await replica.has_finalizer(5)
+        await replica.die()
+        replica.line.hangs = True
+        began = clock()
+        await replica.elector.release(1)
+        assert clock() - began <= 2.1
+
+    hastily(story())
+    assert told(caplog, "not released") == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["cut", "hangs"]), st.booleans()), max_size=12))
+@settings(max_examples=25, deadline=None)
+def test_at_most_one_replica_holds_the_lease_and_finally_one_does(troubles):
+    async def story():
+        leases = Leases()
+        replicas = [Replica(leases, name) for name in "abc"]
+        for who, trouble, on in troubles:
+            setattr(replicas[who].line, trouble, on)
+            for _ in range(70):
+                await asyncio.sleep(0.1)
+                assert sum(replica.elector.holds() for replica in replicas) <= 1
+        for replica in replicas:
+            replica.line.cut = replica.line.hangs = False
+        await asyncio.sleep(LEASE_DURATION + 4 * RETRY_PERIOD)
+        assert sum(replica.elector.holds() for replica in replicas) == 1
+
+    hastily(story())
+
+
+def test_a_waiting_replica_sends_few_requests_to_a_failing_server():
+    async def story():
+        replica = Replica(Leases(), "a")
+        replica.line.cut = True
+        await asyncio.sleep(60)
+        assert 45 <= replica.line.requests <= 80
+
+    hastily(story())
+
+
+def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
+    frozen = timedelta()
+
+    async def story():
+        nonlocal frozen
+        line = Line(Leases())
+        elector = LeaderElector(line, LeaseConfig("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(5)
+        assert elector.holds()
+        before = clock()
+        frozen = timedelta(seconds=20)
+        assert clock() == before
+        assert not elector.holds()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    hastily(story())
+
+
+def test_a_forbidden_lease_is_reported_until_it_is_allowed():
+    async def story():
+        replica = Replica(Leases(), "a")
+        read = replica.line.read_lease
+
+        async def refuse(_namespace: str, _name: str) -> None:
+            raise Forbidden("leases is forbidden")
+
+        replica.line.read_lease = refuse
+        await asyncio.sleep(5)
+        assert replica.elector.refused == "cannot acquire the Lease ml/lease: leases is forbidden"
+        replica.line.read_lease = read
+        replica.line.cut = True
+        await asyncio.sleep(5)
+        assert replica.elector.refused == "", "an outage does not mean missing rights"
+        replica.line.cut = False
+        await replica.has_finalizer(5)
+        await replica.die()
+
+    hastily(story())

@@ -1,0 +1,48 @@
+"""A status whose response was lost is stored nevertheless, and its transitions are counted once."""
+
+from __future__ import annotations
+
+from support.harness import Office, a_spec
+from trainshed.client import Unavailable
+
+
+class Deafened:
+    """Executes one call of a method of a world and drops the response."""
+
+    def __init__(self, world, verb: str) -> None:
+        self._call, self._lost = getattr(world, verb), False
+        setattr(world, verb, self)
+
+    async def __call__(self, *arguments):
+        answer = await self._call(*arguments)
+        if not self._lost:
+            self._lost = True
+            raise Unavailable("the answer got lost")
+        return answer
+
+
+async def test_a_restart_whose_status_response_was_lost_is_counted_once():
+    office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
+    await office.run_all()
+    office.world.set_pod("mnist-worker-1", "Failed", code=137)
+    office.hear()
+    Deafened(office.world, "store_status")
+    outcome = await office.look(deaf=True)
+    assert isinstance(outcome.error, Unavailable)
+    await office.look(3, deaf=True)
+    office.hear()
+    await office.look(5, seconds=2)
+    status = office.job()["status"]
+    assert (status["restarts"], status["attempts"]) == (1, {"Chief": 1, "Worker": 1})
+
+
+async def test_a_terminal_condition_whose_response_was_lost_stays():
+    office = Office(a_spec(Chief=1, Worker=2))
+    await office.run_all()
+    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    office.hear()
+    Deafened(office.world, "store_status")
+    assert isinstance((await office.look(deaf=True)).error, Unavailable)
+    verdict = office.job()["status"]
+    await office.look(5, seconds=2)
+    assert office.job()["status"] == verdict

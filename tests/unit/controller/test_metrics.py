@@ -1,0 +1,203 @@
+"""Counters increase once per transition, and no label has unbounded values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import Metric
+
+from support.builders import T0, a_job, look, pods_of, running, seen
+from trainshed.api.actions import (
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+)
+from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
+from trainshed.api.status import Condition, ConditionType, Retries, Status
+from trainshed.client import Conflict
+from trainshed.controller.job_metrics import CLASSES, TERMINAL_STATES
+from trainshed.controller.metrics import COUNTERS, STATES, Metrics
+
+JOB = a_job(worker=2)
+SNAPSHOT = seen(JOB)
+LABELS = {"job_namespace": "ml", "framework": "tensorflow"}
+JOBS = "training_operator_jobs_"
+
+
+def having(*kinds: ConditionType, **fields) -> Status:
+    return Status(conditions=tuple(Condition(kind, True, "r", "m", T0, T0) for kind in kinds), **fields)
+
+
+def counted(metrics: Metrics) -> dict[str, float]:
+    """Return the counters that are not 0, without `_total`."""
+    value = metrics.registry.get_sample_value
+    return {name: found for name in COUNTERS if (found := value(f"{name}_total", LABELS))}
+
+
+STORES = [
+    ("created", Status(), having(ConditionType.CREATED)),
+    ("successful", having(ConditionType.CREATED), having(ConditionType.SUCCEEDED)),
+    ("failed", having(ConditionType.CREATED), having(ConditionType.FAILED)),
+    ("restarted", Status(), Status(attempts={"Worker": 1}, retries=Retries(used=1))),
+    ("restarted", Status(attempts={"PS": 1}), Status(attempts={"PS": 1, "Worker": 1})),
+    ("restarted", Status(pending_replacement=("a",)), Status(pending_replacement=("b",))),
+]
+
+
+@pytest.mark.parametrize(("what", "before", "after"), STORES)
+def test_a_transition_is_counted_once_when_it_is_stored(what, before, after):
+    metrics = Metrics()
+    metrics.stored(seen(JOB, status=before), after)
+    metrics.stored(seen(JOB, status=after), after)
+    assert counted(metrics) == {f"{JOBS}{what}": 1}
+
+
+def test_a_suspension_is_not_counted_as_a_restart():
+    metrics = Metrics()
+    before = having(ConditionType.CREATED, ConditionType.RUNNING, attempts={"Worker": 1})
+    metrics.stored(
+        seen(JOB, status=before), having(ConditionType.CREATED, ConditionType.SUSPENDED, attempts={"Worker": 2})
+    )
+    assert counted(metrics) == {}
+
+
+def test_a_finished_replacement_is_not_counted_as_a_restart():
+    metrics = Metrics()
+    metrics.stored(seen(JOB, status=Status(pending_replacement=("a", "b"))), Status(pending_replacement=("b",)))
+    assert counted(metrics) == {}
+
+
+def test_the_first_reconcile_counts_as_in_v1():
+    metrics = Metrics()
+    snapshot = seen(JOB, *pods_of(JOB))
+    metrics.stored(snapshot, look(JOB).status)
+    metrics.stored(replace(snapshot, status=look(JOB).status), running(JOB))
+    assert counted(metrics) == {f"{JOBS}created": 1}
+
+
+def test_all_counters_of_a_namespace_appear_with_its_first_job():
+    metrics = Metrics()
+    metrics.stored(SNAPSHOT, Status())
+    value = metrics.registry.get_sample_value
+    assert [value(f"{name}_total", LABELS) for name in COUNTERS] == [0] * len(COUNTERS)
+
+
+ACTIONS = [
+    (CreatePod("a", {}), "created_pods", None),
+    (DeletePod("a", "u"), "deleted_pods", None),
+    (CreateService("a", {}), "succeeded_service_creation", "failed_service_creation"),
+    (DeleteService("a", "u"), None, None),
+    (DeleteJob("u", "1"), "training_operator_jobs_deleted", None),
+    (CreateDependent(VOLCANO_GROUPS, "a", {}), "created_pod_groups", None),
+    (DeleteDependent(COSCHEDULING_GROUPS, "a", "u"), "deleted_pod_groups", None),
+    (CreateDependent(CONFIG_MAPS, "a", {}), None, None),
+    (DeleteDependent(CONFIG_MAPS, "a", "u"), None, None),
+]
+
+
+@pytest.mark.parametrize(("action", "well", "badly"), ACTIONS)
+def test_actions_are_counted_under_v1s_names(action, well, badly):
+    good, bad = Metrics(), Metrics()
+    good.done(SNAPSHOT, action, well=True)
+    bad.done(SNAPSHOT, action, well=False)
+    assert counted(good) == ({well: 1} if well else {})
+    assert counted(bad) == ({badly: 1} if badly else {})
+
+
+def test_failed_pods_are_counted_individually():
+    metrics = Metrics()
+    metrics.died(SNAPSHOT, 3)
+    assert counted(metrics) == {"failed_pods": 3}
+
+
+def test_jobs_are_counted_by_state_with_zeros():
+    metrics = Metrics()
+    value = metrics.registry.get_sample_value
+    labels = {"TFJob": "tensorflow", "PyTorchJob": "pytorch"}
+    metrics.states({("TFJob", "Running"): 2}, labels)
+    assert value("trainshed_jobs", {"framework": "tensorflow", "state": "Running"}) == 2
+    metrics.states({}, labels)
+    found = [value("trainshed_jobs", {"framework": "tensorflow", "state": word}) for word in STATES]
+    assert found == [0] * len(STATES)
+
+
+def test_the_operators_own_metrics_are_served():
+    metrics = Metrics()
+    metrics.looked(0.5)
+    metrics.waited(0.25)
+    metrics.lost()
+    metrics.failed(Conflict("x"))
+    metrics.crashed()
+    metrics.requested("POST", "pods", 201)
+    metrics.requested("GET", "pods", 0)
+    value = metrics.registry.get_sample_value
+    assert value("trainshed_reconcile_duration_seconds_sum") == 0.5
+    assert value("trainshed_workqueue_queue_duration_seconds_sum") == 0.25
+    assert value("trainshed_events_dropped_total") == 1
+    assert value("trainshed_reconcile_errors_total", {"error": "Conflict"}) == 1
+    assert value("trainshed_internal_errors_total") == 1
+    assert value("trainshed_api_requests_total", {"verb": "POST", "resource": "pods", "code": "201"}) == 1
+    assert value("trainshed_api_requests_total", {"verb": "GET", "resource": "pods", "code": "none"}) == 1
+
+
+@pytest.mark.parametrize(("seconds", "within"), [(0.0009, "0.001"), (20, "30.0"), (59, "60.0")])
+def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, within):
+    metrics = Metrics()
+    metrics.looked(seconds)
+    buckets = {
+        sample.labels["le"]: sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "trainshed_reconcile_duration_seconds_bucket"
+    }
+    assert next(bound for bound, count in buckets.items() if count) == within
+
+
+def test_no_metric_has_a_job_name_label_or_a_created_series():
+    metrics = Metrics()
+    metrics.stored(SNAPSHOT, having(ConditionType.CREATED))
+    metrics.looked(1)
+    text = metrics.text()
+    assert b"training_operator_jobs_created_total{" in text
+    assert b"process_resident_memory_bytes" in text
+    assert b"mnist" not in text
+    assert b"_created{" not in text.replace(b"_jobs_created", b"")
+
+
+def test_failures_and_restarts_are_counted_by_class_from_zero():
+    metrics = Metrics()
+    metrics.states({}, {"TFJob": "tensorflow"})
+    value = metrics.registry.get_sample_value
+
+    def told(what: str, words: tuple[str, ...]) -> dict[str, float | None]:
+        name = f"trainshed_jobs_{what}_total"
+        return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
+
+    assert set(told("failed", TERMINAL_STATES).values()) == set(told("restarted", CLASSES).values()) == {0}
+    metrics.stored(seen(JOB), having(ConditionType.FAILED))
+    metrics.stored(seen(JOB), Status(attempts={"Worker": 1}))
+    assert told("failed", TERMINAL_STATES)["Other"] == told("restarted", CLASSES)["Other"] == 1
+    assert sum(told("failed", TERMINAL_STATES).values()) == sum(told("restarted", CLASSES).values()) == 1
+
+
+def test_startup_times_are_observed_by_framework():
+    metrics = Metrics()
+    metrics.started(SNAPSHOT, 3.5)
+    value = metrics.registry.get_sample_value
+    assert value("trainshed_job_startup_seconds_sum", {"framework": "tensorflow"}) == 3.5
+    assert value("trainshed_job_startup_seconds_bucket", {"framework": "tensorflow", "le": "5.0"}) == 1
+
+
+def test_registered_collectors_are_in_the_text():
+    class Series:
+        def collect(self):
+            yield Metric("trainshed_more", "More.", "gauge")
+
+    metrics = Metrics()
+    metrics.show(Series())
+    assert b"# TYPE trainshed_more gauge" in metrics.text()

@@ -1,0 +1,57 @@
+"""Each action has v1's Events, for success and for failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import a_job, seen
+from trainshed.api.actions import (
+    CreateDependent,
+    CreatePod,
+    CreateService,
+    DeleteDependent,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Event,
+    EventType,
+    UpdateDependent,
+)
+from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
+from trainshed.plan.messages import action_messages
+
+ERROR = ValueError("no room")
+TOLD = [
+    (CreatePod("x", {}), "CreatePod", "Created pod: x", "Error creating: no room"),
+    (CreateService("x", {}), "CreateService", "Created service: x", "Error creating: no room"),
+    (DeletePod("x", "u"), "DeletePod", "Deleted pod: x", "Error deleting: no room"),
+    (DeleteService("x", "u"), "DeleteService", "Deleted service: x", "Error deleting: no room"),
+    (DeleteDependent(VOLCANO_GROUPS, "x", "u"), "DeletePodGroup", "Deleted PodGroup: x", "Error deleting: no room"),
+    (DeleteJob("u", "1"), "DeleteJob", "Deleted job: mnist", "Error deleting: no room"),
+]
+
+
+@pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
+def test_actions_have_v1s_events(action, what, done, error):
+    found = action_messages(seen(a_job(worker=1)), action)
+    assert found.success == Event(EventType.NORMAL, f"Successful{what}", done)
+    assert found.failure(ERROR) == Event(EventType.WARNING, f"Failed{what}", error)
+
+
+def test_the_end_of_a_pytorchjob_has_v1s_reason():
+    found = action_messages(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
+    assert found.success == Event(EventType.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
+    assert found.failure(ERROR).reason == "FailedDeletePod"
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        CreateDependent(CONFIG_MAPS, "x", {}),
+        DeleteDependent(CONFIG_MAPS, "x", "u"),
+        CreateDependent(VOLCANO_GROUPS, "x", {}),
+        UpdateDependent(VOLCANO_GROUPS, "x", {}),
+    ],
+)
+def test_actions_without_an_event_in_v1_have_none(action):
+    assert action_messages(seen(a_job(worker=1)), action) is None

@@ -1,0 +1,253 @@
+"""The operator starts, reports its state and shuts down in order, even without an API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import aiohttp
+import pytest
+
+from support.builders import a_job, seen
+from testbed.ports import free_port
+from trainshed.api.job import JobKey
+from trainshed.api.status import Status
+from trainshed.client import NotLeader
+from trainshed.client.credentials import Credentials
+from trainshed.client.transport import AiohttpTransport
+from trainshed.config import Config
+from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
+from trainshed.controller.store import CachedJob
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.runtime import Clock
+
+
+def an_operator(settings: Config) -> Operator:
+    """An operator whose API server does not respond."""
+    return Operator(settings, FRAMEWORKS, AiohttpTransport(Credentials(server="http://127.0.0.1:1")), Clock())
+
+
+def list_all(operator: Operator) -> None:
+    for informer in operator._informers:
+        informer._received()
+        informer.synced.set()
+
+
+@pytest.fixture
+def settings() -> Config:
+    health, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    return Config(health=health, metrics=metrics)
+
+
+@pytest.fixture
+async def alone(settings) -> AsyncIterator[Operator]:
+    """A running operator whose API server does not respond."""
+    operator = an_operator(settings)
+    await operator.start()
+    await asyncio.sleep(0.3)
+    yield operator
+    await operator.stop()
+
+
+async def ask(address: str, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{address}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_without_an_api_server_it_is_healthy_but_not_ready(alone, settings, caplog):
+    assert await ask(settings.health, "/healthz") == (200, "ok\n")
+    assert await ask(settings.health, "/readyz") == (503, "the cache of tfjobs has not synced yet\n")
+    await asyncio.sleep(1.5)
+    assert not alone.over.is_set()
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(told) <= len({message.partition(": ")[0] for message in told})
+
+
+async def test_requests_to_the_api_server_are_counted(alone, settings):
+    status, text = await ask(settings.metrics, "/metrics")
+    assert status == 200
+    assert 'trainshed_api_requests_total{code="none",resource="pods",verb="GET"}' in text
+    assert 'trainshed_watch_last_event_age_seconds{resource="tfjobs"}' in text
+    assert 'trainshed_jobs{framework="pytorch",state="Running"} 0.0' in text
+    assert "trainshed_leader 0.0" in text, "without an API server no replica holds the Lease"
+    assert {"trainshed_event_loop_lag_seconds", "trainshed_clock_step_seconds"} <= set(text.split())
+
+
+async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settings, monkeypatch):
+    monkeypatch.setattr("trainshed.controller.manager.GAUGE_INTERVAL", 0.1)
+    operator, job = an_operator(settings), a_job(worker=1)
+    jobs = operator._districts.all[""].view.jobs["TFJob"]
+    jobs.changed(record := CachedJob(job, Status()))
+    operator._metrics.died(seen(job), 1)
+    await operator.start()
+    await asyncio.sleep(0.5)
+    assert b'job_namespace="ml"' in operator._metrics.text()
+    jobs.removed(record)
+    await asyncio.sleep(0.5)
+    assert b'job_namespace="ml"' not in operator._metrics.text()
+    await operator.stop()
+
+
+async def test_no_job_is_reconciled_before_the_cache_sync(settings):
+    operator, looking = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
+
+    async def look() -> None:
+        looking.set()
+        await asyncio.sleep(60)
+
+    operator._worker.run = look
+    await operator.start()
+    *others, last = operator._informers
+    for informer in others:
+        informer.synced.set()
+    await asyncio.sleep(0.1)
+    assert not looking.is_set()
+    assert not operator.ready.is_set()
+    last.synced.set()
+    async with asyncio.timeout(5):
+        await asyncio.gather(looking.wait(), operator.ready.wait())
+    await operator.stop()
+
+
+async def test_events_of_unknown_jobs_are_ignored(alone):
+    alone.wake(JobKey("ml", "TFJob", "unknown"))
+    await asyncio.sleep(0.1)
+    assert not alone.over.is_set()
+
+
+async def test_after_the_shutdown_no_task_runs(settings):
+    before = asyncio.all_tasks()
+    operator = an_operator(settings)
+    await operator.start()
+    await asyncio.sleep(0.1)
+    assert len(asyncio.all_tasks() - before) >= 8
+    await operator.stop()
+    await asyncio.sleep(0.05)
+    assert asyncio.all_tasks() == before
+    assert not operator.broken, "a requested shutdown is not an error"
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await ask(settings.health, "/healthz")
+
+
+async def test_the_lease_is_released_after_the_last_action(settings):
+    operator, told = an_operator(settings), []
+
+    def then(word, call):
+        async def both(*arguments):
+            found = await call(*arguments)
+            told.append(word)
+            return found
+
+        return both
+
+    operator._worker.finish = then("all looks are over", operator._worker.finish)
+    operator._elector.release = then("the Lease is free", operator._elector.release)
+    await operator.start()
+    await operator.stop()
+    assert told == ["all looks are over", "the Lease is free"]
+
+
+async def test_the_process_stops_when_a_background_task_exits(settings, caplog):
+    operator = an_operator(settings)
+
+    async def falls() -> None:
+        raise ZeroDivisionError
+
+    operator._recorder.run = falls
+    await operator.start()
+    async with asyncio.timeout(5):
+        await operator.over.wait()
+    assert operator.broken
+    assert any("falls exited unexpectedly" in record.getMessage() for record in caplog.records)
+    await operator.stop()
+
+
+async def test_an_address_that_is_in_use_is_an_error_with_a_name(settings):
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        door.listen()
+        port = door.getsockname()[1]
+        operator = an_operator(Config(health=f"127.0.0.1:{port}"))
+        with pytest.raises(OSError, match=str(port)):
+            await operator.start()
+        await operator.stop()
+
+
+async def test_with_a_gang_scheduler_startup_waits_for_discovery(settings, caplog):
+    operator = an_operator(replace(settings, gang_scheduler="volcano"))
+    beginning = asyncio.create_task(operator.start())
+    await asyncio.sleep(0.3)
+    assert await ask(settings.health, "/healthz") == (200, "ok\n")
+    assert (await ask(settings.health, "/readyz"))[0] == 503
+    assert not beginning.done()
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line.partition(": ")[0] for line in told] == ["cannot discover scheduling.volcano.sh/v1beta1"]
+    beginning.cancel()
+    await operator.stop()
+
+
+async def test_a_synced_replica_without_the_lease_is_ready(settings):
+    operator = an_operator(settings)
+    list_all(operator)
+    assert not operator._may_act()
+    assert operator.problem() == ""
+    await operator.stop()
+
+
+async def test_readyz_names_a_forbidden_lease_and_a_forbidden_list(settings):
+    operator = an_operator(replace(settings, namespaces=("a", "b")))
+    operator._elector.refused = "cannot acquire the Lease a/trainshed: forbidden"
+    list_all(operator)
+    operator._informers[-1].refused = "forbidden"
+    what = operator._informers[-1].what
+    told = [operator._elector.refused, f"cannot list and watch {what}: forbidden"]
+    assert operator.problem().splitlines() == told
+    assert what.endswith(" in namespace b")
+    await operator.stop()
+
+
+async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(settings):
+    operator = an_operator(replace(settings, leader_elect=False))
+    broken_off = asyncio.Event()
+
+    async def look(_key: JobKey, _now: object) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            broken_off.set()
+
+    operator._districts.look = look
+    operator._districts.some.set()
+    await operator.start()
+    operator._queue.add(JobKey("ml", "TFJob", "mnist"))
+    await asyncio.sleep(0.1)
+    began = asyncio.get_running_loop().time()
+    await operator.stop()
+    assert asyncio.get_running_loop().time() - began < 4
+    assert broken_off.is_set()
+
+
+@pytest.mark.parametrize(
+    ("under_way", "least"), [(0, ALTOGETHER - 0.2), (60, ALTOGETHER - SHUTDOWN_GRACE - ANSWERS - 0.2)]
+)
+async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, under_way, least):
+    operator = an_operator(settings)
+    left = []
+
+    async def finish(seconds: float) -> bool:
+        await asyncio.sleep(min(seconds, under_way))
+        return under_way <= seconds
+
+    async def release(within: float) -> None:
+        left.append(within)
+
+    operator._worker.finish, operator._elector.release = finish, release
+    await operator.start()
+    await operator.stop()
+    assert least <= left.pop() <= ALTOGETHER
+    assert not left
+    with pytest.raises(NotLeader):
+        await operator._gateway.create_pod("ml", {"metadata": {"name": "late"}})

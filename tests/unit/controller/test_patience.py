@@ -1,0 +1,60 @@
+"""Counts are written with a delay and once; what cannot be computed again is written at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.builders import at
+from trainshed.api.job import JobKey
+from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
+from trainshed.controller.reconciler import DEBOUNCE, MAX_DEBOUNCE, StatusDebounce
+
+KEY = JobKey("ml", "TFJob", "mnist")
+STORED = Status(replica_statuses={"Worker": ReplicaStatus(active=4)})
+
+
+def counted(ready: int) -> Status:
+    return Status(replica_statuses={"Worker": ReplicaStatus(active=4, ready=ready)})
+
+
+def test_counts_are_written_after_a_quiet_period():
+    patience = StatusDebounce()
+    assert patience.until(KEY, STORED, counted(1), at(0)) == at(0) + DEBOUNCE
+    assert patience.until(KEY, STORED, counted(2), at(0.1)) == at(0.1) + DEBOUNCE
+    assert patience.until(KEY, STORED, counted(2), at(0.2)) == at(0.1) + DEBOUNCE
+    assert patience.until(KEY, STORED, counted(2), at(0.41)) is None
+
+
+def test_changing_counts_are_written_after_the_longest_delay():
+    patience = StatusDebounce()
+    begun = at(0)
+    times = [at(tenth / 10) for tenth in range(40)]
+    due = [patience.until(KEY, STORED, counted(number), now) is None for number, now in enumerate(times, 1)]
+    assert times[due.index(True)] == begun + MAX_DEBOUNCE
+    assert due.count(True) == 1, "then a new delay starts"
+
+
+def test_the_first_status_waits_for_the_next_change():
+    assert (
+        StatusDebounce().until(KEY, Status(), Status(replica_statuses={"Worker": ReplicaStatus()}), at(0))
+        == at(0) + MAX_DEBOUNCE
+    )
+
+
+def test_a_terminal_condition_is_written_at_once():
+    failed = Condition(ConditionType.FAILED, True, "r", "m", at(0), at(0))
+    assert StatusDebounce().until(KEY, STORED, replace(counted(1), conditions=(failed,)), at(0)) is None
+
+
+def test_a_stored_status_is_not_delayed():
+    patience = StatusDebounce()
+    patience.until(KEY, STORED, counted(1), at(0))
+    assert patience.until(KEY, STORED, STORED, at(0.1)) is None
+    assert patience.until(KEY, STORED, counted(1), at(5)) == at(5) + DEBOUNCE, "the first delay has ended"
+
+
+def test_a_forgotten_job_starts_a_new_delay():
+    patience = StatusDebounce()
+    patience.until(KEY, STORED, counted(1), at(0))
+    patience.forget(KEY)
+    assert patience.until(KEY, STORED, counted(1), at(5)) == at(5) + DEBOUNCE

@@ -1,0 +1,218 @@
+"""No key is lost, none has two workers, and each gets its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.virtual_time import hastily
+from trainshed.api.job import JobKey
+from trainshed.controller.workqueue import BASE_DELAY, MIN_WAIT, WorkQueue
+
+A, B, C = (JobKey("ml", "TFJob", name) for name in "abc")
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def queue(waits) -> WorkQueue:
+    return WorkQueue(waits.append)
+
+
+async def take(queue: WorkQueue, within: float = 0.5) -> JobKey | None:
+    """Return the next key, or None if none comes in time."""
+    try:
+        async with asyncio.timeout(within):
+            return await queue.take()
+    except TimeoutError:
+        return None
+
+
+async def test_a_key_that_is_added_twice_is_taken_once(queue, waits):
+    for key in (A, B, A, A):
+        queue.add(key)
+    assert len(queue) == 2
+    assert [await queue.take(), await queue.take()] == [A, B]
+    assert await take(queue, 0.01) is None
+    assert len(waits) == 2
+
+
+async def test_a_key_being_processed_is_requeued_after_done(queue):
+    queue.add(A)
+    await queue.take()
+    queue.add(A)
+    assert await take(queue, 0.05) is None
+    queue.done(A)
+    assert await take(queue) == A
+    queue.done(A)
+    assert await take(queue, 0.05) is None
+
+
+async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):
+    clock = asyncio.get_running_loop().time
+    queue.add(A)
+    await queue.take()
+    began = clock()
+    queue.done(A)
+    for _ in range(5):
+        queue.add(A)
+    assert await take(queue) == A
+    assert clock() - began >= BASE_DELAY * 0.9
+
+
+async def test_namespaces_take_turns(queue):
+    many = [JobKey("crowd", "TFJob", str(number)) for number in range(3)]
+    few = JobKey("quiet", "TFJob", "only")
+    for key in (*many, few):
+        queue.add(key)
+    assert [await queue.take() for _ in range(4)] == [many[0], few, many[1], many[2]]
+
+
+async def test_the_earliest_of_several_times_wins(queue):
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    queue.add_later(A, 30)
+    queue.add_later(A, 0.05)
+    queue.add_later(A, 10)
+    assert await take(queue) == A
+    assert 0.04 < clock() - began < 0.4
+    queue.done(A)
+    assert await take(queue, 0.1) is None, "the other times are dropped"
+
+
+async def test_a_past_time_means_now(queue):
+    queue.add_later(A, -5)
+    assert await queue.take() == A
+
+
+async def test_back_off_doubles_up_to_the_longest_and_success_resets_it(queue):
+    assert [queue.failed(A, 1.0, 5.0) for _ in range(5)] == [1, 2, 4, 5, 5]
+    assert queue.failed(B, 1.0, 5.0) == 1
+    queue.went_well(A)
+    assert queue.failed(A, 1.0, 5.0) == 1
+    for _ in range(2000):
+        queue.failed(A, 1.0, 5.0)
+    assert queue.failed(A, 1.0, 5.0) == 5
+    queue.clear()
+
+
+async def test_a_failed_key_comes_back(queue):
+    queue.failed(A, 0.02, 1.0)
+    assert await take(queue) == A
+
+
+async def test_cleared_keys_are_not_returned(queue):
+    queue.add_later(A, 0.02)
+    queue.add(B)
+    queue.failed(C, 0.02, 1.0)
+    queue.clear()
+    assert len(queue) == 0
+    assert await take(queue, 0.05) is None
+    assert queue.failed(C, 1.0, 5.0) == 1
+    queue.conflicted(A, 5.0, 5.0)
+    queue.clear()
+    queue.add(A)
+    assert await take(queue, 0.05) == A, "later keys are not delayed"
+
+
+async def test_a_reconcile_without_a_next_time_leaves_no_timer(queue):
+    for number in range(100):
+        key = JobKey("ml", "TFJob", f"job-{number}")
+        queue.add_later(key, 1e10)
+        queue.add(key)
+        assert await queue.take() == key
+        queue.done(key)
+    assert queue._later == {}
+
+
+async def test_a_time_set_during_a_reconcile_counts(queue):
+    queue.add(A)
+    await queue.take()
+    queue.add_later(A, 0.05)
+    queue.done(A)
+    assert await take(queue) == A
+
+
+async def test_a_cancelled_take_loses_no_key(queue):
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    queue.add(A)
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert await take(queue) == A
+
+
+async def crowd(random: Random, queue: WorkQueue) -> tuple[dict[JobKey, int], dict[JobKey, int]]:
+    """Return for each key its last event and its last reconcile, after many events with three workers."""
+    told: dict[JobKey, int] = {}
+    seen: dict[JobKey, int] = {}
+    held: set[JobKey] = set()
+
+    async def work() -> None:
+        while True:
+            key = await queue.take()
+            assert key not in held, "two workers on a key"
+            held.add(key)
+            seen[key] = told[key]
+            await asyncio.sleep(random.choice([0, 0.001, 0.05]))
+            held.discard(key)
+            queue.done(key)
+
+    workers = [asyncio.create_task(work()) for _ in range(3)]
+    for event in range(60):
+        key = random.choice([A, B, C, JobKey("other", "TFJob", "a")])
+        told[key] = event
+        queue.add_later(key, random.choice([0, 0, 0.03]))
+        await asyncio.sleep(random.choice([0, 0, 0.01]))
+    await asyncio.sleep(10)
+    for worker in workers:
+        worker.cancel()
+    for result in await asyncio.gather(*workers, return_exceptions=True):
+        assert isinstance(result, asyncio.CancelledError), result
+    return told, seen
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=50, deadline=None)
+def test_every_event_is_followed_by_a_reconcile(random):
+    told, seen = hastily(crowd(random, WorkQueue(lambda _seconds: None)))
+    assert seen == told
+
+
+def test_events_shorten_the_back_off_after_a_conflict_only_a_little(queue):
+    async def story():
+        queue.add(A)
+        await queue.take()
+        assert [queue.conflicted(A, 1.0, 3.0) for _ in range(4)] == [1.0, 2.0, 3.0, 3.0]
+        queue.done(A)
+        queue.add(A)
+        assert await take(queue, 0.9) is None
+        queue.add(A)
+        assert await take(queue, MIN_WAIT * 3.0 - 1.0) is None
+        queue.add(A)
+        assert await take(queue, 0.2) == A
+        queue.went_well(A)
+        queue.done(A)
+        queue.add(A)
+        assert await take(queue, 0.1) == A, "a success resets it"
+
+    hastily(story())
+
+
+def test_after_a_conflict_the_next_reconcile_needs_no_event(queue):
+    async def story():
+        queue.add(A)
+        await queue.take()
+        queue.conflicted(A, 1.0, 3.0)
+        queue.done(A)
+        assert await take(queue, 0.95) is None
+        assert await take(queue, 0.1) == A
+
+    hastily(story())

@@ -1,0 +1,236 @@
+"""Events are aggregated, counted and rate-limited, and never block a reconcile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from support.scripted_server import JOB, Scene
+from support.virtual_time import clock, hastily, now
+from trainshed.api.actions import Event, EventType
+from trainshed.controller.events import AGGREGATION_SECONDS, BURST, EVERY, MAX_NOTE_BYTES, SAME, EventRecorder
+
+
+def created(name: str) -> Event:
+    return Event(EventType.NORMAL, "SuccessfulCreatePod", f"Created pod: {name}")
+
+
+def test_one_note_becomes_one_event_on_its_job():
+    async def story():
+        scene = Scene()
+        scene.tell(created("mnist-worker-0"))
+        await scene.settle()
+        (event,) = scene.desk.events.values()
+        assert event["message"] == "Created pod: mnist-worker-0"
+        assert (event["type"], event["reason"], event["count"]) == ("Normal", "SuccessfulCreatePod", 1)
+        assert event["source"] == {"component": "tfjob-controller"}
+        assert event["reportingComponent"] == "tfjob-controller"
+        assert event["involvedObject"] == {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "namespace": "ml",
+            "name": "mnist",
+            "uid": "job-uid",
+            "resourceVersion": "1",
+        }
+
+    hastily(story())
+
+
+def test_notes_with_one_reason_are_aggregated_into_one_event():
+    async def story():
+        scene = Scene()
+        scene.tell(*(created(f"mnist-worker-{index}") for index in (10, 9, 1)))
+        scene.tell(Event(EventType.WARNING, "FailedCreatePod", "Error creating: full"))
+        await scene.settle()
+        assert scene.desk.messages() == [
+            "Created pod: mnist-worker-1, mnist-worker-9, mnist-worker-10",
+            "Error creating: full",
+        ]
+
+    hastily(story())
+
+
+def test_a_message_with_a_thousand_names_is_truncated_and_has_their_number():
+    async def story():
+        scene = Scene()
+        scene.tell(*(created(f"mnist-worker-{index}") for index in range(1000)))
+        scene.tell(Event(EventType.WARNING, "Long", "ä" * 2000))
+        await scene.settle()
+        message, long = scene.desk.messages()
+        assert message.startswith("Created pod: mnist-worker-0, mnist-worker-1,")
+        assert message.endswith(" ... (1000 in all)")
+        assert message.removesuffix(" ... (1000 in all)").rpartition("-")[2].isdecimal()
+        assert len(message.encode()) <= MAX_NOTE_BYTES
+        assert len(long.encode()) <= MAX_NOTE_BYTES
+
+    hastily(story())
+
+
+def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
+    async def story():
+        scene = Scene()
+        note = Event(EventType.WARNING, "FailedCreatePod", "Error creating: full")
+        scene.tell(note, note)
+        await scene.settle()
+        scene.tell(note)
+        await scene.settle()
+        (event,) = scene.desk.events.values()
+        assert event["count"] == 3
+        for _ in range(20):
+            scene.tell(note)
+            await scene.settle()
+        assert [patch["count"] for patch in scene.desk.updates] == [3, 5, 8, 12, 18], "few writes for many repetitions"
+        await asyncio.sleep(SAME)
+        scene.tell(note)
+        await scene.settle()
+        assert len(scene.desk.events) == 2
+
+    hastily(story())
+
+
+def test_a_repeated_message_whose_event_expired_is_written_again():
+    async def story():
+        scene = Scene()
+        scene.tell(created("a"))
+        await scene.settle()
+        scene.desk.events.clear()
+        scene.tell(created("a"))
+        await scene.settle()
+        assert scene.desk.messages() == ["Created pod: a"]
+
+    hastily(story())
+
+
+def test_a_note_with_a_key_is_written_once_per_job():
+    async def story():
+        scene = Scene()
+        lasting = Event(EventType.WARNING, "SettedPodTemplateRestartPolicy", "it is overwritten", key="template")
+        for _ in range(3):
+            scene.tell(lasting)
+            scene.tell(lasting, job=replace(JOB, uid="other"))
+            await scene.settle()
+        uids = [event["involvedObject"]["uid"] for event in scene.desk.events.values()]
+        assert uids == ["job-uid", "other"]
+        later = Scene(scene.desk)  # the next process
+        later.tell(replace(lasting, message="it is overwritten, still"), replace(lasting, key="another"))
+        await later.settle()
+        assert scene.desk.messages() == ["it is overwritten"] * 3
+        assert (scene.losses, later.losses) == (0, 0)
+
+    hastily(story())
+
+
+def test_events_of_a_job_are_rate_limited():
+    async def story():
+        scene = Scene()
+        for number in range(BURST + 10):
+            scene.tell(Event(EventType.NORMAL, "Different", f"number {number}"))
+        await scene.settle()
+        assert len(scene.desk.events) == BURST
+        assert scene.losses == 10
+        await asyncio.sleep(2 * EVERY + 1)
+        for number in range(5):
+            scene.tell(Event(EventType.NORMAL, "Later", f"number {number}"))
+        await scene.settle()
+        assert len(scene.desk.events) == BURST + 2
+
+    hastily(story())
+
+
+def test_count_updates_have_a_rate_limit_of_their_own():
+    async def story():
+        scene = Scene()
+        refused = [
+            Event(EventType.WARNING, "FailedCreatePod", f"Error creating: {number} is there") for number in range(10)
+        ]
+        for _ in range(6):
+            scene.tell(*refused)
+            await scene.settle()
+        assert len(scene.desk.updates) == BURST
+        scene.tell(Event(EventType.WARNING, "TFJobRestarting", "job mnist is restarting"))
+        await scene.settle()
+        assert len(scene.desk.events) == 11
+        await asyncio.sleep(EVERY + 1)
+        scene.tell(*refused)
+        await scene.settle()
+        assert len(scene.desk.updates) == BURST + 1
+        assert scene.desk.updates[-1]["count"] == 7, "the dropped Events were counted"
+        assert scene.losses == 0
+
+    hastily(story())
+
+
+def test_entries_without_effect_are_removed():
+    async def story():
+        scene = Scene()
+        for number in range(200):
+            scene.tell(created("a"), created("b"), job=replace(JOB, uid=f"job-{number}"))
+            scene.tell(Event(EventType.NORMAL, "Other", "words"), job=replace(JOB, uid=f"job-{number}"))
+            await asyncio.sleep(60)
+        recorder = scene.recorder
+        assert len(recorder._written) <= 2 * (SAME / 60 + 2)
+        assert len(recorder._allowances) <= 2 * EVERY / 60 + 2
+
+    hastily(story())
+
+
+def test_a_rejected_event_is_only_counted():
+    async def story():
+        scene = Scene()
+        scene.desk.refuses = True
+        scene.tell(created("a"), Event(EventType.NORMAL, "B", "b"))
+        await scene.settle()
+        assert scene.losses == 2
+        scene.desk.refuses = False
+        scene.tell(created("c"))
+        await scene.settle()
+        assert scene.desk.messages() == ["Created pod: c"]
+
+    hastily(story())
+
+
+def test_flush_awaits_writes_in_progress():
+    async def story():
+        scene = Scene()
+        scene.desk.slow = 0.5
+        scene.tell(created("first"))
+        await asyncio.sleep(AGGREGATION_SECONDS + 0.1)
+        await scene.recorder.flush()
+        assert scene.desk.messages() == ["Created pod: first"]
+        scene.tell(created("last"))
+        began = clock()
+        await scene.recorder.flush()
+        assert scene.desk.messages() == ["Created pod: first", "Created pod: last"]
+        assert clock() - began < 1
+
+    hastily(story())
+
+
+def test_cancelled_writes_do_not_end_the_recorder():
+    async def story():
+        scene = Scene()
+        scene.desk.slow = 5
+        before = asyncio.all_tasks()
+        scene.tell(created("lost"))
+        await asyncio.sleep(AGGREGATION_SECONDS + 1)
+        for task in asyncio.all_tasks() - before:
+            task.cancel()
+        scene.desk.slow = 0
+        scene.tell(created("kept"))
+        await scene.settle()
+        assert scene.desk.messages() == ["Created pod: kept"]
+
+    hastily(story())
+
+
+def test_an_internal_error_is_raised():
+    async def story():
+        recorder = EventRecorder(object(), lambda: None, now)
+        recorder.tell(JOB, created("a"))
+        with pytest.raises(AttributeError):
+            await recorder.flush()
+
+    hastily(story())

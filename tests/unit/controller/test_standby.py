@@ -1,0 +1,54 @@
+"""A replica without the Lease caches all jobs and enqueues none."""
+
+from __future__ import annotations
+
+import asyncio
+
+from support.builders import a_job
+from trainshed.api.job import JobKey
+from trainshed.api.status import Status
+from trainshed.client.credentials import Credentials
+from trainshed.client.transport import AiohttpTransport
+from trainshed.config import Config
+from trainshed.controller.manager import Operator
+from trainshed.controller.reconciler import Result
+from trainshed.controller.store import CachedJob
+from trainshed.frameworks import FRAMEWORKS
+from trainshed.runtime import Clock
+
+
+def churn(operator: Operator) -> None:
+    """Deliver events of jobs that are created and deleted."""
+    for number in range(1000):
+        operator.wake(JobKey("ml", "TFJob", f"gone-{number}"))
+
+
+async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
+    looked, leads = [], asyncio.Event()
+
+    async def look(key: JobKey, _now: object) -> Result:
+        looked.append(key.name)
+        return Result()
+
+    operator = Operator(
+        Config(health="", metrics=""), FRAMEWORKS, AiohttpTransport(Credentials("http://127.0.0.1:1")), Clock()
+    )
+    operator._districts.look, operator._elector.holds = look, leads.is_set
+    await operator.start()
+    for informer in operator._informers:
+        informer.synced.set()
+    await asyncio.wait_for(operator.ready.wait(), 5)
+    operator._districts.all[""].view.jobs["TFJob"].changed(CachedJob(a_job(worker=1), Status()))
+    churn(operator)
+    assert len(operator._queue) == 0
+    leads.set()
+    operator._elector.has_finalizer.set()
+    await asyncio.sleep(0.2)
+    assert looked == ["mnist"]
+    leads.clear()
+    operator._elector.has_finalizer.clear()
+    churn(operator)
+    await asyncio.sleep(1.2)
+    churn(operator)
+    assert (len(operator._queue), looked) == (0, ["mnist"])
+    await operator.stop()

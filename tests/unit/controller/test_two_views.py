@@ -1,0 +1,126 @@
+"""Two operators with different views of one cluster: none acts on a stale view or counts twice."""
+
+from __future__ import annotations
+
+from support.harness import Office, a_spec
+from trainshed.client import Unavailable
+
+SMALL = a_spec(Chief=1, Worker=2)
+PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
+
+
+class Replicas:
+    """Two operators on one cluster: the first receives all events, the second lacks those of some kinds."""
+
+    def __init__(self, spec: dict) -> None:
+        self.first = Office()
+        self.second = Office(world=self.first.world)
+        self.has_finalizer: list[tuple] = []
+        self.first.world.submit("TFJob", "mnist", spec)
+        self.hear()
+
+    def hear(self, *deaf_to: str) -> None:
+        """Deliver the events to both, except for the kinds that the second does not receive."""
+        for told in self.first.world.news():
+            self.first.take_in(*told)
+            if told[1] in deaf_to:
+                self.has_finalizer.append(told)
+            else:
+                self.second.take_in(*told)
+
+    async def act(self, times: int, *deaf_to: str) -> None:
+        """Let the first reconcile this many times, a second apart."""
+        for _ in range(times):
+            await self.first.look(seconds=1, deaf=True)
+            self.hear(*deaf_to)
+
+    async def run_all(self) -> None:
+        """Let the first create the pods, and run all of them."""
+        await self.act(3)
+        for pod in list(self.first.world.pods.values()):
+            self.first.world.set_pod(pod.name, "Running", ready=True)
+        self.hear()
+        await self.act(4)
+
+
+async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
+    both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 1}))
+    world = both.first.world
+    await both.run_all()
+    world.set_pod("mnist-worker-0", "Failed", code=137)
+    both.hear()
+    await both.act(8, "pods")
+    assert both.first.job()["status"]["restarts"] == 1
+    assert world.made.count("mnist-worker-0") == 2
+    assert both.second.snapshot().pods != both.first.snapshot().pods
+    mark = len(world.writes)
+    await both.second.look(3, seconds=1, deaf=True)
+    assert both.first.job()["status"]["restarts"] == 1
+    assert "Failed" not in both.first.states()
+    assert [write for write in world.writes[mark:] if "pod" in write] == []
+    for told in both.has_finalizer:  # the outdated events arrive at last
+        both.second.take_in(*told)
+        await both.second.look(deaf=True)
+    assert both.first.job()["status"]["restarts"] == 1
+    assert [write for write in world.writes[mark:] if "pod" in write] == []
+
+
+async def test_a_new_leader_with_a_stale_job_deletes_nothing():
+    both = Replicas(a_spec(Worker=2, policy={"suspend": True}))
+    world = both.first.world
+    await both.act(2)
+    assert "Suspended" in both.first.states()
+    world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=False))
+    both.hear("TFJob")
+    await both.act(5, "TFJob")
+    assert len(world.pods) == 2
+    mark = len(world.writes)
+    await both.second.look(deaf=True)
+    assert world.writes[mark:] == [], "the job is suspended in this replica's cache"
+    assert len(world.pods) == 2
+
+
+async def test_pods_missing_in_a_list_are_read():
+    office = Office(SMALL)
+    await office.run_all()
+    office.view.pods.store.replaced([], str(office.world.version))
+    assert office.snapshot().pods == ()
+    mark = len(office.world.writes)
+    await office.look(3, seconds=1)
+    assert office.since(mark) == []
+    assert [pod.name for pod in office.snapshot().pods] == PODS
+
+
+async def test_a_list_of_pods_older_than_the_watch_is_ignored():
+    office = Office(SMALL)
+    await office.run_all()
+    office.view.pods.store.replaced([], "999")
+    outcome = await office.look()
+    assert isinstance(outcome.error, Unavailable)
+    assert office.snapshot().pods == ()
+
+
+async def test_a_job_response_older_than_the_cache_causes_back_off():
+    office = Office(SMALL)
+    await office.run_all()
+    old = dict(office.job()["metadata"])
+    office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
+    office.hear()
+    office.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
+    outcome = await office.look()
+    assert isinstance(outcome.error, Unavailable)
+    assert outcome.requeue_at is None
+
+
+async def test_failures_under_another_leader_are_not_counted():
+    both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="Never"))
+    await both.run_all()
+    await both.second.look(deaf=True)
+    both.second.reconciler.step_down()
+    both.first.world.set_pod("mnist-worker-0", "Failed", code=1)
+    both.hear()
+    await both.act(6)
+    await both.second.look(deaf=True)
+    counter = 'failed_pods_total{framework="tensorflow",job_namespace="ml"} '
+    counts = [office.metrics.text().decode().split(counter)[1].split()[0] for office in (both.first, both.second)]
+    assert counts == ["1.0", "0.0"]

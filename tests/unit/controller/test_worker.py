@@ -1,0 +1,229 @@
+"""The worker survives every outcome of a reconcile, and no job is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from support.virtual_time import clock, hastily, now
+from trainshed.api.job import JobKey
+from trainshed.client import Forbidden, StatusRejected, Unavailable
+from trainshed.controller.metrics import Metrics
+from trainshed.controller.reconciler import Result
+from trainshed.controller.workqueue import AFTER_ERROR, AFTER_NO, Worker, WorkQueue
+
+A, B = (JobKey("ml", "TFJob", name) for name in "ab")
+
+
+class Looks:
+    """A reconciler with outcomes that the test defines; records when each reconcile started."""
+
+    def __init__(self, outcome: Callable[[JobKey], Result]) -> None:
+        self.outcome = outcome
+        self.seconds = 0.0
+        self.at: list[float] = []
+        self.keys: list[JobKey] = []
+
+    async def look(self, key: JobKey, _now: datetime) -> Result:
+        self.at.append(clock())
+        self.keys.append(key)
+        await asyncio.sleep(self.seconds)
+        return self.outcome(key)
+
+
+class Scene:
+    def __init__(self, outcome: Callable[[JobKey], Result] = lambda _key: Result()) -> None:
+        self.looks, self.queue, self.acts = Looks(outcome), WorkQueue(lambda _seconds: None), True
+        self.metrics = Metrics()
+        self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts, now)
+        self.task = asyncio.create_task(self.worker.run())
+
+    def errors(self, error: Exception) -> float | None:
+        labels = {"error": type(error).__name__}
+        return self.metrics.registry.get_sample_value("trainshed_reconcile_errors_total", labels)
+
+    def gaps(self) -> list[float]:
+        return [round(late - early, 1) for early, late in zip(self.looks.at, self.looks.at[1:], strict=False)]
+
+
+def raises(error: Exception) -> Callable[[JobKey], Result]:
+    def outcome(_key: JobKey) -> Result:
+        raise error
+
+    return outcome
+
+
+def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
+    async def story():
+        scene = Scene()
+        scene.looks.seconds = 1
+        for _ in range(3):
+            scene.queue.add(A)
+            scene.queue.add(B)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.9)
+        assert sorted(scene.looks.keys) == [A, B]
+        await asyncio.sleep(1)
+        assert sorted(scene.looks.keys) == [A, A, B, B], "an event during a reconcile causes one more"
+
+    hastily(story())
+
+
+def test_the_next_reconcile_starts_at_the_requested_time():
+    async def story():
+        scene = Scene(lambda _key: Result(now() + timedelta(seconds=30)))
+        scene.queue.add(A)
+        await asyncio.sleep(61)
+        assert scene.gaps() == [30.0, 30.0]
+
+    hastily(story())
+
+
+def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
+    async def story():
+        due = now() + timedelta(seconds=1.9)  # the second reconcile starts after 1.6 s and ends after 2.2 s
+        refused = Forbidden("full", "QuotaExceeded")
+        scene = Scene(lambda _key: Result(due if len(scene.looks.at) <= 2 else None, error=refused))
+        scene.looks.seconds = 0.6
+        scene.queue.add(A)
+        await asyncio.sleep(10)
+        assert scene.gaps()[:3] == [1.6, 0.6, 4.6], "the back-off continues after the reconcile that was due"
+
+    hastily(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "longest"),
+    [(Forbidden("full", "QuotaExceeded"), *AFTER_NO), (Unavailable("gone"), *AFTER_ERROR)],
+)
+def test_errors_increase_the_back_off(error, first, longest, caplog):
+    async def story():
+        scene = Scene(lambda _key: Result(error=error))
+        scene.queue.add(A)
+        await asyncio.sleep(120)
+        gaps = scene.gaps()
+        assert gaps[:3] == pytest.approx([first, 2 * first, 4 * first], abs=0.1)
+        assert max(gaps) == pytest.approx(longest, abs=0.1)
+        assert scene.errors(error) == len(scene.looks.at)
+
+    hastily(story())
+    assert f"TFJob ml/a: {error.reason}: {error}; retrying in {first:.1f} s" in caplog.messages
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_an_unexpected_error_is_logged_with_its_traceback_and_the_worker_continues(caplog):
+    async def story():
+        scene = Scene(raises(ZeroDivisionError("oh")))
+        scene.queue.add(A)
+        await asyncio.sleep(0.05)
+        scene.looks.outcome = lambda _key: Result()
+        scene.queue.add(B)
+        await asyncio.sleep(1)
+        assert not scene.task.done()
+        assert scene.looks.keys == [A, B, A]
+        assert scene.metrics.registry.get_sample_value("trainshed_internal_errors_total") == 1
+
+    hastily(story())
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "TFJob ml/a" in record.getMessage()
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+def test_an_outcome_is_one_log_line_and_an_empty_one_is_none(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def story():
+        scene = Scene(lambda key: Result(told="Running=True, 2 CreatePod" if key == A else ""))
+        scene.queue.add(A)
+        scene.queue.add(B)
+        await asyncio.sleep(1)
+
+    hastily(story())
+    assert [message for message in caplog.messages if "TFJob" in message] == ["TFJob ml/a: Running=True, 2 CreatePod"]
+
+
+def test_a_standby_reconciles_nothing():
+    async def story():
+        scene = Scene()
+        scene.acts = False
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        assert scene.task.done()
+        assert scene.looks.keys == []
+        scene.acts = True
+        scene.queue.add(A)
+        again = asyncio.create_task(scene.worker.run())
+        await asyncio.sleep(1)
+        assert scene.looks.keys == [A]
+        again.cancel()
+
+    hastily(story())
+
+
+def test_a_cancelled_reconcile_is_requeued():
+    async def story():
+        scene = Scene()
+        scene.looks.seconds = 5
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        scene.worker.break_off()
+        await asyncio.sleep(1)
+        assert scene.looks.keys == [A, A]
+
+    hastily(story())
+
+
+def test_at_shutdown_reconciles_have_a_limited_time_to_finish():
+    async def story(seconds):
+        scene = Scene()
+        scene.looks.seconds = seconds
+        scene.queue.add(A)
+        await asyncio.sleep(0.5)
+        scene.task.cancel()
+        began = clock()
+        finished = await scene.worker.finish(10)
+        waited = clock() - began
+        await scene.worker.give_up()
+        assert clock() - began == waited
+        assert await scene.worker.finish(10)
+        return finished, waited
+
+    assert hastily(story(3)) == (True, pytest.approx(2.5))
+    assert hastily(story(60)) == (False, pytest.approx(10))
+
+
+def test_reconciles_are_measured():
+    async def story():
+        scene = Scene()
+        scene.queue.add(A)
+        await asyncio.sleep(1)
+        assert b"trainshed_reconcile_duration_seconds_count 1.0" in scene.metrics.text()
+
+    hastily(story())
+
+
+def test_a_requested_time_does_not_shorten_the_back_off():
+    async def story():
+        scene = Scene(lambda _key: Result(now(), error=StatusRejected("no")))
+        scene.queue.add(A)
+        await asyncio.sleep(1000)
+        assert scene.gaps()[:3] == pytest.approx([1, 2, 4], abs=0.1)
+        assert len(scene.looks.at) < 20
+
+    hastily(story())
+
+
+def test_a_known_error_is_not_a_second_warning(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def story():
+        scene = Scene(lambda _key: Result(error=StatusRejected("no"), known=True))
+        scene.queue.add(A)
+        await asyncio.sleep(10)
+
+    hastily(story())
+    assert caplog.messages == []

@@ -1,0 +1,182 @@
+"""MPIJob: what the launcher finds and may do, and what the workers do."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from support.builders import a_job
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica, Scope
+from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from trainshed.frameworks.mpi import MPI, MPIJobOptions
+from trainshed.plan import builders
+
+
+def template(command=(), limits=None, **spec) -> dict:
+    """A pod template; `command` is the first container's."""
+    container = {"name": "main", "image": "x", "resources": {"limits": limits or {}}}
+    return {"spec": {"containers": [container | ({"command": list(command)} if command else {})], **spec}}
+
+
+def a_run(worker=2, slots=4, **fields):
+    """A job `m` with so many workers."""
+    options = MPIJobOptions(slots=slots, main_container=fields.pop("main", ""))
+    return a_job("MPIJob", name="m", launcher=1, worker=worker, options=options, **fields)
+
+
+def wishes(job, *running, job_defaults=None) -> dict:
+    """What the job owns, by kind."""
+    return {wish.resource: wish for wish in MPI.hooks.dependents(job, job_defaults or JobDefaults(), running)}
+
+
+def data(job, *running, job_defaults=None) -> dict:
+    """The data of its ConfigMap."""
+    return wishes(job, *running, job_defaults=job_defaults)[CONFIG_MAPS].content["data"]
+
+
+def spec(job, role, job_defaults=None, index=0) -> dict:
+    """The spec of a member's pod."""
+    return builders.pod_maker(MPI, job, job_defaults or JobDefaults())(Replica(role, index), 0).body["spec"]
+
+
+def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
+    found = wishes(a_run())
+    assert {resource: wish.name for resource, wish in found.items()} == {
+        SERVICE_ACCOUNTS: "m-launcher",
+        CONFIG_MAPS: "m-config",
+        ROLES: "m-launcher",
+        ROLE_BINDINGS: "m-launcher",
+    }
+    assert all(wish.labels == (("app", "m"),) for wish in found.values())
+    assert not [wish.resource for wish in found.values() if wish.shared]
+    see, enter = found[ROLES].content["rules"]
+    assert (see["resources"], see["verbs"]) == (["pods"], ["get", "list", "watch"])
+    assert (enter["resources"], enter["verbs"]) == (["pods/exec"], ["create"])
+    assert enter["resourceNames"] == ["m-worker-0", "m-worker-1"]
+    assert found[ROLE_BINDINGS].content["roleRef"]["name"] == "m-launcher"
+    assert found[ROLE_BINDINGS].content["subjects"] == [
+        {"kind": "ServiceAccount", "name": "m-launcher", "namespace": "ml"}
+    ]
+
+
+def test_without_workers_nobody_may_be_entered():
+    assert len(wishes(a_run(worker=0))[ROLES].content["rules"]) == 1
+    assert len(wishes(a_job("MPIJob", name="m", launcher=1))[ROLES].content["rules"]) == 1
+
+
+def test_the_hosts_are_the_workers():
+    assert data(a_run())["hostfile"] == "m-worker-0 slots=4\nm-worker-1 slots=4\n"
+    assert data(a_run(worker=0))["hostfile"] == ""
+
+
+def test_a_launcher_with_a_gpu_is_a_host_too():
+    for name, computes in (("nvidia.com/gpu", True), ("example.org/mygpus", True), ("vendor-domain/type", False)):
+        job = a_run(template=template(limits={name: 1}))
+        assert data(job)["hostfile"].startswith("m-launcher slots=4\n") is computes
+        names = [entry["name"] for entry in spec(job, "Launcher")["containers"][0]["env"]]
+        assert ("NVIDIA_VISIBLE_DEVICES" not in names) is computes
+    job = a_run(template=template(limits={"nvidia.com/gpu": 1}))
+    assert data(job, "m-worker-0")["discover_hosts.sh"] == "#!/bin/sh\necho m-launcher:4\n\necho m-worker-0:4"
+
+
+def test_the_script_tells_who_runs_now():
+    assert data(a_run())["discover_hosts.sh"] == "#!/bin/sh"
+    assert data(a_run(), "m-launcher", "m-worker-0")["discover_hosts.sh"] == "#!/bin/sh\necho m-worker-0:4"
+    job = a_run(worker=11)
+    lines = data(job, *(f"m-worker-{index}" for index in (2, 10, 1)))["discover_hosts.sh"].splitlines()
+    assert lines[1:] == ["echo m-worker-1:4", "echo m-worker-10:4", "echo m-worker-2:4"]
+
+
+def test_kubexec_enters_a_pod_and_waits_for_it_only_where_all_start_together():
+    last = data(a_run())["kubexec.sh"].splitlines()
+    assert last[0] == "#!/bin/sh"
+    assert last[-1] == '/opt/kube/kubectl exec "$pod" -- /bin/sh -c "$*"'
+    assert not any("kubectl wait" in line for line in last)
+    assert "--container main" in data(a_run(main="main"))["kubexec.sh"]
+    assert "kubectl wait" in data(a_run(), job_defaults=JobDefaults(gang_scheduler="volcano"))["kubexec.sh"]
+
+
+@pytest.mark.parametrize("main", ["main", "a b", "x; touch owned", "$(touch owned)", "`touch owned`", "'\"", "a\nb"])
+def test_whatever_the_main_container_is_called_kubexec_runs_kubectl_and_nothing_else(main, tmp_path):
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
+    kubectl.chmod(0o755)
+    script = data(a_run(main=main))["kubexec.sh"].replace("/opt/kube/kubectl", str(kubectl))
+    command = ["sh", "-c", script, "kubexec.sh", "m-worker-0", "orted", "--id 1"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    words = ["exec", "m-worker-0", "--container", main, "--", "/bin/sh", "-c", "orted --id 1"]
+    assert found.stdout.split("\0") == [*words, ""]
+    assert [file.name for file in tmp_path.iterdir()] == ["kubectl"]
+
+
+def test_a_launcher_finds_kubectl_and_its_configuration():
+    found = spec(a_run(), "Launcher")
+    mounts = [
+        {"name": "mpi-job-kubectl", "mountPath": "/opt/kube"},
+        {"name": "mpi-job-config", "mountPath": "/etc/mpi"},
+    ]
+    assert found["containers"][0]["volumeMounts"] == mounts
+    assert found["serviceAccountName"] == "m-launcher"
+    (delivery,) = found["initContainers"]
+    assert (delivery["name"], delivery["image"], delivery["volumeMounts"]) == (
+        "kubectl-delivery",
+        "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest",
+        mounts,
+    )
+    assert {entry["name"]: entry["value"] for entry in delivery["env"]} == {
+        "TARGET_DIR": "/opt/kube",
+        "NAMESPACE": "ml",
+    }
+    assert delivery["resources"]["limits"] == {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    kubectl, config = found["volumes"]
+    assert kubectl == {"name": "mpi-job-kubectl", "emptyDir": {}}
+    assert {item["path"]: item["mode"] for item in config["configMap"]["items"]} == {
+        "kubexec.sh": 0o555,
+        "hostfile": 0o444,
+        "discover_hosts.sh": 0o555,
+    }
+    assert config["configMap"]["name"] == "m-config"
+    assert "ports" not in found["containers"][0]
+
+
+def test_a_launcher_keeps_the_account_that_it_names():
+    job = a_run(template=template(serviceAccountName="mine"))
+    assert spec(job, "Launcher")["serviceAccountName"] == "mine"
+    assert wishes(job)[SERVICE_ACCOUNTS].name == "mine"
+    assert [wish.resource for wish in wishes(job).values() if wish.shared] == [SERVICE_ACCOUNTS]
+
+
+def test_workers_sleep_unless_they_have_something_to_do():
+    found = spec(a_run(), "Worker")
+    assert (found["containers"][0]["command"], found["containers"][0]["args"]) == (["sleep"], ["365d"])
+    assert "env" not in found["containers"][0]
+    (config,) = found["volumes"]
+    assert [item["path"] for item in config["configMap"]["items"]] == ["kubexec.sh"]
+    assert spec(a_run(template=template(["sshd"])), "Worker")["containers"][0]["command"] == ["sshd"]
+
+
+def test_the_launcher_is_told_in_v1s_order_and_then_in_newer_names():
+    env = [(entry["name"], entry["value"]) for entry in spec(a_run(), "Launcher")["containers"][0]["env"]]
+    assert env[:6] == [
+        ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"),
+        ("OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"),
+        ("NVIDIA_VISIBLE_DEVICES", ""),
+        ("NVIDIA_DRIVER_CAPABILITIES", ""),
+        ("I_MPI_HYDRA_BOOTSTRAP", "rsh"),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "/etc/mpi/kubexec.sh"),
+    ]
+    assert dict(env[6:]) == {
+        "PRTE_MCA_plm_ssh_agent": "/etc/mpi/kubexec.sh",
+        "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
+        "HYDRA_LAUNCHER": "rsh",
+        "HYDRA_LAUNCHER_EXEC": "/etc/mpi/kubexec.sh",
+    }
+
+
+def test_a_launcher_that_looks_for_hosts_now_and_then_stands_the_loss_of_one():
+    assert MPI.hooks.scope(a_run()) is Scope.JOB
+    elastic = template(["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"])
+    assert MPI.hooks.scope(a_run(template=elastic)) is Scope.REPLICA
+    assert MPI.hooks.scope(a_job("MPIJob", name="m", worker=1)) is Scope.JOB

@@ -1,0 +1,145 @@
+"""The failure of a replica in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import a_job, a_pod, at, look, pods_of, running, seen
+from trainshed.api.job import Replica
+from trainshed.api.objects import Container, TerminatedState
+from trainshed.api.status import Failure
+from trainshed.plan import failure_message
+from trainshed.plan.facts import Facts
+
+WORKER = Replica("Worker", 1)
+LIMITED = {"spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"memory": "2Gi"}}}]}}
+
+
+def told(reason="Error", code=1, *, pod=None, kind="Application", template=None, node="node-a", words="") -> Failure:
+    """Return the complete failure of worker 1."""
+    job = a_job(chief=1, worker=2, **({"template": template} if template else {}))
+    pods = [pod or a_pod("worker-1", "Failed", code=code, ended=14.0, node=node)]
+    failure = Failure("mnist-worker-1", kind, reason, code, node, words, at(14))
+    return failure_message.with_message(Facts(seen(job, *pods)), WORKER, failure)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "template", "expected"),
+    [
+        ("Error", 3, None, "exited with code 3 after 14 s"),
+        ("Error", 127, None, "exited with code 127 (command not found) after 14 s"),
+        ("Strange", 7, None, "exited with code 7 (Strange) after 14 s"),
+        ("Error", 137, None, "was killed by SIGKILL (137) 14 s after start"),
+        ("Error", 139, None, "crashed with a segmentation fault (SIGSEGV, 139) 14 s after start"),
+        ("Error", 255, None, "exited with code 255 after 14 s"),
+        ("OOMKilled", 137, LIMITED, "was OOMKilled (limit 2Gi) 14 s after start"),
+        ("OOMKilled", 137, None, "was OOMKilled (no memory limit set) 14 s after start"),
+        ("ExitedEarly", 0, None, "exited too early with code 0 after 14 s"),
+        ("ExitedEarly", None, None, "exited too early after 14 s"),
+        ("DeadlineExceeded", None, None, "failed (DeadlineExceeded) 14 s after start"),
+    ],
+)
+def test_what_a_program_did_is_said_in_words(reason, code, template, expected):
+    pod = a_pod("worker-1", "Failed", code=code, ended=14.0)
+    assert told(reason, code, template=template, pod=pod).message == f"worker-1 on node-a {expected}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "expected"),
+    [
+        ("Disruption", "Evicted", "was evicted by the kubelet"),
+        ("Disruption", "SomethingNew", "was disrupted (SomethingNew)"),
+        ("Infrastructure", "OutOfcpu", "failed with an infrastructure error (OutOfcpu)"),
+    ],
+)
+def test_what_was_done_to_it_is_said_in_words(kind, reason, expected):
+    pod = a_pod("worker-1", "Failed", containers=())
+    assert told(reason, None, kind=kind, pod=pod).message == f"worker-1 on node-a {expected}"
+    ran = a_pod("worker-1", deleting=True)
+    assert told(reason, None, kind=kind, pod=ran).message == f"worker-1 on node-a {expected} 14 s after start"
+
+
+def test_what_never_ran_could_not_be_started():
+    pod = a_pod("worker-1", "Failed", code=128, ended=14.0, started=-2e9)
+    assert told("StartError", None, pod=pod, words="no such file").message == (
+        "worker-1 on node-a could not be started (StartError)"
+    )
+
+
+def test_another_container_is_named_with_its_own_limit():
+    fetch = {"name": "fetch", "resources": {"limits": {"memory": 1024}}}
+    template = {"spec": {"containers": [{"name": "tensorflow"}], "initContainers": [fetch, "nonsense"]}}
+    ended = Container("fetch", init=True, exit_code=137, reason="OOMKilled", started=at(10), finished=at(14))
+    waiting = Container("tensorflow", waiting=True, reason="PodInitializing")
+    failure = told("OOMKilled", 137, template=template, pod=a_pod("worker-1", "Failed", containers=(ended, waiting)))
+    assert failure.message == "container fetch of worker-1 on node-a was OOMKilled (limit 1024) 4 s after start"
+    assert (failure.container, failure.ran, failure.replica) == ("fetch", 4, "worker-1")
+
+
+def test_a_member_without_pod_and_without_node_is_told_of_as_well():
+    job = a_job(chief=1, worker=2, template={"spec": {}})
+    lost = Failure("mnist-worker-1", "Disruption", "PodDisappeared", None, "", "", at(14))
+    assert failure_message.with_message(Facts(seen(job)), WORKER, lost).message == "worker-1 disappeared"
+    starved = Failure("mnist-worker-1", "Application", "OOMKilled", 137, "", "", at(14))
+    assert "no memory limit" in failure_message.with_message(Facts(seen(job)), WORKER, starved).message
+
+
+@pytest.mark.parametrize("started", [-2e9, -6.3e10])
+def test_a_start_that_the_runtime_does_not_know_is_left_out(started):
+    pod = a_pod("worker-1", "Failed", code=137, ended=14.0, started=started)
+    assert told("ContainerStatusUnknown", 137, kind="Infrastructure", pod=pod).ran is None
+
+
+def test_of_containers_that_are_started_again_the_most_restless_is_told_of():
+    job = a_job(worker=2, restart="OnFailure")
+    mesh = Container("mesh", init=True, sidecar=True, restarts=9, exit_code=1)
+    own = Container("tensorflow", restarts=1, exit_code=137, reason="OOMKilled", started=at(3), finished=at(5))
+    other = Container("log", restarts=2, before=TerminatedState(4, at(1), at(2)))
+    pods = [a_pod("worker-0"), a_pod("worker-1", containers=(mesh, own))]
+    assert failure_message.last_container_failure(Facts(seen(job, *pods))).message.startswith("worker-1 was OOMKilled")
+    both = a_pod("worker-1", containers=(mesh, own, other))
+    assert (
+        failure_message.last_container_failure(Facts(seen(job, both))).message
+        == "container log of worker-1 exited with code 4 after 1 s"
+    )
+    for silent in ((), (Container("tensorflow", restarts=1),), (mesh,)):
+        assert failure_message.last_container_failure(Facts(seen(job, a_pod("worker-1", containers=silent)))) is None
+    assert failure_message.last_container_failure(Facts(seen(job))) is None
+
+
+def test_the_last_words_are_cleared_of_a_terminals_colours():
+    words = "\x1b[31mTraceback (most recent call last):\x1b[0m\r\n  File\n\x1b]0;title\x07ValueError: no\n"
+    failure = told(words=words)
+    assert failure.termination_message == "Traceback (most recent call last):\n\n  File\nValueError: no"
+    assert failure_message.sentence(failure) == "worker-1 on node-a exited with code 1 after 14 s: ValueError: no"
+
+
+def test_a_sentence_has_one_line_of_the_last_words_that_is_not_too_long():
+    assert failure_message.sentence(told()) == told().message
+    assert len(failure_message.sentence(told(words="x" * 5000)).encode()) < failure_message.LINE + 100
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (119, "119 s"), (185, "3 min 5 s"), (7199, "119 min 59 s"), (94_200, "26 h 10 min")],
+)
+def test_a_length_of_time_has_two_units_at_the_most(seconds, text):
+    assert failure_message.duration(seconds) == text
+
+
+def test_the_status_of_a_verdict_tells_who_it_was():
+    job = a_job("PyTorchJob", master=1, worker=2)
+    pod = a_pod("worker-1", "Failed", code=3, ended=10.0, container="pytorch", words="Traceback ...\nValueError: no")
+    failure = look(job, *pods_of(job, pod), status=running(job), now=at(13)).status.failure
+    assert failure == Failure(
+        "mnist-worker-1",
+        "Application",
+        "Error",
+        3,
+        "",
+        "Traceback ...\nValueError: no",
+        at(10),
+        replica="worker-1",
+        ran=10,
+        message="worker-1 exited with code 3 after 10 s",
+    )

@@ -1,0 +1,232 @@
+"""Messages of conditions and Events; v1's to the letter where v1 has one."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import a_job, a_pod, at, look, message, pods_of, replace, run_policy, running
+from trainshed.api.actions import DeleteDependent, EventType
+from trainshed.api.framework import JobDefaults
+from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS, Container
+from trainshed.frameworks.tensorflow import TFJobOptions
+from trainshed.plan import messages
+
+JOBS = [
+    (a_job(chief=1), "TFJob ml/mnist is running.", "TFJob ml/mnist successfully completed."),
+    (a_job("PyTorchJob", master=1), "PyTorchJob mnist is running.", "PyTorchJob mnist is successfully completed."),
+    (a_job("PyTorchJob", worker=1), "PyTorchJob ml/mnist is running.", "PyTorchJob ml/mnist successfully completed."),
+]
+
+
+@pytest.mark.parametrize(("job", "runs", "ends"), JOBS)
+def test_messages_are_v1s(job, runs, ends):
+    assert message(running(job), "Running") == runs
+    done = [a_pod(str(replica), "Succeeded", code=0) for replica in job.all_replicas]
+    assert message(look(job, *done).status, "Succeeded") == ends
+    assert message(running(job), "Created") == f"{job.kind} mnist is created."
+
+
+def notes_of(*pods, job=None):
+    job = job or a_job(chief=1, worker=1)
+    return look(job, *pods_of(job, *pods), status=running(job)).events
+
+
+def test_a_waiting_container_is_told_of_once_for_each_reason():
+    container = Container("tensorflow", waiting=True, reason="ErrImagePull", message="no such image")
+    (note,) = notes_of(a_pod("worker-0", "Pending", containers=(container,)))
+    assert (note.tone, note.reason) == (EventType.WARNING, "ErrImagePull")
+    assert note.message == "Error pod mnist-worker-0 container tensorflow waiting message: no such image"
+    assert note.key == "worker-0-uid/tensorflow/ErrImagePull/0"
+    silent = Container("tensorflow", waiting=True, reason="ContainerCreating")
+    assert notes_of(a_pod("worker-0", "Pending", containers=(silent,))) == ()
+
+
+def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
+    container = Container("tensorflow", exit_code=9, message="Killed", restarts=2)
+    (note,) = notes_of(a_pod("worker-0", containers=(container,)), job=a_job(restart="OnFailure", chief=1, worker=1))
+    assert note.message == "Error pod mnist-worker-0 container tensorflow exitCode: 9 terminated message: Killed"
+    assert note.reason == "Error"
+
+
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
+def test_a_pod_that_finds_no_node_is_told_of(reason):
+    pod = a_pod("worker-0", "Pending", containers=(), unplaced=reason, unschedulable="0/3 nodes are available")
+    (note,) = notes_of(pod)
+    assert (note.tone, note.reason) == (EventType.WARNING, reason)
+    assert note.message == "Error pod mnist-worker-0 condition message: 0/3 nodes are available"
+    assert note.key == f"worker-0-uid/{reason}"
+
+
+def test_no_more_than_a_few_pods_are_told_of_in_one_look():
+    job = a_job(chief=1, worker=40)
+    waiting = (
+        Container("a", waiting=True, reason="X", message="m"),
+        Container("b", waiting=True, reason="X", message="m"),
+    )
+    pods = [a_pod(f"worker-{index}", "Pending", containers=waiting) for index in range(40)]
+    assert len(notes_of(*pods, job=job)) == messages.MAX_LISTED
+
+
+def test_who_took_a_pod_away_is_told():
+    notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
+    expected = "Pod mnist-worker-0 on node n1 was disrupted (Evicted): low on memory"
+    assert ("PodDisrupted", expected) in [(note.reason, note.message) for note in notes]
+
+
+def test_pods_that_exited_together_are_each_told_of_once():
+    job = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode")
+    codes = {"worker-2": 1, "worker-0": 134}
+    pods = [a_pod(seat, "Failed", code=code, container="pytorch") for seat, code in codes.items()]
+    notes = look(job, *pods_of(job, *pods), status=running(job)).events
+    exits = [note for note in notes if note.reason == "ExitedWithCode"]
+    assert [note.message for note in exits] == [
+        "Pod: ml.mnist-worker-0 exited with code 134",
+        "Pod: ml.mnist-worker-2 exited with code 1",
+    ]
+    assert [note.key for note in exits] == ["worker-0-uid/Failed", "worker-2-uid/Failed"]
+    assert {note.tone for note in exits} == {EventType.NORMAL}
+
+
+def test_a_failure_that_changes_nothing_is_told_of_as_well():
+    job = a_job(chief=1, worker=2, options=TFJobOptions(dynamic_workers=True))
+    pods = pods_of(job, a_pod("worker-1", "Failed", code=2))
+    decision = look(job, *pods, status=running(job))
+    assert [note.message for note in decision.events] == ["Pod: ml.mnist-worker-1 exited with code 2"]
+    assert not decision.status.over
+
+
+IN_VAIN = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+ANOTHER = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
+
+
+def asking(gang: str = "", **spec):
+    """The Events when pods are created from templates with these fields."""
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
+    job = a_job(chief=1, worker=2, template=template)
+    job_defaults = JobDefaults(gang_scheduler=gang)
+    first = [note for note in look(job, job_defaults=job_defaults).events if note.key.startswith("Set")]
+    later = [note for note in look(job, *pods_of(job), job_defaults=job_defaults).events if note.key.startswith("Set")]
+    assert later == [], "no pod is made any more"
+    assert {note.tone for note in first} <= {EventType.WARNING}
+    return [(note.reason, note.message) for note in first]
+
+
+def test_what_a_template_asks_for_in_vain_is_told_once_when_pods_are_made():
+    assert asking() == []
+    assert asking(restartPolicy="Always") == [("SetPodTemplateRestartPolicy", IN_VAIN)]
+
+
+def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling():
+    assert asking(schedulerName="mine") == []
+    assert asking("volcano", schedulerName="volcano") == []
+    assert asking("volcano", schedulerName="mine") == [("SetPodTemplateSchedulerName", ANOTHER)]
+
+
+def test_the_end_of_a_gang_is_told_with_the_jobs():
+    groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
+    (note,) = messages.gang_dismissed(groups)
+    assert (note.tone, note.reason) == (EventType.NORMAL, "JobTerminated")
+    assert note.message == "Job has been terminated. Deleting PodGroup"
+    assert note.key == "JobTerminated/g"
+
+
+def suspended_job(**fields):
+    return a_job("PyTorchJob", master=1, policy=run_policy(suspend=True), **fields)
+
+
+MASTER = {"container": "pytorch"}
+ALONE = a_job("PyTorchJob", master=1)
+RETRYING = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode")
+SPENT = replace(RETRYING, policy=run_policy(backoff_limit=0))
+LATE = a_job("PyTorchJob", master=1, policy=run_policy(deadline=60))
+RUNS = running(RETRYING)
+REFUSED = replace(ALONE, problems=("spec: Invalid value: no",))
+#: §7.1 of v1's behaviour: the Events of a job's transitions, with D17's type for failures.
+TURNS = [
+    (look(suspended_job()), [("Normal", "PyTorchJobSuspended", "PyTorchJob mnist is suspended.")]),
+    (
+        look(ALONE, status=look(suspended_job()).status),
+        [("Normal", "PyTorchJobResumed", "PyTorchJob mnist is resumed.")],
+    ),
+    (
+        look(ALONE, a_pod("master-0", "Succeeded", code=0, **MASTER)),
+        [("Normal", "PyTorchJobSucceeded", "PyTorchJob mnist is successfully completed.")],
+    ),
+    (
+        look(ALONE, a_pod("master-0", "Failed", code=9, **MASTER)),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-master-0 exited with code 9"),
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                (
+                    "PyTorchJob mnist is failed because 1 Master replica(s) failed. "
+                    "master-0 exited with code 9 after 0 s; restartPolicy is Never"
+                ),
+            ),
+        ],
+    ),
+    (
+        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
+            (
+                "Warning",
+                "PyTorchJobRestarting",
+                (
+                    "job mnist is restarting because Worker replica(s) failed. "
+                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
+                ),
+            ),
+        ],
+    ),
+    (
+        look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS, now=at(3)),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 1"),
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                (
+                    'job "mnist" is failing because "Worker" replica(s) failed. worker-0 exited with code 1 after 0 s; '
+                    "restartPolicy ExitCode retries only exit codes 128 and above"
+                ),
+            ),
+        ],
+    ),
+    (
+        look(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS, now=at(3)),
+        [
+            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                (
+                    "Job mnist has failed because it has reached the specified backoff limit: "
+                    "backoffLimit is 0; last failure: worker-0 was killed by SIGINT (130) 0 s after start"
+                ),
+            ),
+        ],
+    ),
+    (
+        look(LATE, *pods_of(LATE), status=running(LATE), now=at(61)),
+        [
+            (
+                "Warning",
+                "PyTorchJobFailed",
+                (
+                    "Job mnist has failed because it was active longer than specified deadline: "
+                    "limit 60 s; 1 of 1 replica running"
+                ),
+            )
+        ],
+    ),
+    (look(REFUSED), [("Warning", "PyTorchJobFailed", "spec: Invalid value: no")]),
+    (look(ALONE), []),
+    (look(ALONE, *pods_of(ALONE)), []),
+]
+
+
+@pytest.mark.parametrize(("decision", "expected"), TURNS)
+def test_each_turn_of_a_job_is_told_in_v1s_words(decision, expected):
+    assert [(note.tone, note.reason, note.message) for note in decision.events] == expected

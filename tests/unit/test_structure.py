@@ -1,0 +1,153 @@
+"""Limits on the structure of the code: sizes, imports, names, one broad except, nothing from one machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import code_metrics
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATOR = ROOT / "operator" / "trainshed"
+TESTS = ROOT / "tests"
+HACK = ROOT / "hack"
+EXAMPLES = ROOT / "examples"
+
+FILE_LINES = 400
+#: Files that may be longer, up to 600 lines, each with its reason.
+LONGER_FILES: dict[str, str] = {}
+FUNCTION_LINES = 50
+#: The number of modules in the longest chain of imports.
+IMPORT_CHAIN = 12
+#: A module that has fewer lines and only one importer needs a reason.
+SMALL_MODULE = 80
+SMALL_MODULES = {
+    "trainshed.cli.crds": "one command, one file",
+    "trainshed.cli.finalizers": "one command, one file",
+    "trainshed.frameworks.jax": "one kind of job, one file",
+    "trainshed.frameworks.paddle": "one kind of job, one file",
+    "trainshed.frameworks.xgboost": "one kind of job, one file",
+}
+
+#: Names that say nothing about what a module knows.
+EMPTY_NAMES = frozenset(("utils", "util", "common", "helpers", "helper", "base", "misc", "tools"))
+
+#: Where packages come from is the machine's business, not the repository's. In pieces: this file does not name them.
+REGISTRIES = tuple(
+    ".".join(labels) for labels in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"))
+)
+
+
+def files() -> tuple[Path, ...]:
+    """Every file that is tracked, or would be with the next `git add`."""
+    command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: which files are ours cannot be told")
+    found = (ROOT / name for name in listed.stdout.decode().split("\0") if name)
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
+def scripts(folder: Path) -> Iterator[tuple[str, str]]:
+    """The path from the root and the text of each Python file below `folder`."""
+    for path in files():
+        if path.suffix == ".py" and folder in path.parents:
+            yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """The modules of the operator, each with the modules of the operator that it imports."""
+    return code_metrics.imports({name.removeprefix("operator/"): source for name, source in scripts(OPERATOR)})
+
+
+def test_the_longest_chain_of_imports_is_short() -> None:
+    chain = code_metrics.longest_chain(imports())
+    assert len(chain) <= IMPORT_CHAIN, chain
+
+
+def test_a_small_module_with_one_importer_has_a_reason() -> None:
+    lines = {code_metrics.module(name.removeprefix("operator/")): s.count("\n") for name, s in scripts(OPERATOR)}
+    packages = {name.rpartition(".")[0] for name in lines}
+    importers = Counter(target for targets in imports().values() for target in targets)
+    small = {name for name in lines if name not in packages and importers[name] == 1 and lines[name] < SMALL_MODULE}
+    assert small - SMALL_MODULES.keys() == set()
+
+
+def test_no_file_is_longer_than_its_budget() -> None:
+    lengths = {name: source.count("\n") for name, source in scripts(ROOT)}
+    assert {name: n for name, n in lengths.items() if n > (600 if name in LONGER_FILES else FILE_LINES)} == {}
+
+
+def test_no_function_of_the_operator_is_longer_than_its_budget() -> None:
+    lengths = {
+        f"{name} {function}": n
+        for name, source in scripts(OPERATOR)
+        for function, n in code_metrics.lengths(source).items()
+    }
+    assert {function: n for function, n in lengths.items() if n > FUNCTION_LINES} == {}
+
+
+def test_every_module_begins_with_a_sentence() -> None:
+    mute = []
+    for name, source in scripts(ROOT):
+        first = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")[0]
+        if not first.endswith((".", ":", "?")):
+            mute.append(name)
+    assert mute == []
+
+
+def test_there_is_one_broad_except_in_the_operator() -> None:
+    found = [f"{name}:{line}" for name, source in scripts(OPERATOR) for line in code_metrics.broad_excepts(source)]
+    assert [place.partition(":")[0] for place in found] == ["operator/trainshed/controller/workqueue.py"], found
+
+
+def test_modules_have_specific_names() -> None:
+    assert [
+        name for folder in (OPERATOR, TESTS, HACK) for name, _ in scripts(folder) if Path(name).stem in EMPTY_NAMES
+    ] == []
+
+
+def test_the_folder_of_the_operator_is_no_package() -> None:
+    assert not (ROOT / "operator" / "__init__.py").exists(), "it would shadow Python's own `operator`"
+
+
+def test_every_example_is_an_end_to_end_test() -> None:
+    command = (sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "e2e")
+    collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    examples = sorted(f"{path.parent.name}/{path.stem}" for path in EXAMPLES.glob("*/*.yaml"))
+    assert examples, "no examples at all"
+    assert [name for name in examples if name not in collected] == [], collected
+
+
+def test_nothing_in_the_repository_belongs_to_one_machine() -> None:
+    # Where MPI pods have their keys is mpi-operator's word, on whoever's machine.
+    home = rf"{re.escape(f'{Path.home()}/')}(?!\.ssh\b)"
+    places = "|".join((re.escape(str(ROOT)), home, r"/(?:home|Users)/\w"))
+    private = re.compile(rf"(?<![\w.}})])(?:{places})|{'|'.join(map(re.escape, REGISTRIES))}")
+    found = {path.relative_to(ROOT).as_posix(): private.findall(path.read_text(errors="replace")) for path in files()}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_there_are_no_binaries_in_the_repository() -> None:
+    assert [path.relative_to(ROOT).as_posix() for path in files() if b"\0" in path.read_bytes()] == []
+
+
+def test_every_link_between_the_documents_leads_somewhere() -> None:
+    link = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+    pages = [path for path in files() if path.suffix == ".md"]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in link.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
