@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-FILE = TESTS / "faults" / "matrix.toml"
+FILE = TESTS / "chaos" / "matrix.toml"
 #: The families of faults: title and number of rows.
 FAMILIES = {
     "A": ("Crashes", 18),
