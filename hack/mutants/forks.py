@@ -47,7 +47,7 @@ def _begin(root: Path, words: tuple[str, ...], more: dict[str, str], told: Path)
     os.dup2(output, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
     os.chdir(root)
-    paths = [str(root / "operator"), str(root / "tests")]
+    paths = [str(root / folder) for folder in ("operator", "tests", "hack")]
     os.environ.update({"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", **more})
     sys.path[:0] = paths
     sys.dont_write_bytecode = True

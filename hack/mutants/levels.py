@@ -12,10 +12,12 @@ NEAREST = {
     "operator/trainshed/api": ("tests/unit/api", "hack/test_generate_manifests.py"),
     "operator/trainshed/frameworks": ("tests/unit/frameworks", "tests/unit/plan"),
     "operator/trainshed/plan": ("tests/unit/plan",),
-    "operator/trainshed/cluster": ("tests/unit/client",),
-    "operator/trainshed/loop": ("tests/unit/controller",),
+    "operator/trainshed/client": ("tests/unit/client",),
+    "operator/trainshed/controller": ("tests/unit/controller",),
     "operator/trainshed/cli": ("tests/unit/cli",),
-    "operator/trainshed/settings.py": ("tests/unit/test_config.py", "tests/unit/cli"),
+    "operator/trainshed/config.py": ("tests/unit/test_config.py", "tests/unit/cli"),
+    "operator/trainshed/crd.py": ("tests/unit/api", "hack/test_generate_manifests.py"),
+    "operator/trainshed/runtime.py": ("tests/unit/controller",),
     "manifests": ("hack/test_generate_manifests.py",),
 }
 SERVER = ("tests/unit/client", "tests/integration")

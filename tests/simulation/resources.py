@@ -16,7 +16,7 @@ from .schema import Structure
 
 Document = dict[str, Any]
 ROOT = Path(__file__).parents[2]
-CRDS, GROUPS = ROOT / "crds", ROOT / "tests" / "rig" / "podgroups"
+CRDS, GROUPS = ROOT / "crds", ROOT / "tests" / "support" / "podgroups"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from simulation.likeness.campaign import Campaign
-from simulation.likeness.masks import Mask, ranked
-from simulation.likeness.play import Play
-from simulation.likeness.sequences import sequence
-from simulation.likeness.sides import Simulated
+from simulation.differential.campaign import Campaign
+from simulation.differential.masks import Mask, ranked
+from simulation.differential.play import Play
+from simulation.differential.sequences import sequence
+from simulation.differential.sides import Simulated
 from trainshed.client.transport import Answer, Request
 
 #: So many sequences are played in CI; `make sim-conformance N=20000` plays more.
