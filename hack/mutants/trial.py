@@ -16,7 +16,20 @@ from .bugs import ROOT, Bug, seeded, texts
 from .levels import Level
 
 #: What the tests need of the repository.
-NEEDED = ("conftest.py", "operator", "tests", "hack", "crds", "manifests", "charts", "examples", "docs", "profiles", "Makefile", "Dockerfile")
+NEEDED = (
+    "conftest.py",
+    "operator",
+    "tests",
+    "hack",
+    "crds",
+    "manifests",
+    "charts",
+    "examples",
+    "docs",
+    "profiles",
+    "Makefile",
+    "Dockerfile",
+)
 FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md")
 LEFT = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis", ".pytest_cache", "*.egg-info")
 #: Seconds that one level may take.

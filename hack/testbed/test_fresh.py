@@ -40,7 +40,7 @@ def test_the_demo_runs_to_its_end(machine: dict[str, str], tmp_path: Path) -> No
 
 
 def test_without_a_registry_the_image_of_the_nodes_is_made_from_parts(machine: dict[str, str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bed", "up"]
+    command = [sys.executable, "-m", "testbed", "up"]
     environment = machine | {"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'hack'}", "STUB_REGISTRY": "no"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -58,7 +58,7 @@ class Nursery:
 
     async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chaos.hatch"),
+            *(sys.executable, "-m", "chaos.fork_server"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path)), "PYTHONUNBUFFERED": "1"},

@@ -53,8 +53,8 @@ def test_what_happened_in_the_same_second_is_told_apart_without_its_order(
 
 def decided(found: Plan) -> tuple:
     """What a plan comes to: in which order pods are given up and deleted is of no consequence."""
-    status = replace(found.status, replacing=tuple(sorted(found.status.podsPendingReplacement)))
-    return status, set(found.notes), sorted(map(repr, found.actions)), found.look_again
+    status = replace(found.status, pending_replacement=tuple(sorted(found.status.pending_replacement)))
+    return status, set(found.events), sorted(map(repr, found.actions)), found.requeue_at
 
 
 @pytest.mark.parametrize("off", [HOUR, -HOUR], ids=["an hour fast", "an hour slow"])

@@ -52,14 +52,14 @@ class Attention:
         """Whether the operator will not decide before it has been told more of the pods."""
         if self._machine.operator is None:
             return False
-        horizon, latest = self._view._horizon, self._view.pods.store.latest
+        horizon, latest = self._cache._staleness, self._cache.pods.store.latest
         told = (last or before for before, last in horizon._written.values())
         return bool(horizon._doubtful) or any(is_older(latest, version) for version in told)
 
     def looks(self, messages: list[Handle]) -> bool:
         """Whether a look is under way that waits for answers, and for nothing else."""
         flights = [flight.request for message in messages if isinstance(flight := sender(message), Flight)]
-        if not flights or not self.busy or self._refused or self._view._troubles:
+        if not flights or not self.busy or self._refused or self._cache._troubles:
             return False
         return not any(self._matters(request.verb, request.path, request.body) for request in flights)
 
@@ -77,13 +77,13 @@ class Attention:
         return self._machine.operator
 
     @property
-    def _view(self) -> Any:
-        return self._operator._districts.all[""].view
+    def _cache(self) -> Any:
+        return self._operator._caches.all[""].cache
 
     def _is_known(self, feed: Feed, message: Handle) -> bool:
         line = orjson.loads(message.args[0])
         meta = line["object"]["metadata"]
-        store = self._view.pods.store if tail(feed.path) == "pods" else self._view.jobs[self._kind]
+        store = self._cache.pods.store if tail(feed.path) == "pods" else self._cache.jobs[self._kind]
         known = store.items.get(meta.get("uid", ""))
         if line["type"] == "DELETED":
             return known is None

@@ -107,7 +107,7 @@ def test_two_states_are_told_apart_by_what_a_look_has_decided_and_how_far_it_has
     assert not any("CreatePod" in words for words in mind(world))
     until(world, lambda names: any("POST pods" in name for name in names))
     assert any("CreatePod" in words and "job-master-0" in words for words in mind(world))
-    assert any(words.startswith("_carry_out ") for words in mind(world))
+    assert any(words.startswith("_execute ") for words in mind(world))
 
 
 @pytest.mark.parametrize("small", [scenario(PAIR, 0, 0), scenario(PAIR, 0, 1)], ids=lambda small: small.name)

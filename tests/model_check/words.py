@@ -27,11 +27,20 @@ WHEN = re.compile(
 VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
 #: How long something took, for people.
 TOOK = re.compile(
-    r"(?<=recoverySeconds\":)\d+|(?<=runDurationSeconds\":)\d+|(?<=lost=)\d+|(?<=ran=)\d+|\d+(?= s after start)"
+    r"(?<=recoverySeconds\":)\d+|(?<=runDurationSeconds\":)\d+|(?<=recovery_seconds=)\d+|(?<=ran=)\d+|\d+(?= s after start)"
 )
 #: The times by which something is decided in a world without deadlines; all others are for people.
 TELLING = frozenset(
-    ("finishedAt", "finished", "nextRetryTime", "not_before", "time", "deletionTimestamp", "leaves", "first_reported")
+    (
+        "finishedAt",
+        "finished",
+        "nextRetryTime",
+        "next_retry_time",
+        "time",
+        "deletionTimestamp",
+        "deletion_timestamp",
+        "first_reported",
+    )
 )
 #: Seconds by which one decides: within which a failure has yet to settle, after which another is no consequence of it,
 #: after which its cause is looked for no more, and after which a reason may be told in other words.

@@ -105,7 +105,7 @@ class Machine:
         assert self.line is not None
         self.operator = Operator(found, self._frameworks, self.line, wall)
         # In virtual time no loop is ever late; to feel that pulse would be every second step of a schedule.
-        self.operator._pulse.run = asyncio.Event().wait  # type: ignore[method-assign,assignment]
+        self.operator._lag_monitor.run = asyncio.Event().wait  # type: ignore[method-assign,assignment]
         self._loop.create_task(self.operator.start())
 
     async def _end(self) -> None:

@@ -15,7 +15,7 @@ from simulation.play import play
 #: So many schedules a run plays: few with the fast tests, the others with the slow; `make simulate N=1000000` plays
 #: more, and remembers where it was.
 FEW, MANY = 100, int(os.environ.get("TRAINSHED_SCHEDULES", "2000"))
-TRACE = "import sys; from sim.test_schedules import traced; print(traced(int(sys.argv[1])))"
+TRACE = "import sys; from simulation.test_schedules import traced; print(traced(int(sys.argv[1])))"
 
 
 def traced(seed: int) -> str:

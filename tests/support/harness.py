@@ -59,23 +59,23 @@ class Office:
             store = getattr(self.view, kind) if isinstance(kind, str) else self.view.dependents[kind]
             getattr(store.store, what)(item)
 
-    async def look(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Result:
+    async def reconcile(self, times: int = 1, *, seconds: float = 0, deaf: bool = False) -> Result:
         """Reconcile `times` times, each after `seconds`, and deliver the events unless `deaf`; the last outcome."""
         outcome = Result()
         for _ in range(times):
             self.world.now += timedelta(seconds=seconds)
-            outcome = await self.reconciler.look(KEY, self.world.now)
+            outcome = await self.reconciler.reconcile(KEY, self.world.now)
             if not deaf:
                 self.hear()
         return outcome
 
     async def run_all(self) -> None:
         """Let all pods run, and store the status that follows."""
-        await self.look(2)
+        await self.reconcile(2)
         for pod in list(self.world.pods.values()):
             self.world.set_pod(pod.name, "Running", ready=True)
         self.hear()
-        await self.look(4, seconds=1)
+        await self.reconcile(4, seconds=1)
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the job as the next reconcile gets it."""

@@ -44,10 +44,10 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
 
 
 async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> list[str]:
-    wire = RestClient(AiohttpTransport(credentials))
+    rest = RestClient(AiohttpTransport(credentials))
     try:
-        gateway = ApiClient(wire, TokenBucket(0, 0))
-        pods = await Lister(wire).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
+        gateway = ApiClient(rest, TokenBucket(0, 0))
+        pods = await Lister(rest).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
         released = []
         for pod in pods:
             if pod.has_finalizer and (include_active or await owner_is_gone(gateway, pod)):
@@ -55,4 +55,4 @@ async def _remove(credentials: Credentials, namespace: str, *, include_active: b
                 released.append(f"{pod.namespace}/{pod.name}")
         return released
     finally:
-        await wire.close()
+        await rest.close()

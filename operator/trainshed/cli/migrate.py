@@ -197,12 +197,12 @@ def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, fla
 
 
 async def _survey(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
-    wire = RestClient(AiohttpTransport(credentials))
+    rest = RestClient(AiohttpTransport(credentials))
     try:
         now = datetime.now(UTC)  # noqa: TID251 - this command runs once, outside the operator and its clock
-        return await inspect_cluster(Lister(wire), namespace, flags, now)
+        return await inspect_cluster(Lister(rest), namespace, flags, now)
     finally:
-        await wire.close()
+        await rest.close()
 
 
 def _print(console: Console, report: Report) -> None:

@@ -261,12 +261,12 @@ def _plans(snapshot: Snapshot) -> Iterator[Plan]:
 
 def _invalid(snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.status.over:
-        outcome = "the job is finished and stays unchanged"
+        result = "the job is finished and stays unchanged"
     elif snapshot.status.start is None:
-        outcome = "the job would fail immediately"
+        result = "the job would fail immediately"
     else:
-        outcome = "the job would be neither restarted nor cleaned up until its spec is corrected"
-    return (f"its spec is invalid: {outcome}", *snapshot.job.problems)
+        result = "the job would be neither restarted nor cleaned up until its spec is corrected"
+    return (f"its spec is invalid: {result}", *snapshot.job.problems)
 
 
 def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:

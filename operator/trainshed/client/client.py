@@ -33,10 +33,12 @@ log = logging.getLogger(__name__)
 class ApiClient:
     """Implements `trainshed.client.Client`; writes are limited by `pace` and the lanes, and need `may_write`."""
 
-    def __init__(self, wire: RestClient, pace: TokenBucket, may_write: Callable[[], bool] = lambda: True) -> None:
-        self._wire = wire
+    def __init__(
+        self, rest: RestClient, token_bucket: TokenBucket, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._rest = rest
         self._may_write = may_write
-        self.lanes = Limiters(pace)
+        self.limiters = Limiters(token_bucket)
         self._warned: set[str] = set()
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
@@ -47,7 +49,7 @@ class ApiClient:
         """Merge `patch` into the status; raises `Conflict`, and `Missing` if the job does not exist."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
         try:
-            stored = DOCUMENTS.answer(await self._write(self.lanes.statuses, "PATCH", path, patch))
+            stored = DOCUMENTS.answer(await self._write(self.limiters.statuses, "PATCH", path, patch))
         except Unavailable:
             await asyncio.sleep(RETRY_DELAY)
             found = await self.read_job(framework, namespace, name)
@@ -65,7 +67,7 @@ class ApiClient:
         path, selector = Path(CORE, "pods", namespace), {"labelSelector": f"{JOB_NAME_LABEL}={job}"}
         found: list[Pod] = []
         version = ""
-        async for page in list_pages(self._wire, path, selector):
+        async for page in list_pages(self._rest, path, selector):
             found.extend(decode_items(PODS, page, path.plural))
             version = page.metadata.version
         return found, version
@@ -73,7 +75,7 @@ class ApiClient:
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that `owner` controls no pod of this name; raises `Hidden` if it does, but no watch selects the pod."""
         try:
-            content = await self._wire.call("GET", Path(CORE, "pods", namespace, name))
+            content = await self._rest.call("GET", Path(CORE, "pods", namespace, name))
         except NotFound:
             return
         meta = METADATA.answer(content)
@@ -100,7 +102,7 @@ class ApiClient:
         """Create a Secret; an existing one is success, and is not read: the operator may not read Secrets."""
         path = Path(CORE, "secrets", namespace)
         with contextlib.suppress(AlreadyExists):
-            await retry(lambda: self._write(self.lanes.creates, "POST", path, body))
+            await retry(lambda: self._write(self.limiters.creates, "POST", path, body))
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent; raises `NameConflict` if another controller has one of that name."""
@@ -115,7 +117,7 @@ class ApiClient:
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `Missing` if it does not exist."""
         path = Path(resource.prefix, resource.plural, namespace, name)
-        return dependent_decoder(resource).answer(await self._write(self.lanes.creates, "PATCH", path, patch))
+        return dependent_decoder(resource).answer(await self._write(self.limiters.creates, "PATCH", path, patch))
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None, version: str) -> Pod | None:
         """Delete the pod with this uid and version; return it while it is terminating. Raises `Conflict`."""
@@ -125,7 +127,7 @@ class ApiClient:
     async def release_pod(self, namespace: str, name: str, patch: Document) -> Pod | None:
         """Merge `patch` into a pod; raises `Conflict`. Return None if it is gone, or if this write removes it."""
         try:
-            left = await self._write(self.lanes.deletes, "PATCH", Path(CORE, "pods", namespace, name), patch)
+            left = await self._write(self.limiters.deletes, "PATCH", Path(CORE, "pods", namespace, name), patch)
         except NotFound:
             return None
         found = PODS.answer(left)
@@ -143,12 +145,12 @@ class ApiClient:
 
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event; its name makes a repeated request fail with `Conflict` instead of a duplicate."""
-        await retry(lambda: self._write(self.lanes.events, "POST", Path(CORE, "events", namespace), body))
+        await retry(lambda: self._write(self.limiters.events, "POST", Path(CORE, "events", namespace), body))
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
         """Merge `patch` into an Event; raises `Missing` if the server has removed it."""
         path = Path(CORE, "events", namespace, name)
-        await retry(lambda: self._write(self.lanes.events, "PATCH", path, patch))
+        await retry(lambda: self._write(self.limiters.events, "PATCH", path, patch))
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:
         """Return the Lease, or None if it does not exist."""
@@ -158,7 +160,7 @@ class ApiClient:
         """Create the Lease, or replace it at its version; raises `Conflict` if it has changed."""
         exists = "resourceVersion" in body.get("metadata", {})
         path = Path(LEASES, "leases", namespace, name if exists else "")
-        return DOCUMENTS.answer(await self._wire.call("PUT" if exists else "POST", path, body, FIELD_MANAGER))
+        return DOCUMENTS.answer(await self._rest.call("PUT" if exists else "POST", path, body, FIELD_MANAGER))
 
     async def serves(self, resource: Resource) -> bool:
         """Return whether the server serves this kind of object, that is, its CRD is installed."""
@@ -167,13 +169,13 @@ class ApiClient:
 
     async def _read(self, path: Path) -> Document | None:
         try:
-            return DOCUMENTS.answer(await self._wire.call("GET", path))
+            return DOCUMENTS.answer(await self._rest.call("GET", path))
         except NotFound:
             return None
 
     async def _create(self, path: Path, body: Document) -> bytes:
         try:
-            return await retry(lambda: self._write(self.lanes.creates, "POST", path, body))
+            return await retry(lambda: self._write(self.limiters.creates, "POST", path, body))
         except AlreadyExists:
             return await self._ours(path, body)
 
@@ -181,7 +183,7 @@ class ApiClient:
         """Return the existing object of that name, if it is the one that was to be created."""
         name = body["metadata"]["name"]
         try:
-            content = await self._wire.call("GET", Path(path.prefix, path.plural, path.namespace, name))
+            content = await self._rest.call("GET", Path(path.prefix, path.plural, path.namespace, name))
         except NotFound:
             raise Unavailable(f"{path.plural} {name} existed, but was deleted before it was read") from None
         kind, meta = path.plural[:-1], METADATA.answer(content)
@@ -206,7 +208,7 @@ class ApiClient:
         period = {} if grace is None else {"gracePeriodSeconds": grace}
         options = {"preconditions": known, "propagationPolicy": "Background"} | period
         try:
-            return await retry(lambda: self._write(self.lanes.deletes, "DELETE", path, options))
+            return await retry(lambda: self._write(self.limiters.deletes, "DELETE", path, options))
         except NotFound:
             return None
         except Conflict as error:
@@ -216,9 +218,9 @@ class ApiClient:
                 raise Unavailable(str(error)) from None  # an internal conflict of the server: nothing was done
             return None  # another object has the name by now
 
-    async def _write(self, lane: Limiter, verb: str, path: Path, body: object) -> bytes:
+    async def _write(self, limiter: Limiter, verb: str, path: Path, body: object) -> bytes:
         """Send one write as soon as its lane admits it, if writing is still permitted then."""
-        return await lane.run(path.namespace, lambda: self._wire.write(verb, path, body, self._may_write))
+        return await limiter.run(path.namespace, lambda: self._rest.write(verb, path, body, self._may_write))
 
 
 def _remaining(found: Child, uid: str) -> Child | None:
@@ -235,14 +237,14 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 class Lister:
     """Reads lists; every method may raise a `trainshed.client.ApiError`."""
 
-    def __init__(self, wire: RestClient) -> None:
-        self._wire = wire
+    def __init__(self, rest: RestClient) -> None:
+        self._rest = rest
 
     async def all(self, path: Path, kind: Decoder[T], label: str = "") -> list[T]:
         """List the objects at `path`, with `label` if it is set; none if the server does not serve the kind."""
         selector = {"labelSelector": label} if label else {}
         try:
-            return [kind.answer(item) async for page in list_pages(self._wire, path, selector) for item in page.items]
+            return [kind.answer(item) async for page in list_pages(self._rest, path, selector) for item in page.items]
         except NotFound:
             return []
 
@@ -276,10 +278,10 @@ def _has(found: Document, patch: Document) -> bool:
     )
 
 
-async def release_finalizer(cluster: Client, pod: Pod) -> Pod | None:
+async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
     """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
 
     May raise a `ClusterError`.
     """
     patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
-    return await cluster.release_pod(pod.namespace, pod.name, patch)
+    return await client.release_pod(pod.namespace, pod.name, patch)

@@ -51,13 +51,13 @@ class Limiter:
     responses, as a webhook of its namespace may cause them, is halved, so that other flows are admitted at once.
     """
 
-    def __init__(self, width: int, pace: TokenBucket) -> None:
+    def __init__(self, width: int, token_bucket: TokenBucket) -> None:
         self._widest = width
         self._width = float(width)
         self._shares: dict[str, tuple[float, float]] = {}
         self._under_way: Counter[str] = Counter()
         self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        self._pace = pace
+        self._token_bucket = token_bucket
         self._closed = False
 
     @property
@@ -83,7 +83,7 @@ class Limiter:
         await self._enter(whose)
         clock = asyncio.get_running_loop().time
         try:
-            await self._pace.wait()
+            await self._token_bucket.wait()
             if self._closed:
                 raise _closed()
             began = clock()
@@ -153,19 +153,19 @@ class Limiter:
 class Limiters:
     """One lane for each kind of write, so that no kind waits for another."""
 
-    def __init__(self, pace: TokenBucket) -> None:
-        self.creates, self.deletes = Limiter(CREATES, pace), Limiter(DELETES, pace)
-        self.statuses, self.events = Limiter(STATUSES, pace), Limiter(EVENTS, pace)
+    def __init__(self, token_bucket: TokenBucket) -> None:
+        self.creates, self.deletes = Limiter(CREATES, token_bucket), Limiter(DELETES, token_bucket)
+        self.statuses, self.events = Limiter(STATUSES, token_bucket), Limiter(EVENTS, token_bucket)
 
     def close(self) -> None:
         """Admit only writes of Events from now on; writes in flight continue."""
-        for lane in (self.creates, self.deletes, self.statuses):
-            lane.close()
+        for limiter in (self.creates, self.deletes, self.statuses):
+            limiter.close()
 
     def waiting(self) -> dict[str, int]:
         """Return the number of waiting writes of each lane."""
-        lanes = {"creates": self.creates, "deletes": self.deletes, "statuses": self.statuses, "events": self.events}
-        return {name: lane.waiting for name, lane in lanes.items()}
+        limiters = {"creates": self.creates, "deletes": self.deletes, "statuses": self.statuses, "events": self.events}
+        return {name: limiter.waiting for name, limiter in limiters.items()}
 
 
 def _closed() -> NotLeader:

@@ -91,16 +91,16 @@ class Informer(Generic[T]):
     """
 
     def __init__(
-        self, wire: RestClient, path: Path, kind: Decoder[T], audience: ResourceEventHandler[T], selector: str = ""
+        self, rest: RestClient, path: Path, kind: Decoder[T], handler: ResourceEventHandler[T], selector: str = ""
     ) -> None:
         self.synced = asyncio.Event()
         self.heard = 0.0
         self.refused = ""
         self.missing = False
-        self._wire = wire
+        self._rest = rest
         self._path = path
         self._kind = kind
-        self._audience = audience
+        self._handler = handler
         self._selector = {"labelSelector": selector} if selector else {}
         self._version = ""
         self._newest = ""
@@ -163,7 +163,7 @@ class Informer(Generic[T]):
 
     async def _check_version(self) -> None:
         """After an outage, drop the version if the store was restored: a watch from it would get no events for long."""
-        page = PAGES.answer(await self._wire.call("GET", self._path, query={"limit": "1", **self._selector}))
+        page = PAGES.answer(await self._rest.call("GET", self._path, query={"limit": "1", **self._selector}))
         self._failures = min(self._failures, ANSWERED)  # the server responds again: further errors are likely brief
         if is_older(page.metadata.version, self._version):
             self._version = ""
@@ -177,17 +177,17 @@ class Informer(Generic[T]):
             level = logging.DEBUG
             await asyncio.sleep(RECHECK_AFTER)
             items, version = await self._all()
-        self._emptied = not items and (self._emptied or self._audience.count() > 0)
+        self._emptied = not items and (self._emptied or self._handler.count() > 0)
         self._version = self._newest = version
-        self._audience.replaced(items, version)
+        self._handler.replaced(items, version)
         self.synced.set()
 
     def _doubt(self, items: list[T], version: str, seconds: float) -> str:
         """Return why a list is not accepted yet, `seconds` after the first suspicious one; empty if it is accepted."""
         if is_older(version, self._newest) and seconds < DISBELIEF:
             return f"version {version} is older than {self._newest}, which is known already"
-        if not items and self._audience.count() and seconds < RECHECK_AFTER:
-            return f"the list is empty, but {self._audience.count()} objects are known"
+        if not items and self._handler.count() and seconds < RECHECK_AFTER:
+            return f"the list is empty, but {self._handler.count()} objects are known"
         return ""
 
     async def _all(self) -> tuple[list[T], str]:
@@ -199,7 +199,7 @@ class Informer(Generic[T]):
     async def _read(self, *, whole: bool) -> tuple[list[T], str]:
         items: list[T] = []
         version = ""
-        async for page in list_pages(self._wire, self._path, self._selector, whole=whole):
+        async for page in list_pages(self._rest, self._path, self._selector, whole=whole):
             items.extend(decode_items(self._kind, page, self.plural))
             version = page.metadata.version
             self._received()
@@ -208,7 +208,7 @@ class Informer(Generic[T]):
     async def _watch(self) -> None:
         seconds = str(random.randint(WATCH, WATCH + WATCH // 4))  # noqa: S311 - so that watches do not end at the same time
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **self._selector}
-        async with aclosing(self._wire.watch(self._path, query | {"resourceVersion": self._version})) as lines:
+        async with aclosing(self._rest.watch(self._path, query | {"resourceVersion": self._version})) as lines:
             async for line in lines:
                 self._received()
                 try:
@@ -224,11 +224,11 @@ class Informer(Generic[T]):
         if event.type == "ERROR":
             raise (Gone if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
         if event.type in ("ADDED", "MODIFIED"):
-            self._audience.changed(self._kind.item(event.object))
+            self._handler.changed(self._kind.item(event.object))
         elif event.type == "DELETED":
-            self._audience.removed(self._kind.item(event.object))
+            self._handler.removed(self._kind.item(event.object))
         elif event.type == "BOOKMARK":
-            self._audience.reached(body.metadata.resource_version)
+            self._handler.reached(body.metadata.resource_version)
         self._version = body.metadata.resource_version or self._version
         self._newest = self._newest if is_older(self._version, self._newest) else self._version
 

@@ -184,13 +184,13 @@ def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:
 
 
 async def list_pages(
-    wire: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False
+    rest: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False
 ) -> AsyncIterator[Page]:
     """Yield the pages of a list, or the whole list; raises the errors of `Wire.call`, `Expired` also between pages."""
     query = {**selector} if whole else {"limit": str(PAGE_SIZE), **selector}
     continue_token: dict[str, str] = {}
     while True:
-        page = PAGES.answer(await wire.call("GET", path, query={**query, **continue_token}))
+        page = PAGES.answer(await rest.call("GET", path, query={**query, **continue_token}))
         yield page
         if not page.metadata.continue_token:
             return

@@ -111,7 +111,7 @@ class AiohttpTransport:
 
     def __init__(self, credentials: Credentials) -> None:
         self._server = credentials.server
-        self._badge = TokenSource(credentials)
+        self._token_source = TokenSource(credentials)
         connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or True)
         timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, connect=CONNECT_TIMEOUT)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
@@ -129,7 +129,7 @@ class AiohttpTransport:
         if not request.permit():
             raise WriteNotPermitted("sending is no longer permitted")
         answer = await self._exchange(request)
-        if answer.status == HTTPStatus.UNAUTHORIZED and self._badge.renew():
+        if answer.status == HTTPStatus.UNAUTHORIZED and self._token_source.renew():
             answer = await self._exchange(request)
         return answer
 
@@ -172,7 +172,7 @@ class AiohttpTransport:
             raise TransportError(f"{type(error).__name__}: {error}") from error
 
     def _headers(self, request: Request) -> dict[str, str]:
-        return {"Content-Type": request.kind, "Accept": "application/json", **self._badge.headers()}
+        return {"Content-Type": request.kind, "Accept": "application/json", **self._token_source.headers()}
 
 
 def _refuse_redirect(answer: aiohttp.ClientResponse) -> None:

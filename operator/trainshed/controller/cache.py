@@ -136,7 +136,7 @@ class Cache:
         self._keys: dict[str, JobKey] = {}
         self._current: dict[JobKey, str] = {}
         self._troubles: dict[JobKey, _Reported] = {}
-        self._horizon = Staleness()
+        self._staleness = Staleness()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
         self.services: Children[Service] = Children(self._heard_of_child)
@@ -177,7 +177,7 @@ class Cache:
     def stored(self, key: JobKey, document: Document) -> None:
         """Store the job from the response to the operator's own write."""
         record = self.read(key, document)
-        self._horizon.wrote(record.uid, record.version)
+        self._staleness.wrote(record.uid, record.version)
 
     def read(self, key: JobKey, document: Document) -> CachedJob:
         """Store the job from an uncached read."""
@@ -185,15 +185,15 @@ class Cache:
         self.jobs[key.kind].answered(record)
         return record
 
-    def behind(self, snapshot: Snapshot) -> bool:
+    def is_stale(self, snapshot: Snapshot) -> bool:
         """Return whether the writer of this status may have seen newer pods than the cache contains."""
-        return not snapshot.status.over and self._horizon.beyond(snapshot.job.uid, self.pods.store.latest)
+        return not snapshot.status.over and self._staleness.beyond(snapshot.job.uid, self.pods.store.latest)
 
     def asked(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
         """Store a list of the job's pods from the API server; return False if the cache is newer."""
         if not self.pods.store.asked(snapshot.pods, pods, version):
             return False
-        self._horizon.cleared(snapshot.job.uid)
+        self._staleness.cleared(snapshot.job.uid)
         return True
 
     def forget(self, key: JobKey, uid: str) -> None:
@@ -234,10 +234,10 @@ class Cache:
             ):  # a direct read may be newer than the watch
                 self._current[key] = record.uid
             if after.status.conditions and (before is None or before.status != after.status):
-                self._horizon.heard(record.uid, record.version)
+                self._staleness.heard(record.uid, record.version)
         else:
             self._keys.pop(record.uid, None)
-            self._horizon.forget(record.uid)
+            self._staleness.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
         if self._current.get(key) != known:
@@ -246,7 +246,7 @@ class Cache:
 
     def _missed(self, pod: Pod) -> None:
         if pod.owner in self._keys:
-            self._horizon.doubt(pod.owner)
+            self._staleness.doubt(pod.owner)
 
     def _heard_of_child(self, child: Pod | Service | Dependent) -> None:
         key = self._keys.get(child.owner)

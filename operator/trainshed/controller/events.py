@@ -68,8 +68,8 @@ class _EventBudget:
 class EventRecorder:
     """Queues notes without blocking and writes Events in the background; calls `lost` for each dropped Event."""
 
-    def __init__(self, cluster: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
-        self._cluster = cluster
+    def __init__(self, client: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
+        self._client = client
         self._lost = lost
         self._now = now
         self._writing = asyncio.Lock()
@@ -136,7 +136,7 @@ class EventRecorder:
         known.written = known.count
         try:
             patch = {"count": known.count, "lastTimestamp": self._now().strftime(TIMESTAMP)}
-            await self._cluster.update_event(job.namespace, known.name, patch)
+            await self._client.update_event(job.namespace, known.name, patch)
         except NotFound:
             return False
         return True
@@ -146,7 +146,7 @@ class EventRecorder:
             self._lost()
             return
         self._remember(key, _Written(body["metadata"]["name"], body["count"], body["count"], _clock()))
-        await self._cluster.create_event(job.namespace, body)
+        await self._client.create_event(job.namespace, body)
 
     def _is_new(self, noted: int) -> bool:
         if noted in self._noted:

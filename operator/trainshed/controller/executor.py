@@ -43,9 +43,9 @@ THEN: tuple[tuple[type[Action], ...], ...] = (
 class Executor:
     """Executes the actions of one reconcile."""
 
-    def __init__(self, cluster: Client, view: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
-        self._cluster = cluster
-        self._view = view
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
+        self._client = client
+        self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
 
@@ -79,47 +79,47 @@ class Executor:
             self._recorder.tell(snapshot.job, messages.success)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
-        namespace, pods, services = snapshot.job.namespace, self._view.pods.store, self._view.services.store
+        namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
         match action:
             case CreatePod(body=body):
-                pods.answered(await self._cluster.create_pod(namespace, body))
+                pods.answered(await self._client.create_pod(namespace, body))
             case CreateService(body=body):
-                services.answered(await self._cluster.create_service(namespace, body))
+                services.answered(await self._client.create_service(namespace, body))
             case CreateSshSecret(body=body):
-                await self._cluster.create_secret(namespace, {**body, "data": key_pair()})
+                await self._client.create_secret(namespace, {**body, "data": key_pair()})
             case CreateDependent() | UpdateDependent() | DeleteDependent():
                 await self._do_to_dependent(namespace, action)
             case DeletePod(name=name, uid=uid, grace=grace, version=version):
-                self._view.pods.left(uid, await self._cluster.delete_pod(namespace, name, uid, grace, version))
+                self._cache.pods.left(uid, await self._client.delete_pod(namespace, name, uid, grace, version))
             case ReleasePod(name=name, uid=uid):
-                self._view.pods.left(
-                    uid, await self._cluster.release_pod(namespace, name, status_codec.finalizer_patch(action))
+                self._cache.pods.left(
+                    uid, await self._client.release_pod(namespace, name, status_codec.finalizer_patch(action))
                 )
             case DeleteService(name=name, uid=uid):
-                self._view.services.left(uid, await self._cluster.delete_service(namespace, name, uid))
+                self._cache.services.left(uid, await self._client.delete_service(namespace, name, uid))
             case DeleteJob(uid=uid, version=version):
-                await self._cluster.delete_job(snapshot.framework, namespace, snapshot.job.name, uid, version)
-                self._view.jobs[snapshot.job.kind].forgotten(uid)
+                await self._client.delete_job(snapshot.framework, namespace, snapshot.job.name, uid, version)
+                self._cache.jobs[snapshot.job.kind].forgotten(uid)
 
     async def _do_to_dependent(
         self, namespace: str, action: CreateDependent | UpdateDependent | DeleteDependent
     ) -> None:
-        resource, store = action.resource, self._view.dependents[action.resource].store
+        resource, store = action.resource, self._cache.dependents[action.resource].store
         match action:
             case CreateDependent(body=body, shared=shared):
                 try:
-                    store.answered(await self._cluster.create_dependent(resource, namespace, body))
+                    store.answered(await self._client.create_dependent(resource, namespace, body))
                 except NameConflict:
                     if not shared:
                         raise
             case UpdateDependent(name=name, patch=patch):
                 try:
-                    store.answered(await self._cluster.update_dependent(resource, namespace, name, patch))
+                    store.answered(await self._client.update_dependent(resource, namespace, name, patch))
                 except NotFound:
                     store.forgotten(patch["metadata"]["uid"])
             case DeleteDependent(name=name, uid=uid):
-                self._view.dependents[resource].left(
-                    uid, await self._cluster.delete_dependent(resource, namespace, name, uid)
+                self._cache.dependents[resource].left(
+                    uid, await self._client.delete_dependent(resource, namespace, name, uid)
                 )
 
 

@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 class OrphanedFinalizers:
     """Searches the cache for such pods periodically while `may_act` returns true."""
 
-    def __init__(self, cluster: Client, view: Cache, may_act: Callable[[], bool]) -> None:
-        self._cluster = cluster
-        self._view = view
+    def __init__(self, client: Client, cache: Cache, may_act: Callable[[], bool]) -> None:
+        self._client = client
+        self._cache = cache
         self._may_act = may_act
 
     async def run(self) -> None:
@@ -32,14 +32,14 @@ class OrphanedFinalizers:
         while True:
             await asyncio.sleep(INTERVAL)
             if self._may_act():
-                await self.look()
+                await self.reconcile()
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Remove the finalizer from the pods whose job is gone; failures are retried in the next round."""
-        for pod in self._view.orphans():
+        for pod in self._cache.orphans():
             try:
-                if await owner_is_gone(self._cluster, pod):
-                    self._view.pods.left(pod.uid, await release_finalizer(self._cluster, pod))
+                if await owner_is_gone(self._client, pod):
+                    self._cache.pods.left(pod.uid, await release_finalizer(self._client, pod))
             except ApiError as error:
                 log.warning(
                     "pod %s/%s: cannot remove the finalizer of a deleted job: %s", pod.namespace, pod.name, error
@@ -51,10 +51,10 @@ class OrphanedFinalizers:
 ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
 
 
-async def owner_is_gone(cluster: Client, pod: Pod) -> bool:
+async def owner_is_gone(client: Client, pod: Pod) -> bool:
     """Return whether the job that owns this pod no longer exists, read from the server; may raise a `ClusterError`."""
     for framework in ALL_FRAMEWORKS:
-        job = await cluster.read_job(framework, pod.namespace, pod.job)
+        job = await client.read_job(framework, pod.namespace, pod.job)
         if job is not None and job["metadata"]["uid"] == pod.owner:
             return False
     return True

@@ -67,12 +67,12 @@ class HealthServer:
 
     def __init__(
         self,
-        pulse: LoopLagMonitor,
+        lag_monitor: LoopLagMonitor,
         problem: Callable[[], str],
         meters: Callable[[], bytes],
         remark: Callable[[], str] = lambda: "",
     ) -> None:
-        self._pulse = pulse
+        self._lag_monitor = lag_monitor
         self._problem = problem
         self._meters = meters
         self._remark = remark
@@ -105,7 +105,7 @@ class HealthServer:
             raise OSError(f"cannot listen on {where[0] or ''}:{where[1]}: {error}") from error
 
     async def _healthz(self, _request: web.Request) -> web.Response:
-        problem = self._pulse.problem
+        problem = self._lag_monitor.problem
         return web.Response(status=500, text=f"{problem}\n") if problem else web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:

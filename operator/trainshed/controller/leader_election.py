@@ -43,17 +43,17 @@ class LeaderElector:
     """
 
     def __init__(
-        self, cluster: Client, claim: LeaseConfig, lost: Callable[[], None], now: Callable[[], datetime]
+        self, client: Client, claim: LeaseConfig, lost: Callable[[], None], now: Callable[[], datetime]
     ) -> None:
         self.has_finalizer = asyncio.Event()
-        self._cluster = cluster
+        self._client = client
         self._claim = claim
         self._lost = lost
         self._now = now
         self._renewed = self._seen_at = LONG_AGO
         self._seen: Mapping[str, Any] = {}
         self._failing = self._leaving = False
-        self._asking = asyncio.Lock()
+        self._lookups = asyncio.Lock()
         self.refused = ""
 
     def holds(self) -> bool:
@@ -74,7 +74,7 @@ class LeaderElector:
         """
         self._leaving = True
         try:
-            async with asyncio.timeout(within), self._asking:
+            async with asyncio.timeout(within), self._lookups:
                 if self.has_finalizer.is_set():
                     self.has_finalizer.clear()
                     await self._write({**self._seen, "spec": self._spec("", 1)})
@@ -106,7 +106,7 @@ class LeaderElector:
     async def _attempt(self) -> None:
         """Try once; log only the first of consecutive failures."""
         try:
-            async with self._asking, asyncio.timeout(REQUEST):
+            async with self._lookups, asyncio.timeout(REQUEST):
                 await self._try()
         except (ApiError, TimeoutError) as error:
             if not self._failing:
@@ -126,7 +126,7 @@ class LeaderElector:
         if self._leaving:
             return
         began = self._now()
-        found = await self._cluster.read_lease(self._claim.namespace, self._claim.name)
+        found = await self._client.read_lease(self._claim.namespace, self._claim.name)
         if found is not None and found.get("spec") != self._seen.get("spec"):
             self._seen_at = began
         self._seen = found or {}
@@ -166,7 +166,7 @@ class LeaderElector:
         return (self._now() - moment).total_seconds()
 
     async def _write(self, body: Document) -> Document:
-        return await self._cluster.write_lease(self._claim.namespace, self._claim.name, body)
+        return await self._client.write_lease(self._claim.namespace, self._claim.name, body)
 
 
 async def _jitter(seconds: float) -> None:

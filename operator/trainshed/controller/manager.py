@@ -48,23 +48,23 @@ class Operator:
         self._clock = clock
         self._metrics = Metrics()
         self._queue = WorkQueue(self._metrics.waited)
-        self._wire = RestClient(transport, self._metrics.requested)
-        self._gateway = gateway = ApiClient(self._wire, TokenBucket(settings.qps, settings.burst), self._may_act)
+        self._rest = RestClient(transport, self._metrics.requested)
+        self._gateway = gateway = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst), self._may_act)
         self._recorder = EventRecorder(gateway, self._metrics.lost, clock.now)
-        means = Dependencies(self._wire, gateway, self._recorder, self._metrics, self._add)
-        self._districts = NamespaceCaches(
-            NamespaceCache(namespace, frameworks, settings.job_defaults, means)
+        dependencies = Dependencies(self._rest, gateway, self._recorder, self._metrics, self._add)
+        self._caches = NamespaceCaches(
+            NamespaceCache(namespace, frameworks, settings.job_defaults, dependencies)
             for namespace in settings.namespaces or ("",)
         )
-        self._worker = Worker(self._queue, self._districts, self._metrics, self._may_act, clock.now)
+        self._worker = Worker(self._queue, self._caches, self._metrics, self._may_act, clock.now)
         claim = LeaseConfig(settings.lease_home, settings.lease_name, settings.identity)
         self._elector = LeaderElector(gateway, claim, self._step_down, clock.now)
-        self._informers = [informer for district in self._districts.all.values() for informer in district.informers]
+        self._informers = [informer for namespaced in self._caches.all.values() for informer in namespaced.informers]
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
-            self._metrics.show(JobCollector(self._districts.jobs, clock.now))
-        self._pulse = LoopLagMonitor()
-        self._doors = HealthServer(self._pulse, self.problem, self._meters, self._districts.remark)
+            self._metrics.show(JobCollector(self._caches.jobs, clock.now))
+        self._lag_monitor = LoopLagMonitor()
+        self._health_server = HealthServer(self._lag_monitor, self.problem, self._meters, self._caches.remark)
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
         self._acts = False
@@ -72,27 +72,27 @@ class Operator:
 
     def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""
-        self._districts.wake(key)
+        self._caches.wake(key)
 
     def problem(self) -> str:
         """Return why the operator is not ready, one problem per line, or an empty string."""
-        return "\n".join(problem for problem in (self._elector.refused, self._districts.problem()) if problem)
+        return "\n".join(problem for problem in (self._elector.refused, self._caches.problem()) if problem)
 
     async def start(self) -> None:
         """Open the endpoints and start all tasks; jobs are reconciled after the cache sync.
 
         Raises `Missing` if there is a gang scheduler and the API server does not serve its PodGroups.
         """
-        await self._doors.open(self._settings.health, self._settings.metrics)
+        await self._health_server.open(self._settings.health, self._settings.metrics)
         try:
             await discover_gang_resources(self._gateway, self._settings.gang_scheduler)
         except ApiError:
             await self.stop()
             raise
-        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._pulse.run, self._recorder.run]
+        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._lag_monitor.run, self._recorder.run]
         runs += [self._forget, *(informer.run for informer in self._informers)]
         runs += [
-            self._orphans(district).run for district in self._districts.all.values() if self._settings.track_results
+            self._orphans(namespaced).run for namespaced in self._caches.all.values() if self._settings.track_results
         ]
         self._tasks = [self._begin(run) for run in runs]
         self._election = [self._begin(self._elector.run)] if self._settings.leader_elect else []
@@ -108,7 +108,7 @@ class Operator:
         for task in self._tasks[:1]:
             task.cancel()  # start no new reconcile
         if not await self._worker.finish(SHUTDOWN_GRACE):
-            self._gateway.lanes.close()
+            self._gateway.limiters.close()
             await self._worker.finish(ANSWERS)
         await self._worker.give_up()
         self._queue.clear()
@@ -120,23 +120,23 @@ class Operator:
         await _cancel(self._tasks)
         await self._elector.release(end - asyncio.get_running_loop().time())
         await _cancel(self._election)
-        await self._doors.close()
-        await self._wire.close()
+        await self._health_server.close()
+        await self._rest.close()
 
     async def _work(self) -> None:
         await asyncio.gather(self._open(), self._turn())
 
     async def _open(self) -> None:
-        await self._districts.open()
+        await self._caches.open()
         self.ready.set()
 
     async def _turn(self) -> None:
-        await self._districts.some.wait()
+        await self._caches.some.wait()
         while True:
             if self._settings.leader_elect:
                 await self._elector.has_finalizer.wait()
             self._acts = True
-            for key in self._districts.known():
+            for key in self._caches.known():
                 self._queue.add(key)
             await self._worker.run()
             self._acts = False
@@ -151,7 +151,7 @@ class Operator:
     async def _forget(self) -> None:
         while True:
             await asyncio.sleep(GAUGE_INTERVAL)
-            found = self._districts.inhabited()
+            found = self._caches.inhabited()
             self._metrics.forget({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
 
     def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
@@ -169,27 +169,29 @@ class Operator:
 
     def _step_down(self) -> None:
         self._worker.break_off()
-        self._districts.step_down()
+        self._caches.step_down()
 
     def _may_act(self) -> bool:
         return not self._settings.leader_elect or self._elector.holds()
 
-    def _orphans(self, district: NamespaceCache) -> OrphanedFinalizers:
-        return OrphanedFinalizers(self._gateway, district.view, lambda: district.ready.is_set() and self._may_act())
+    def _orphans(self, namespaced: NamespaceCache) -> OrphanedFinalizers:
+        return OrphanedFinalizers(
+            self._gateway, namespaced.cache, lambda: namespaced.ready.is_set() and self._may_act()
+        )
 
     def _meters(self) -> bytes:
         gauges = self._metrics.gauges
         gauges.waiting.set(len(self._queue))
-        gauges.lag.set(self._pulse.worst)
+        gauges.lag.set(self._lag_monitor.worst)
         gauges.leading.set(self._may_act())
         gauges.skew.set(self._clock.skew())
-        gauges.under_way.set(self._wire.under_way)
-        for lane, waiting in self._gateway.lanes.waiting().items():
-            gauges.lanes.labels(lane).set(waiting)
+        gauges.under_way.set(self._rest.under_way)
+        for limiter, waiting in self._gateway.limiters.waiting().items():
+            gauges.limiters.labels(limiter).set(waiting)
         gauges.ages.clear()
-        for plural, seconds in self._districts.silences().items():
+        for plural, seconds in self._caches.silences().items():
             gauges.ages.labels(plural).set(seconds)
-        self._metrics.states(self._districts.states(), self._labels)
+        self._metrics.states(self._caches.states(), self._labels)
         return self._metrics.text()
 
 

@@ -105,7 +105,7 @@ class Gauges:
         self.under_way = Gauge(
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
-        self.lanes = Gauge(
+        self.limiters = Gauge(
             "trainshed_api_requests_queued", "Writes waiting for the client-side rate limiter.", ("lane",), registry=own
         )
         build = Gauge(
@@ -194,7 +194,7 @@ class Metrics:
         self._restarts = Counter(
             "trainshed_jobs_restarted", "Restarts by failure class.", ("framework", "class"), registry=own
         )
-        self._startups = Histogram(
+        self._startup_times = Histogram(
             "trainshed_job_startup_seconds",
             "Time from creation or resumption of a job until all its pods run, in seconds.",
             ("framework",),
@@ -255,7 +255,7 @@ class Metrics:
 
     def started(self, snapshot: Snapshot, seconds: float) -> None:
         """Observe the startup time of a job."""
-        self._startups.labels(snapshot.framework.label).observe(seconds)
+        self._startup_times.labels(snapshot.framework.label).observe(seconds)
 
     def done(self, snapshot: Snapshot, action: Action, *, well: bool) -> None:
         """Count an action that succeeded or failed."""
@@ -287,7 +287,7 @@ class Metrics:
         It also creates the other series of each framework at 0, because `increase` needs a series that starts at 0.
         """
         for kind, framework in labels.items():
-            self._startups.labels(framework)
+            self._startup_times.labels(framework)
             self._errors.rejected(framework, 0)
             for word in job_metrics.TERMINAL_STATES:
                 self._failures.labels(framework, word)

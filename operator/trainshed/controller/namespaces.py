@@ -93,32 +93,32 @@ class DocumentHandler:
 
 
 def make_informers(
-    wire: RestClient, view: Cache, frameworks: Iterable[Framework], namespace: str
+    rest: RestClient, cache: Cache, frameworks: Iterable[Framework], namespace: str
 ) -> Iterator[Informer[Any]]:
     """Yield the informers of one namespace (empty: all): one per kind of job, then pods, Services and dependents."""
     for kind in frameworks:
-        yield _job_decoder(wire, view, kind, namespace)
-    yield Informer(wire, Path(CORE, "pods", namespace), PODS, view.pods.store, JOB_NAME_LABEL)
-    yield Informer(wire, Path(CORE, "services", namespace), SERVICES, view.services.store, JOB_NAME_LABEL)
-    for found, children in view.dependents.items():
+        yield _job_decoder(rest, cache, kind, namespace)
+    yield Informer(rest, Path(CORE, "pods", namespace), PODS, cache.pods.store, JOB_NAME_LABEL)
+    yield Informer(rest, Path(CORE, "services", namespace), SERVICES, cache.services.store, JOB_NAME_LABEL)
+    for found, children in cache.dependents.items():
         path = Path(found.prefix, found.plural, namespace)
-        yield Informer(wire, path, dependent_decoder(found), children.store, JOB_NAME_LABEL)
+        yield Informer(rest, path, dependent_decoder(found), children.store, JOB_NAME_LABEL)
 
 
-def _job_decoder(wire: RestClient, view: Cache, framework: Framework, namespace: str) -> Informer[Document]:
+def _job_decoder(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[Document]:
     path = Path(framework.prefix, framework.plural, namespace)
-    audience: ResourceEventHandler[Document] = DocumentHandler(
-        view.jobs[framework.kind], lambda found: view.record(found, framework)
+    handler: ResourceEventHandler[Document] = DocumentHandler(
+        cache.jobs[framework.kind], lambda found: cache.record(found, framework)
     )
-    return Informer(wire, path, DOCUMENTS, audience)
+    return Informer(rest, path, DOCUMENTS, handler)
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """The dependencies that all namespace caches share; `wake` is called for each job that may have changed."""
 
-    wire: RestClient
-    cluster: Client
+    rest: RestClient
+    client: Client
     recorder: EventRecorder
     metrics: Metrics
     wake: Callable[[JobKey], None]
@@ -128,15 +128,17 @@ class NamespaceCache:
     """One namespace, or the whole cluster if the name is empty. `wake` is not called for its jobs before `ready`."""
 
     def __init__(
-        self, namespace: str, frameworks: tuple[Framework, ...], job_defaults: JobDefaults, means: Dependencies
+        self, namespace: str, frameworks: tuple[Framework, ...], job_defaults: JobDefaults, dependencies: Dependencies
     ) -> None:
         self.namespace = namespace
         self.ready = asyncio.Event()
-        self.view = Cache(frameworks, job_defaults, self.wake)
-        self.reconciler = Reconciler(means.cluster, self.view, means.recorder, means.metrics)
-        self.informers: tuple[Informer[Any], ...] = tuple(make_informers(means.wire, self.view, frameworks, namespace))
+        self.cache = Cache(frameworks, job_defaults, self.wake)
+        self.reconciler = Reconciler(dependencies.client, self.cache, dependencies.recorder, dependencies.metrics)
+        self.informers: tuple[Informer[Any], ...] = tuple(
+            make_informers(dependencies.rest, self.cache, frameworks, namespace)
+        )
         self._kinds = frozenset(framework.plural for framework in frameworks)
-        self._wake = means.wake
+        self._wake = dependencies.wake
 
     def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed; before the cache sync no job can be reconciled."""
@@ -150,9 +152,9 @@ class NamespaceCache:
         if missing := self._without_any_kind() or self.remark():
             log.warning("%s", missing)
         where = f"namespace {self.namespace}: " if self.namespace else ""
-        log.info("ready: %s%d jobs, %d pods", where, len(self.view.known()), self.view.pods.store.count())
+        log.info("ready: %s%d jobs, %d pods", where, len(self.cache.known()), self.cache.pods.store.count())
         self.ready.set()
-        for key in self.view.known():
+        for key in self.cache.known():
             self._wake(key)
 
     def problem(self) -> str:
@@ -198,46 +200,48 @@ class NamespaceCache:
 class NamespaceCaches:
     """All namespace caches; each call that concerns a job goes to the cache of its namespace."""
 
-    def __init__(self, districts: Iterable[NamespaceCache]) -> None:
-        self.all = {district.namespace: district for district in districts}
+    def __init__(self, caches: Iterable[NamespaceCache]) -> None:
+        self.all = {namespaced.namespace: namespaced for namespaced in caches}
         self.some = asyncio.Event()
 
     async def open(self) -> None:
         """Wait until all are ready; `some` is set when the first one is."""
-        await asyncio.gather(*(self._open(district) for district in self.all.values()))
+        await asyncio.gather(*(self._open(namespaced) for namespaced in self.all.values()))
 
-    async def look(self, key: JobKey, now: datetime) -> Result:
+    async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Reconcile a job."""
-        district = self._cache_of(key)
-        return await district.reconciler.look(key, now) if district else Result()
+        namespaced = self._cache_of(key)
+        return await namespaced.reconciler.reconcile(key, now) if namespaced else Result()
 
     def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""
-        district = self._cache_of(key)
-        if district:
-            district.wake(key)
+        namespaced = self._cache_of(key)
+        if namespaced:
+            namespaced.wake(key)
 
     def step_down(self) -> None:
         """Drop what only a leader keeps; another replica leads now."""
-        for district in self.all.values():
-            district.reconciler.step_down()
+        for namespaced in self.all.values():
+            namespaced.reconciler.step_down()
 
     def known(self) -> list[JobKey]:
         """Return the keys of all jobs in the caches that are ready."""
-        return [key for district in self.all.values() if district.ready.is_set() for key in district.view.known()]
+        return [
+            key for namespaced in self.all.values() if namespaced.ready.is_set() for key in namespaced.cache.known()
+        ]
 
     def problem(self) -> str:
         """Return why the operator is not ready, one line for each namespace cache, or an empty string."""
-        return "\n".join(problem for district in self.all.values() if (problem := district.problem()))
+        return "\n".join(problem for namespaced in self.all.values() if (problem := namespaced.problem()))
 
     def remark(self) -> str:
         """Return which CRDs are not installed, one line for each namespace cache that lacks some."""
-        return "\n".join(remark for district in self.all.values() if (remark := district.remark()))
+        return "\n".join(remark for namespaced in self.all.values() if (remark := namespaced.remark()))
 
     def jobs(self) -> Iterator[CachedJob]:
         """Iterate over all cached jobs."""
-        for district in self.all.values():
-            for store in district.view.jobs.values():
+        for namespaced in self.all.values():
+            for store in namespaced.cache.jobs.values():
                 yield from store.items.values()
 
     def states(self) -> Counter[tuple[str, str]]:
@@ -255,13 +259,13 @@ class NamespaceCaches:
         """
         now = asyncio.get_running_loop().time()
         found: dict[str, float] = {}
-        for district in self.all.values():
-            for informer in (found for found in district.informers if not found.missing):
+        for namespaced in self.all.values():
+            for informer in (found for found in namespaced.informers if not found.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
 
-    async def _open(self, district: NamespaceCache) -> None:
-        await district.open()
+    async def _open(self, namespaced: NamespaceCache) -> None:
+        await namespaced.open()
         self.some.set()
 
     def _cache_of(self, key: JobKey) -> NamespaceCache | None:

@@ -47,7 +47,7 @@ class Result:
     """
 
     requeue_at: datetime | None = None
-    told: str = ""
+    message: str = ""
     error: ApiError | None = None
     known: bool = False
 
@@ -59,54 +59,54 @@ class Reconciler:
     is taken, and an action that was not executed is planned again.
     """
 
-    def __init__(self, cluster: Client, view: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
-        self._cluster = cluster
-        self._view = view
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
+        self._client = client
+        self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
-        self._errands = Executor(cluster, view, recorder, metrics)
-        self._patience = StatusDebounce()
-        self._losses = FailedPods()
-        self._startups = StartupTimes()
+        self._executor = Executor(client, cache, recorder, metrics)
+        self._debounce = StatusDebounce()
+        self._failed_pods = FailedPods()
+        self._startup_times = StartupTimes()
         self._rejections = StatusRejections()
-        self._asking = asyncio.Semaphore(MAX_POD_LOOKUPS)
+        self._lookups = asyncio.Semaphore(MAX_POD_LOOKUPS)
 
-    async def look(self, key: JobKey, now: datetime) -> Result:
+    async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Observe the job, plan, and execute the plan."""
-        snapshot = self._view.snapshot(key, now)
+        snapshot = self._cache.snapshot(key, now)
         if snapshot is None:
-            self._patience.forget(key)
-            self._losses.forget(key)
-            self._startups.forget(key)
+            self._debounce.forget(key)
+            self._failed_pods.forget(key)
+            self._startup_times.forget(key)
             self._rejections.forget(key)
             return Result()
         try:
-            if self._view.behind(snapshot):
-                await self._catch_up(snapshot)
-                fresh = self._view.snapshot(key, now)
+            if self._cache.is_stale(snapshot):
+                await self._relist_pods(snapshot)
+                fresh = self._cache.snapshot(key, now)
                 if fresh is None or fresh.job.version != snapshot.job.version:
                     return Result(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
-            planner, hidden = await self._seek(Planner(snapshot))
+            planner, hidden = await self._verify_pods(Planner(snapshot))
         except ApiError as error:
             return Result(error=error)
         return await self._decide(key, planner, hidden)
 
     def step_down(self) -> None:
         """Drop the per-job state of a leader; another replica acts and counts now."""
-        self._patience, self._losses, self._startups = StatusDebounce(), FailedPods(), StartupTimes()
+        self._debounce, self._failed_pods, self._startup_times = StatusDebounce(), FailedPods(), StartupTimes()
         self._rejections = StatusRejections()
 
-    async def _catch_up(self, snapshot: Snapshot) -> None:
+    async def _relist_pods(self, snapshot: Snapshot) -> None:
         """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""
-        pods, version = await self._cluster.read_pods(snapshot.job.namespace, snapshot.job.name)
-        if not self._view.asked(snapshot, pods, version):
+        pods, version = await self._client.read_pods(snapshot.job.namespace, snapshot.job.name)
+        if not self._cache.asked(snapshot, pods, version):
             raise Unavailable("the list of pods is older than the cache")
 
-    async def _seek(self, planner: Planner) -> tuple[Planner, LabelRemoved | None]:
+    async def _verify_pods(self, planner: Planner) -> tuple[Planner, LabelRemoved | None]:
         """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
         snapshot, names = planner.snapshot, planner.awaited()[:MAX_POD_LOOKUPS]
-        for error in await asyncio.gather(*(self._ask_for(snapshot, name) for name in names)) if names else ():
+        for error in await asyncio.gather(*(self._verify_pod(snapshot, name) for name in names)) if names else ():
             if isinstance(error, LabelRemoved):
                 return Planner(replace(snapshot, refusal=_refusal(error))), error
             if error:
@@ -114,43 +114,43 @@ class Reconciler:
         over = names and snapshot.refusal and snapshot.refusal.hidden
         return (Planner(replace(snapshot, refusal=None)) if over else planner), None
 
-    async def _ask_for(self, snapshot: Snapshot, name: str) -> ApiError | None:
+    async def _verify_pod(self, snapshot: Snapshot, name: str) -> ApiError | None:
         """GET a pod of the job; return an error if it exists or if the request fails."""
-        async with self._asking:
+        async with self._lookups:
             try:
-                await self._cluster.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
+                await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
             except ApiError as error:
                 return error
         return None
 
     async def _decide(self, key: JobKey, planner: Planner, hidden: LabelRemoved | None) -> Result:
         snapshot, decision = planner.snapshot, planner.plan()
-        self._metrics.died(snapshot, self._losses.news(key, snapshot))
-        if (seconds := self._startups.news(key, snapshot)) is not None:
+        self._metrics.died(snapshot, self._failed_pods.news(key, snapshot))
+        if (seconds := self._startup_times.news(key, snapshot)) is not None:
             self._metrics.started(snapshot, seconds)
         try:
-            return await self._carry_out(key, snapshot, decision, hidden)
+            return await self._execute(key, snapshot, decision, hidden)
         except NotFound:
-            self._view.forget(key, snapshot.job.uid)
-            return Result(told="the job no longer exists")
+            self._cache.forget(key, snapshot.job.uid)
+            return Result(message="the job no longer exists")
         except Conflict as conflict:
-            return Result(error=await self._read_again(key, snapshot) or conflict)
+            return Result(error=await self._refresh_job(key, snapshot) or conflict)
         except ApiError as error:
             redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
             return self._rejected(key, snapshot, error) if rejected else Result(decision.requeue_at, error=error)
 
-    async def _carry_out(self, key: JobKey, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Result:
-        later = self._patience.until(key, snapshot.status, decision.status, snapshot.now)
+    async def _execute(self, key: JobKey, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Result:
+        later = self._debounce.until(key, snapshot.status, decision.status, snapshot.now)
         if later or status_codec.same_status(snapshot.status, decision.status):
-            await self._prove(snapshot, decision)
+            await self._confirm_job(snapshot, decision)
         else:
             await self._remember(key, snapshot, decision.status)
         for note in decision.events:
             self._recorder.tell(snapshot.job, note)
-        refused = await self._errands.run(snapshot, decision.actions)
+        refused = await self._executor.run(snapshot, decision.actions)
         error = hidden or refused  # a pod without its label is waited for, whatever else failed
-        await self._explain(key, snapshot, error)
+        await self._report_refusal(key, snapshot, error)
         times = [time for time in (later, decision.requeue_at) if time]
         return Result(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
 
@@ -159,20 +159,20 @@ class Reconciler:
         job = snapshot.job
         patch = status_codec.status_patch(job, snapshot.status, status)
         try:
-            document = await self._cluster.store_status(snapshot.framework, job.namespace, job.name, patch)
+            document = await self._client.store_status(snapshot.framework, job.namespace, job.name, patch)
         except Invalid as error:
             raise StatusRejected(str(error)) from error
         self._rejections.forget(key)
-        self._view.stored(key, document)
+        self._cache.stored(key, document)
         self._metrics.stored(snapshot, status)
-        self._startups.stored(key, snapshot, status)
+        self._startup_times.stored(key, snapshot, status)
 
-    async def _prove(self, snapshot: Snapshot, decision: Plan) -> None:
+    async def _confirm_job(self, snapshot: Snapshot, decision: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version."""
         job = snapshot.job
         if not decision.actions:
             return
-        document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
+        document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
             raise NotFound(f"{job.kind} {job.namespace}/{job.name}")
         if document["metadata"]["resourceVersion"] != job.version:
@@ -186,32 +186,32 @@ class Reconciler:
             self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
         return Result(error=error, known=not is_new)
 
-    async def _explain(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> None:
+    async def _report_refusal(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> None:
         """Store why pods cannot be created, or that they can again; after an unknown outcome change nothing."""
         refused = isinstance(error, (Forbidden, Invalid, NameConflict))
         if error and not refused:
             return
-        changed = self._view.refusal(key, _refusal(error), snapshot.now)
-        fresh = self._view.snapshot(key, snapshot.now) if changed else None
+        changed = self._cache.refusal(key, _refusal(error), snapshot.now)
+        fresh = self._cache.snapshot(key, snapshot.now) if changed else None
         if fresh is None:
             return
         status = Planner(fresh).plan().status
         if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
             await self._remember(key, fresh, status)
 
-    async def _read_again(self, key: JobKey, snapshot: Snapshot) -> ApiError | None:
+    async def _refresh_job(self, key: JobKey, snapshot: Snapshot) -> ApiError | None:
         """GET the job after a conflict and update the cache; return an error if the request fails."""
         job = snapshot.job
         try:
-            document = await self._cluster.read_job(snapshot.framework, job.namespace, job.name)
+            document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         except ApiError as error:
             return error
         if document and is_older(document["metadata"]["resourceVersion"], job.version):
             return Unavailable("the response for the job is older than the cache")
-        if document is None or self._view.record(document, snapshot.framework).uid != job.uid:
-            self._view.forget(key, job.uid)
+        if document is None or self._cache.record(document, snapshot.framework).uid != job.uid:
+            self._cache.forget(key, job.uid)
         if document is not None:
-            self._view.read(key, document)
+            self._cache.read(key, document)
         return None
 
 

@@ -156,7 +156,7 @@ log = logging.getLogger(__name__)
 class ReconcilerProtocol(Protocol):
     """Reconciles jobs."""
 
-    async def look(self, key: JobKey, now: datetime) -> Result:
+    async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Observe the job, plan, and execute the plan."""
         ...
 
@@ -167,13 +167,13 @@ class Worker:
     def __init__(
         self,
         queue: WorkQueue,
-        looker: ReconcilerProtocol,
+        reconciler: ReconcilerProtocol,
         metrics: Metrics,
         may_act: Callable[[], bool],
         now: Callable[[], datetime],
     ) -> None:
         self._queue = queue
-        self._looker = looker
+        self._reconciler = reconciler
         self._metrics = metrics
         self._may_act = may_act
         self._now = now
@@ -213,7 +213,7 @@ class Worker:
     async def _look(self, key: JobKey) -> None:
         began, now = asyncio.get_running_loop().time(), self._now()
         try:
-            self._settle(key, now, await self._looker.look(key, now))
+            self._settle(key, now, await self._reconciler.reconcile(key, now))
         except asyncio.CancelledError:
             self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
             raise
@@ -226,17 +226,17 @@ class Worker:
             self._queue.done(key)
             self._room.release()
 
-    def _settle(self, key: JobKey, now: datetime, outcome: Result) -> None:
-        if outcome.told:
-            log.info("%s: %s", key, outcome.told, extra=job_fields(key))
-        if outcome.error is None:
+    def _settle(self, key: JobKey, now: datetime, result: Result) -> None:
+        if result.message:
+            log.info("%s: %s", key, result.message, extra=job_fields(key))
+        if result.error is None:
             self._queue.went_well(key)
         else:
-            self._fail(key, outcome.error, known=outcome.known)
+            self._fail(key, result.error, known=result.known)
         # After an error the job is not reconciled before the back-off ends, except for what is due by the clock, such
         # as a deadline that passes while pods are rejected.
-        if outcome.requeue_at and (outcome.error is None or outcome.requeue_at > now):
-            self._queue.add_later(key, (outcome.requeue_at - self._now()).total_seconds())
+        if result.requeue_at and (result.error is None or result.requeue_at > now):
+            self._queue.add_later(key, (result.requeue_at - self._now()).total_seconds())
 
     def _fail(self, key: JobKey, error: ApiError, *, known: bool) -> None:
         self._metrics.failed(error)

@@ -46,7 +46,7 @@ class Looks:
     def __init__(self, end: Callable[[], Result]) -> None:
         self._end = end
 
-    async def look(self, _key: JobKey, _now: datetime) -> Result:
+    async def reconcile(self, _key: JobKey, _now: datetime) -> Result:
         return self._end()
 
 

@@ -42,8 +42,8 @@ def some(*names: str, woken: list[JobKey]) -> NamespaceCaches:
 def tell_of(district: NamespaceCache, name: str) -> JobKey:
     """Deliver a watch event of a job to its namespace cache."""
     metadata = {"namespace": district.namespace, "name": name, "uid": name, "resourceVersion": "1"}
-    store = district.view.jobs["TFJob"]
-    store.changed(district.view.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
+    store = district.cache.jobs["TFJob"]
+    store.changed(district.cache.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
     return JobKey(district.namespace, "TFJob", name)
 
 
@@ -155,12 +155,12 @@ async def test_jobs_are_routed_to_the_cache_of_their_namespace(districts, woken)
 
     async def look(key: JobKey, _now: datetime) -> Result:
         looked.append(key)
-        return Result(told="looked")
+        return Result(message="looked")
 
-    districts.all["a"].reconciler.look = look
+    districts.all["a"].reconciler.reconcile = look
     ours, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
-    assert (await districts.look(ours, NOW)).told == "looked"
-    assert (await districts.look(theirs, NOW)).told == ""
+    assert (await districts.reconcile(ours, NOW)).message == "looked"
+    assert (await districts.reconcile(theirs, NOW)).message == ""
     assert looked == [ours]
     districts.wake(ours)
     districts.wake(theirs)
@@ -184,7 +184,7 @@ async def test_jobs_are_counted_over_all_namespaces(districts):
 
 
 async def test_stepping_down_affects_all_namespaces(districts):
-    before = [district.reconciler._losses for district in districts.all.values()]
+    before = [district.reconciler._failed_pods for district in districts.all.values()]
     districts.step_down()
-    after = [district.reconciler._losses for district in districts.all.values()]
+    after = [district.reconciler._failed_pods for district in districts.all.values()]
     assert not any(old is new for old, new in zip(before, after, strict=True))

@@ -61,7 +61,7 @@ async def live(office: Office, looks: int) -> None:
             elif pod.phase == "Pending":
                 office.world.set_pod(pod.name, "Running", ready=True)
         office.hear()
-        outcome = await office.look(seconds=1)
+        outcome = await office.reconcile(seconds=1)
         assert outcome.error is None
 
 

@@ -27,11 +27,11 @@ async def test_a_restart_whose_status_response_was_lost_is_counted_once():
     office.world.set_pod("mnist-worker-1", "Failed", code=137)
     office.hear()
     Deafened(office.world, "store_status")
-    outcome = await office.look(deaf=True)
+    outcome = await office.reconcile(deaf=True)
     assert isinstance(outcome.error, Unavailable)
-    await office.look(3, deaf=True)
+    await office.reconcile(3, deaf=True)
     office.hear()
-    await office.look(5, seconds=2)
+    await office.reconcile(5, seconds=2)
     status = office.job()["status"]
     assert (status["restarts"], status["attempts"]) == (1, {"Chief": 1, "Worker": 1})
 
@@ -42,7 +42,7 @@ async def test_a_terminal_condition_whose_response_was_lost_stays():
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     office.hear()
     Deafened(office.world, "store_status")
-    assert isinstance((await office.look(deaf=True)).error, Unavailable)
+    assert isinstance((await office.reconcile(deaf=True)).error, Unavailable)
     verdict = office.job()["status"]
-    await office.look(5, seconds=2)
+    await office.reconcile(5, seconds=2)
     assert office.job()["status"] == verdict

@@ -79,7 +79,7 @@ async def test_requests_to_the_api_server_are_counted(alone, settings):
 async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settings, monkeypatch):
     monkeypatch.setattr("trainshed.controller.manager.GAUGE_INTERVAL", 0.1)
     operator, job = an_operator(settings), a_job(worker=1)
-    jobs = operator._districts.all[""].view.jobs["TFJob"]
+    jobs = operator._caches.all[""].cache.jobs["TFJob"]
     jobs.changed(record := CachedJob(job, Status()))
     operator._metrics.died(seen(job), 1)
     await operator.start()
@@ -219,8 +219,8 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
         finally:
             broken_off.set()
 
-    operator._districts.look = look
-    operator._districts.some.set()
+    operator._caches.reconcile = look
+    operator._caches.some.set()
     await operator.start()
     operator._queue.add(JobKey("ml", "TFJob", "mnist"))
     await asyncio.sleep(0.1)

@@ -38,7 +38,7 @@ def orphans(office: Office, *, may_act: bool = True) -> OrphanedFinalizers:
 
 async def test_the_finalizer_of_a_pod_whose_job_is_gone_is_removed():
     office = await an_orphaned_pod()
-    await orphans(office).look()
+    await orphans(office).reconcile()
     assert office.world.pods == {}
     assert office.view.orphans() == []
 
@@ -51,7 +51,7 @@ async def test_the_finalizer_of_a_pod_without_owner_is_removed_before_its_deleti
     (name,) = office.world.pods
     office.world.set_pod(name, "Running", owner="")
     office.hear()
-    await orphans(office).look()
+    await orphans(office).reconcile()
     assert not office.world.pods[name].has_finalizer
 
 
@@ -60,17 +60,17 @@ async def test_the_finalizer_of_a_pod_whose_job_is_not_cached_yet_stays():
     (pod,) = office.world.pods.values()
     office.world.submit("TFJob", "mnist", a_spec(Chief=1))
     office.world.jobs["TFJob", "mnist"]["metadata"]["uid"] = pod.owner
-    await orphans(office).look()
+    await orphans(office).reconcile()
     assert list(office.world.pods) == ["mnist-chief-0"]
 
 
 async def test_a_conflict_is_retried_in_the_next_round():
     office = await an_orphaned_pod()
     release, office.world.release_pod = office.world.release_pod, refuse
-    await orphans(office).look()
+    await orphans(office).reconcile()
     assert list(office.world.pods) == ["mnist-chief-0"]
     office.world.release_pod = release
-    await orphans(office).look()
+    await orphans(office).reconcile()
     assert office.world.pods == {}
 
 

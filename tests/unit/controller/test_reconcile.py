@@ -14,7 +14,7 @@ PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
 
 async def test_pods_are_created_once_without_watch_events():
     office = Office(SMALL)
-    await office.look(3, deaf=True)
+    await office.reconcile(3, deaf=True)
     assert sorted(office.world.made) == PODS
     assert [pod.name for pod in office.snapshot().pods] == PODS
 
@@ -23,7 +23,7 @@ async def test_an_unchanged_job_causes_no_requests():
     office = Office(SMALL)
     await office.run_all()
     mark = len(office.world.writes)
-    assert await office.look(5, seconds=60) == Result()
+    assert await office.reconcile(5, seconds=60) == Result()
     assert office.since(mark) == []
 
 
@@ -33,7 +33,7 @@ async def test_a_terminal_condition_is_stored_before_pods_are_deleted():
     mark = len(office.world.writes)
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     office.hear()
-    await office.look(3, seconds=1)
+    await office.reconcile(3, seconds=1)
     writes = office.since(mark)
     assert writes[0] == "status mnist"
     assert sum(write.startswith("delete pod") for write in writes) == 3
@@ -47,12 +47,12 @@ async def test_an_event_is_written_after_its_status_is_stored():
     mark = len(office.world.writes)
     office.world.set_pod("mnist-worker-0", "Failed", code=1)
     office.hear()
-    await office.look()
+    await office.reconcile()
     Weak(office.world, "store_status", Unavailable("no answer"))
-    assert (await office.look(seconds=3)).error is not None
+    assert (await office.reconcile(seconds=3)).error is not None
     await office.recorder.flush()
     assert office.since(mark) == []
-    await office.look(2)
+    await office.reconcile(2)
     await office.recorder.flush()
     assert office.since(mark).index("status mnist") < office.since(mark).index("event TFJobFailed")
 
@@ -64,9 +64,9 @@ async def test_after_a_conflict_the_cache_has_the_current_job():
     office.hear()
     office.world.touch("TFJob", "mnist")
     mark = len(office.world.writes)
-    outcome = await office.look(deaf=True)
+    outcome = await office.reconcile(deaf=True)
     assert isinstance(outcome.error, Conflict), "the worker retries after a short back-off"
-    await office.look(deaf=True)
+    await office.reconcile(deaf=True)
     assert office.states()[-1] == "Succeeded"
     assert office.since(mark) == ["status mnist", "status mnist"], "one that was rejected, one that was not"
 
@@ -78,9 +78,9 @@ async def test_a_deleted_job_gets_no_pods(then):
     office.world.news()
     if then == "again":
         office.world.submit("TFJob", "mnist", a_spec(Worker=1))
-    await office.look(deaf=True)
+    await office.reconcile(deaf=True)
     assert office.world.made == []
-    await office.look(deaf=True)
+    await office.reconcile(deaf=True)
     if then == "gone":
         assert office.world.made == []
         assert office.view.snapshot(KEY, office.world.now) is None
@@ -102,7 +102,7 @@ async def test_a_recreated_job_seen_during_a_reconcile_stays_cached(monkeypatch)
 
     old = office.job()["metadata"]["uid"]
     monkeypatch.setattr(office.world, "read_job", read_late)
-    await office.look(3, seconds=1)
+    await office.reconcile(3, seconds=1)
     assert office.snapshot().job.uid != old
     assert office.world.made == ["mnist-worker-0"]
 
@@ -110,9 +110,9 @@ async def test_a_recreated_job_seen_during_a_reconcile_stays_cached(monkeypatch)
 async def test_an_outdated_spec_causes_no_actions():
     office = Office(SMALL)
     office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=1))
-    await office.look(deaf=True)
+    await office.reconcile(deaf=True)
     assert office.world.made == []
-    await office.look(deaf=True)
+    await office.reconcile(deaf=True)
     assert sorted(office.world.made) == PODS[:2]
 
 
@@ -124,21 +124,21 @@ async def test_a_foreign_terminal_condition_prevents_new_pods():
     late = Reconciler(office.world, other.view, other.recorder, other.metrics)
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     office.hear()
-    await office.look(3, seconds=1)
+    await office.reconcile(3, seconds=1)
     for name in list(office.world.pods):
         office.world.confirm_deletion(name)
-    assert isinstance((await late.look(KEY, office.world.now)).error, Conflict)
+    assert isinstance((await late.reconcile(KEY, office.world.now)).error, Conflict)
     assert sorted(office.world.made) == PODS
 
 
 async def test_a_refusal_is_in_the_status_until_it_is_resolved():
     office = Office(SMALL)
     office.world.quota = 1
-    outcome = await office.look()
+    outcome = await office.reconcile()
     assert outcome.error.reason == "QuotaExceeded"
     assert office.states() == ["Created", "Blocked"]
     office.world.quota = 10
-    await office.look(2, seconds=1)
+    await office.reconcile(2, seconds=1)
     assert "Blocked" not in office.states()
     assert sorted(office.world.made) == PODS
 
@@ -146,11 +146,11 @@ async def test_a_refusal_is_in_the_status_until_it_is_resolved():
 async def test_a_pod_missing_in_the_watch_is_read_until_it_is_gone():
     office = await group_with_one_hidden()
     mark = len(office.world.writes)
-    assert (await office.look(3, seconds=1)).error.reason == "LabelRemoved"
+    assert (await office.reconcile(3, seconds=1)).error.reason == "LabelRemoved"
     assert office.since(mark) == ["status mnist"], "only the reason is written"
     assert office.states() == ["Created", "Running", "Blocked"]
     del office.world.pods["mnist-worker-0"]
-    await office.look(seconds=1)
+    await office.reconcile(seconds=1)
     assert office.job()["status"]["attempts"] == {"Chief": 1, "Worker": 1}
 
 
@@ -158,17 +158,17 @@ async def test_nothing_is_decided_while_missing_pods_cannot_be_read():
     office = await group_with_one_hidden()
     Weak(office.world, "seek_pod", Unavailable("no answer"))
     mark = len(office.world.writes)
-    assert (await office.look()).error.reason == "Unavailable"
+    assert (await office.reconcile()).error.reason == "Unavailable"
     assert office.since(mark) == []
 
 
 async def test_a_lost_response_does_not_block_the_job():
     office = Office(SMALL)
     Weak(office.world, "create_pod", Unavailable("no answer"))
-    outcome = await office.look()
+    outcome = await office.reconcile()
     assert outcome.error is not None
     assert office.snapshot().refusal is None
-    await office.look(2, seconds=1)
+    await office.reconcile(2, seconds=1)
     assert office.states() == ["Created"]
     assert sorted(office.world.made) == PODS
 
@@ -180,20 +180,20 @@ async def test_a_failed_read_after_a_conflict_is_retried():
     office.hear()
     office.world.touch("TFJob", "mnist")
     Weak(office.world, "read_job", Unavailable("no answer"))
-    assert (await office.look(deaf=True)).error is not None
-    await office.look(2)
+    assert (await office.reconcile(deaf=True)).error is not None
+    await office.reconcile(2)
     assert office.states()[-1] == "Succeeded"
 
 
 async def test_reconciling_a_missing_job_does_nothing():
-    assert await Office().look() == Result()
+    assert await Office().reconcile() == Result()
 
 
 async def test_the_log_line_names_the_changes():
     office = Office(SMALL)
-    assert (await office.look()).told == "3 CreateService, 3 CreatePod"
+    assert (await office.reconcile()).message == "3 CreateService, 3 CreatePod"
     await office.run_all()
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     office.hear()
-    assert (await office.look()).told == "Running=False, Succeeded=True"
-    assert (await office.look(seconds=1)).told == ""
+    assert (await office.reconcile()).message == "Running=False, Succeeded=True"
+    assert (await office.reconcile(seconds=1)).message == ""

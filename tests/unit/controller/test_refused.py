@@ -13,7 +13,7 @@ SMALL = a_spec(Chief=1, Worker=2)
 async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
     office = Office(SMALL)
     office.world.strangers = {"mnist-worker-0"}
-    assert (await office.look()).error.reason == "NameConflict"
+    assert (await office.reconcile()).error.reason == "NameConflict"
     assert "Blocked" in office.states()
     assert "mnist-worker-0" not in office.world.made
 
@@ -22,7 +22,7 @@ async def rests(office: Office) -> bool:
     """Return whether no further reconcile is due after a few; the time stands still meanwhile."""
     for _ in range(10):
         office.woken.clear()
-        await office.look()
+        await office.reconcile()
         if KEY not in office.woken:
             return True
     return False

@@ -33,12 +33,12 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     operator = Operator(
         Config(health="", metrics=""), FRAMEWORKS, AiohttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
-    operator._districts.look, operator._elector.holds = look, leads.is_set
+    operator._caches.reconcile, operator._elector.holds = look, leads.is_set
     await operator.start()
     for informer in operator._informers:
         informer.synced.set()
     await asyncio.wait_for(operator.ready.wait(), 5)
-    operator._districts.all[""].view.jobs["TFJob"].changed(CachedJob(a_job(worker=1), Status()))
+    operator._caches.all[""].cache.jobs["TFJob"].changed(CachedJob(a_job(worker=1), Status()))
     churn(operator)
     assert len(operator._queue) == 0
     leads.set()

@@ -31,7 +31,7 @@ class Replicas:
     async def act(self, times: int, *deaf_to: str) -> None:
         """Let the first reconcile this many times, a second apart."""
         for _ in range(times):
-            await self.first.look(seconds=1, deaf=True)
+            await self.first.reconcile(seconds=1, deaf=True)
             self.hear(*deaf_to)
 
     async def run_all(self) -> None:
@@ -54,13 +54,13 @@ async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     assert world.made.count("mnist-worker-0") == 2
     assert both.second.snapshot().pods != both.first.snapshot().pods
     mark = len(world.writes)
-    await both.second.look(3, seconds=1, deaf=True)
+    await both.second.reconcile(3, seconds=1, deaf=True)
     assert both.first.job()["status"]["restarts"] == 1
     assert "Failed" not in both.first.states()
     assert [write for write in world.writes[mark:] if "pod" in write] == []
     for told in both.has_finalizer:  # the outdated events arrive at last
         both.second.take_in(*told)
-        await both.second.look(deaf=True)
+        await both.second.reconcile(deaf=True)
     assert both.first.job()["status"]["restarts"] == 1
     assert [write for write in world.writes[mark:] if "pod" in write] == []
 
@@ -75,7 +75,7 @@ async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     await both.act(5, "TFJob")
     assert len(world.pods) == 2
     mark = len(world.writes)
-    await both.second.look(deaf=True)
+    await both.second.reconcile(deaf=True)
     assert world.writes[mark:] == [], "the job is suspended in this replica's cache"
     assert len(world.pods) == 2
 
@@ -86,7 +86,7 @@ async def test_pods_missing_in_a_list_are_read():
     office.view.pods.store.replaced([], str(office.world.version))
     assert office.snapshot().pods == ()
     mark = len(office.world.writes)
-    await office.look(3, seconds=1)
+    await office.reconcile(3, seconds=1)
     assert office.since(mark) == []
     assert [pod.name for pod in office.snapshot().pods] == PODS
 
@@ -95,7 +95,7 @@ async def test_a_list_of_pods_older_than_the_watch_is_ignored():
     office = Office(SMALL)
     await office.run_all()
     office.view.pods.store.replaced([], "999")
-    outcome = await office.look()
+    outcome = await office.reconcile()
     assert isinstance(outcome.error, Unavailable)
     assert office.snapshot().pods == ()
 
@@ -107,7 +107,7 @@ async def test_a_job_response_older_than_the_cache_causes_back_off():
     office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
     office.hear()
     office.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
-    outcome = await office.look()
+    outcome = await office.reconcile()
     assert isinstance(outcome.error, Unavailable)
     assert outcome.requeue_at is None
 
@@ -115,12 +115,12 @@ async def test_a_job_response_older_than_the_cache_causes_back_off():
 async def test_failures_under_another_leader_are_not_counted():
     both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="Never"))
     await both.run_all()
-    await both.second.look(deaf=True)
+    await both.second.reconcile(deaf=True)
     both.second.reconciler.step_down()
     both.first.world.set_pod("mnist-worker-0", "Failed", code=1)
     both.hear()
     await both.act(6)
-    await both.second.look(deaf=True)
+    await both.second.reconcile(deaf=True)
     counter = 'failed_pods_total{framework="tensorflow",job_namespace="ml"} '
     counts = [office.metrics.text().decode().split(counter)[1].split()[0] for office in (both.first, both.second)]
     assert counts == ["1.0", "0.0"]

@@ -28,7 +28,7 @@ class Looks:
         self.at: list[float] = []
         self.keys: list[JobKey] = []
 
-    async def look(self, key: JobKey, _now: datetime) -> Result:
+    async def reconcile(self, key: JobKey, _now: datetime) -> Result:
         self.at.append(clock())
         self.keys.append(key)
         await asyncio.sleep(self.seconds)
@@ -137,7 +137,7 @@ def test_an_outcome_is_one_log_line_and_an_empty_one_is_none(caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
-        scene = Scene(lambda key: Result(told="Running=True, 2 CreatePod" if key == A else ""))
+        scene = Scene(lambda key: Result(message="Running=True, 2 CreatePod" if key == A else ""))
         scene.queue.add(A)
         scene.queue.add(B)
         await asyncio.sleep(1)

@@ -56,7 +56,7 @@ async def test_a_look_makes_the_facts_once():
     office.view._frameworks["TFJob"] = counting(FRAMEWORKS["TFJob"], calls)
     office.world.set_pod("mnist-worker-1", "Running", ready=False)
     office.hear()
-    await office.look()
+    await office.reconcile()
     assert calls["goal"] == 1
 
 
@@ -77,5 +77,5 @@ async def test_the_server_is_asked_for_many_pods_at_a_time_but_not_for_all(missi
         name = f"mnist-worker-{number}"
         pod = next(pod for pod in office.view.pods.store.items.values() if pod.name == name)
         office.view.pods.store.forgotten(pod.uid)
-    await office.look(deaf=True)
+    await office.reconcile(deaf=True)
     assert most == asked == min(missing, MAX_POD_LOOKUPS)
