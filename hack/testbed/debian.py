@@ -11,7 +11,7 @@ from .places import alone, cache, state
 from .steps import StepFailed, output, run, step
 
 #: The package that brings a program, where they are not called the same.
-PACKAGES = {"dockerd": "docker.io", "cc": "gcc libc6-dev"}
+PACKAGES = {"dockerd": "docker.io", "ip": "iproute2", "cc": "gcc libc6-dev"}
 #: What nothing reads in a container.
 JUNK = ("var/lib/apt/lists", "var/cache/apt/archives", "usr/share/doc", "usr/share/man", "usr/share/locale")
 

@@ -49,7 +49,7 @@ def start() -> None:
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise StepFailed(ADVICE)
-    ensure("dockerd")
+    ensure("dockerd", "ip")
     if Path("/run/systemd/system").is_dir():
         run(["systemctl", "start", "docker"], state() / "docker.log", ADVICE)
     else:
@@ -64,7 +64,9 @@ def stop() -> None:
         return
     subprocess.run(["docker", "network", "prune", "--force"], check=False, capture_output=True, env=environment())
     _process().stop(patience=30)
-    subprocess.run(["ip", "link", "delete", "docker0"], check=False, capture_output=True)
+    subprocess.run(
+        ["ip", "link", "delete", "docker0"], check=False, capture_output=True, env=os.environ | {"PATH": search_path()}
+    )
     shutil.rmtree(state() / "docker", ignore_errors=True)
 
 
