@@ -16,7 +16,7 @@ CHARTS := $(RUN) charts
 CONFORMANCE := $(RUN) conformance
 IMAGE ?= ghcr.io/trainshed/trainshed:dev
 # Files whose words `make lint` checks: hack/docs/words.txt and phrases.txt have the words to avoid.
-PROSE := docs README.md charts operator Makefile examples
+PROSE := docs README.md CONTRIBUTING.md SECURITY.md charts operator Makefile examples
 FAST := -m "not apiserver and not e2e and not bench"
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
 # and the test files of a folder share one, so the files run in the order of their folders.
