@@ -27,7 +27,8 @@ WHEN = re.compile(
 VERSION = re.compile(r"\"resourceVersion\":\"\d+\"|version='\d+'|\"generation\":\d+")
 #: How long something took, for people.
 TOOK = re.compile(
-    r"(?<=recoverySeconds\":)\d+|(?<=runDurationSeconds\":)\d+|(?<=recovery_seconds=)\d+|(?<=ran=)\d+|\d+(?= s after start)"
+    r"(?<=recoverySeconds\":)\d+|(?<=runDurationSeconds\":)\d+|(?<=recovery_seconds=)\d+|(?<=ran=)\d+"
+    r"|\d+(?= s after start)"
 )
 #: The times by which something is decided in a world without deadlines; all others are for people.
 TELLING = frozenset(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-
-from .job import Document
+from typing import Any
 
 #: The finalizer that holds a pod until its result is in the status of its job.
 JOB_TRACKING_FINALIZER = "trainshed.dev/job-tracking"
@@ -168,7 +168,7 @@ class DesiredDependent:
 
     resource: Resource
     name: str
-    content: Document
+    content: Mapping[str, Any]
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     shared: bool = False
@@ -185,7 +185,7 @@ class Dependent:
     owner: str
     namespace: str
     job: str
-    document: Document
+    document: Mapping[str, Any]
     deleting: bool = False
 
 

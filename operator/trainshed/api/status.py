@@ -10,6 +10,10 @@ from .indexes import Indexes
 
 #: The longest back-off delay: 300 s plus 25 % jitter (see `plan/restarts.py`).
 MAX_RETRY_DELAY = timedelta(seconds=375)
+#: The largest size in bytes of a message, a termination message, a failure's summary, and a name in it.
+MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BYTES = 1024, 1024, 400, 128
+#: The largest size in bytes of a name in `recentRestarts`, and the largest number of its items.
+MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS = 64, 10
 
 
 class ConditionType(StrEnum):

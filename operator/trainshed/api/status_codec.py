@@ -20,15 +20,25 @@ from .coerce import (
 from .framework import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
-from .status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from .status import (
+    MAX_MESSAGE_BYTES,
+    MAX_NAME_BYTES,
+    MAX_RECENT_RESTARTS,
+    MAX_SHORT_NAME_BYTES,
+    MAX_SUMMARY_BYTES,
+    MAX_TERMINATION_MESSAGE_BYTES,
+    Condition,
+    ConditionType,
+    Failure,
+    ReplicaStatus,
+    Restart,
+    Retries,
+    Status,
+)
 from .status_schema import encodable, fitted, int32
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `patch` adds.
 MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 64
-#: The largest size in bytes of a message, a termination message, a failure's summary, and a name in it.
-MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BYTES = 1024, 1024, 400, 128
-#: The largest size in bytes of a name in `recentRestarts`, and the largest number of its items.
-MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS = 64, 10
 
 
 def status_document(status: Status) -> dict[str, Any]:

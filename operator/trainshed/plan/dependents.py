@@ -7,6 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
 from typing import Any
 
@@ -17,8 +18,7 @@ from trainshed.api.framework import Framework, job_labels
 from trainshed.api.job import Document, Job
 from trainshed.api.objects import VOLCANO_GROUPS, Dependent, DesiredDependent, Phase, Resource
 
-from . import builders, messages
-from .conditions import ConditionUpdate
+from . import builders
 from .facts import Facts
 
 #: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
@@ -176,14 +176,22 @@ def desired_pod_groups(facts: Facts) -> tuple[DesiredDependent, ...]:
     )
 
 
-def pod_group_wait(facts: Facts) -> ConditionUpdate | None:
-    """Return the condition Blocked while the missing pods wait for Volcano, or None."""
+@dataclass(frozen=True, slots=True)
+class PodGroupWait:
+    """The phase of a PodGroup that Volcano has not admitted ("": none yet), and Volcano's reason, if it gives one."""
+
+    phase: str
+    reason: str
+
+
+def pod_group_wait(facts: Facts) -> PodGroupWait | None:
+    """Return what Volcano says while the missing pods wait for it, or None."""
     if not framework.is_volcano(facts.snapshot.job_defaults.gang_scheduler) or not facts.missing:
         return None
     group = _group(facts, VOLCANO_GROUPS)
     status = as_mapping(group.document.get("status")) if group and not group.deleting else {}
     phase = str(status.get("phase") or "")
-    return messages.waiting_for_group(facts, phase, _volcano_reason(status)) if phase in NOT_ADMITTED_PHASES else None
+    return PodGroupWait(phase, _volcano_reason(status)) if phase in NOT_ADMITTED_PHASES else None
 
 
 def _group(facts: Facts, kind: Resource) -> Dependent | None:

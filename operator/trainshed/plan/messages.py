@@ -22,8 +22,7 @@ from trainshed.api.actions import (
 )
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import POD_GROUP, Container, Phase, Pod
-from trainshed.api.status import ConditionType, Failure, Status
-from trainshed.api.status_codec import MAX_MESSAGE_BYTES
+from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType, Failure, Status
 
 from . import failure_message, restarts
 from .conditions import ConditionUpdate

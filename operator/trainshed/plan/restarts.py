@@ -11,11 +11,10 @@ from itertools import islice
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import Phase, Pod
-from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
-from trainshed.api.status_codec import MAX_RECENT_RESTARTS
+from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 from trainshed.api.status_schema import LARGEST
 
-from . import failure_message, failures
+from . import failures
 from .facts import Facts, disappeared_for_good
 from .failures import APPLICATION, CASCADING, DISRUPTION, own_container
 
@@ -277,8 +276,8 @@ def _others_run(facts: Facts) -> bool:
     return any(pod.phase in (Phase.RUNNING, Phase.UNKNOWN) for pod in others)
 
 
-def record_restart(facts: Facts, incident: FailureGroup, status: Status) -> Status:
-    """Return the status with the restart for this incident in its history.
+def record_restart(facts: Facts, incident: FailureGroup, status: Status, cause: Failure) -> Status:
+    """Return the status with the restart for this incident in its history; `cause` is its root cause with a message.
 
     An incident of Cascading failures only is added to the restart for the earlier failure that caused them.
     """
@@ -289,7 +288,7 @@ def record_restart(facts: Facts, incident: FailureGroup, status: Status) -> Stat
             status, recent_restarts=(*others, replace(last, replicas_restarted=last.replicas_restarted + replicas))
         )
     replica, failure = root_cause(incident)
-    known = failure_message.with_message(facts, replica, failure) if incident.root_cause else status.failure
+    known = cause if incident.root_cause else status.failure
     fresh = Restart(
         time=failure.time,
         attempt=status.retries.used + 1,

@@ -1,6 +1,6 @@
 """The state machine of a job: an ordered tuple of rules, of which the first that returns a plan decides.
 
-Everything that decides a job's life is here: every state transition is made by one of the rules in `LADDER`. The other
+Everything that decides a job's life is here: every state transition is made by one of the rules in `RULES`. The other
 modules of this package answer questions for the rules; none of them changes the state of a job by itself.
 
 - A rule takes the facts of one snapshot and returns a `Plan`, or None to pass to the next rule. The last rule always
@@ -144,7 +144,8 @@ def restart(facts: Facts) -> Plan | None:
     incident = restarts.restartable(facts, found) if found else None
     if incident is None:
         return None
-    status = restarts.record_restart(facts, incident, _created(facts, restarts.next_attempt(facts, incident)))
+    cause = failure_message.with_message(facts, *restarts.root_cause(incident))
+    status = restarts.record_restart(facts, incident, _created(facts, restarts.next_attempt(facts, incident)), cause)
     word = messages.restarting(facts, incident, status)
     if not facts.after(status).running:
         status = conditions.set_condition(status, word, facts.now)
@@ -237,10 +238,11 @@ def _blocked(facts: Facts, status: Status) -> Status:
     trouble = facts.snapshot.refusal
     if trouble:
         return conditions.set_condition(status, messages.blocked(facts, trouble), facts.now)
-    if word := dependents.pod_group_wait(facts):
+    if wait := dependents.pod_group_wait(facts):
+        word = messages.waiting_for_group(facts, wait.phase, wait.reason)
         return conditions.set_condition(status, word, facts.now)
-    if word := stuck_pods.stuck_condition(facts):
-        return conditions.set_condition(status, word, facts.now)
+    if stuck := stuck_pods.stuck_condition(facts):
+        return conditions.set_condition(status, stuck, facts.now)
     known = status.condition(ConditionType.BLOCKED)
     incomplete = pods.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
     resolved = known is not None and known.reason == stuck_pods.STUCK_TERMINATING
