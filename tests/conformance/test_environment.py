@@ -78,7 +78,7 @@ def test_who_is_alone_is_told_nothing(hand: Hand, roles: dict, distributed: bool
     assert {bool(texts) for texts in found.values()} == {distributed}
 
 
-@same("TO-128", "dynamic: a worker is told of itself by its index, and of all parameter servers")
+@same("TO-128", "dynamic: a worker gets its own address by its index, and those of all parameter servers")
 def test_a_dynamic_worker_knows_the_servers(hand: Hand):
     members = ("worker-0", "worker-1", "ps-0", "ps-1")
     found = told(hand, dynamic(Worker=2, PS=2), *members)
@@ -88,14 +88,14 @@ def test_a_dynamic_worker_knows_the_servers(hand: Hand):
         assert found[f"worker-{index}"] == written({"cluster": cluster, "task": {"type": "worker", "index": index}})
 
 
-@same("TO-129", "dynamic: a parameter server is told of itself alone")
+@same("TO-129", "dynamic: a parameter server gets only its own address")
 def test_a_server_of_dynamic_workers_knows_itself(hand: Hand):
     found = told(hand, dynamic(Worker=2, PS=2), "worker-0", "worker-1", "ps-0", "ps-1")
     cluster = {"worker": {}, "ps": [host(hand, "ps-0")]}
     assert found["ps-0"] == written({"cluster": cluster, "task": {"type": "ps", "index": 0}})
 
 
-@same("TO-130", "dynamic: no environment; nobody for a chief; null where there are no parameter servers")
+@same("TO-130", "dynamic: no environment; no chief; null where there are no parameter servers")
 def test_a_chief_of_dynamic_workers_knows_nobody(hand: Hand):
     found = told(hand, dynamic(Worker=1, Chief=1), "worker-0", "chief-0")
     assert found["chief-0"] == written({"cluster": {"worker": {}, "ps": []}, "task": {"type": "chief", "index": 0}})

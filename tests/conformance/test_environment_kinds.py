@@ -58,7 +58,7 @@ def test_an_xgboost_master_and_its_workers(hand: Hand, stage: object):
         ]
 
 
-@same("TO-144", "XGBoost: a master alone is a world of one, and told of no workers")
+@same("TO-144", "XGBoost: a master alone has world size one, and gets no workers")
 def test_an_xgboost_master_alone(hand: Hand):
     pod = born(hand, job(XGB, "xgb", Master=1), "xgb-master-0")["xgb-master-0"]
     found = variables(pod)
@@ -73,7 +73,7 @@ def test_xgboosts_own_port(hand: Hand, stage: object):
         assert variables(pod)[:7] == xgboost(9991, world=2, rank=rank)
 
 
-@same("TO-146", "Paddle with a master: it is told its own address, and its Service has its port")
+@same("TO-146", "Paddle with a master: the master gets its own address, and its Service has its port")
 def test_a_paddle_master(hand: Hand):
     wanted = listening(job(PD, "pd", Master=1, Worker=1), "master", 8080, "Master", "Worker")
     made = born(hand, wanted, "pd-master-0", "pd-worker-0")
@@ -84,7 +84,7 @@ def test_a_paddle_master(hand: Hand):
         assert found["metadata"]["ownerReferences"] == owners(hand, PD, "pd")
 
 
-@same("TO-147", "Paddle with a master: workers are told where it is, and each what it counts as")
+@same("TO-147", "Paddle with a master: workers get its address, and each its rank")
 def test_paddle_servers_and_trainers(hand: Hand):
     wanted = listening(job(PD, "pd", Master=1, Worker=2), "master", 8080, "Master")
     made = born(hand, wanted, "pd-master-0", "pd-worker-0", "pd-worker-1")
@@ -96,7 +96,7 @@ def test_paddle_servers_and_trainers(hand: Hand):
         assert variables(made[f"pd-worker-{index}"]) == [*common, *there]
 
 
-@differs("TO-148", "D24", "Paddle's peers meet at worker 0, which is told its own address; and each is told its rank")
+@differs("TO-148", "D24", "Paddle's peers meet at worker 0, which gets its own address; and each gets its rank")
 def test_paddle_peers(hand: Hand):
     made = born(hand, listening(job(PD, "pd", Worker=2), "master", 37777, "Worker"), "pd-worker-0", "pd-worker-1")
     common = [UNBUFFERED, ("PADDLE_JOB_ID", "pd"), ("PADDLE_NNODES", "2")]
@@ -121,7 +121,9 @@ def test_a_jax_process(hand: Hand):
     ]
 
 
-@differs("TO-151", "D24", "MPI: the launcher is told in v1's order, and then in newer names; workers are told nothing")
+@differs(
+    "TO-151", "D24", "MPI: the launcher gets the environment in v1's order, and then in newer names; workers get none"
+)
 def test_an_mpi_launcher(hand: Hand, stage: object):
     wanted = job(MPI, "m", Launcher=1, Worker=1)
     pod_spec(wanted, "Worker")["containers"][0]["env"] = [{"name": "OWN", "value": "x"}]

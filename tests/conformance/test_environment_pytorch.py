@@ -68,7 +68,7 @@ def test_processes_by_a_word(hand: Hand, nproc: str):
         assert {("WORLD_SIZE", "3"), ("PET_NPROC_PER_NODE", nproc)} <= set(found)
 
 
-@differs("TO-136", "D23", "workers without a master are told of worker 0 as of a master; in v1 of nobody")
+@differs("TO-136", "D23", "workers without a master get worker 0 as the master; in v1 they get none")
 def test_workers_without_a_master(hand: Hand):
     found = told(hand, ddp(Worker=2))
     for rank, member in enumerate(("worker-0", "worker-1")):
@@ -108,7 +108,7 @@ def test_standalone(hand: Hand, standalone: bool, expected: list):
     assert [pair for pair in found if pair[0] == "PET_STANDALONE"] == expected
 
 
-@same("TO-140", "an elastic job with a master is told of both, and the master is no node of the rendezvous")
+@same("TO-140", "an elastic job with a master gets both environments, and the master is no node of the rendezvous")
 def test_an_elastic_job_with_a_master(hand: Hand):
     found = told(hand, ddp(policy={"minReplicas": 1, "maxReplicas": 3}, Master=1, Worker=2))
     for rank, member in enumerate(("master-0", "worker-0", "worker-1")):
@@ -120,7 +120,7 @@ def test_an_elastic_job_with_a_master(hand: Hand):
         ]
 
 
-@same("TO-141", "every container is told, init containers are not")
+@same("TO-141", "every container gets the environment, init containers do not")
 def test_every_container_is_told(hand: Hand):
     wanted = ddp(Master=1)
     spec = pod_spec(wanted, "Master")
@@ -131,7 +131,7 @@ def test_every_container_is_told(hand: Hand):
     assert [one.get("env") for one in pod["spec"]["initContainers"]] == [None]
 
 
-@differs("TO-142", "D32", "an empty rdzvConf is none; v1 falls over it at every look")
+@differs("TO-142", "D32", "an empty rdzvConf is ignored; v1 fails on it at every reconcile")
 def test_an_empty_configuration_is_none(hand: Hand):
     found = told(hand, ddp(policy={"rdzvConf": []}, Worker=1))["worker-0"]
     assert [name for name, _ in rendezvous(found)] == ["PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_NNODES"]

@@ -184,7 +184,7 @@ def test_a_time_to_live(hand: Hand, stage: Stage):
     eventually(lambda: hand.jobs(TF) == [], 8)
 
 
-@same("TO-218", "who is deleted at his time: neither who has none, nor who is suspended, nor who never was completed")
+@same("TO-218", "TTL: a job without one, a suspended job and a job without completionTime are not deleted")
 def test_who_is_deleted(hand: Hand, stage: Stage):
     long_ago, now = (datetime.now(UTC) - timedelta(days=1), datetime.now(UTC))
     jobs = {"none": None, "old": 180, "just": 0, "open": 10, "paused": 0}

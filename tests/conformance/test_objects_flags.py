@@ -77,7 +77,7 @@ def test_the_init_container_is_v1s(there: Hand):
     assert "nslookup a-master-0" in script
 
 
-@same("TO-123", "one worker is told nothing, whatever the domain")
+@same("TO-123", "a single worker gets no TF_CONFIG, whatever the domain")
 def test_a_lone_worker_is_told_nothing_of_a_domain(there: Hand):
     pod = born(there, job(TF, "test-tfjob", Worker=1, PS=0), "test-tfjob-worker-0")["test-tfjob-worker-0"]
     assert variables(pod) == []

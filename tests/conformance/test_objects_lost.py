@@ -63,7 +63,7 @@ def test_workers_too_few_are_made(hand: Hand, stage: Stage):
     assert before.items() <= after.items()
 
 
-@differs("TO-120", "D12", "no parameter servers are none, for good; v1 makes one and deletes it, for ever")
+@differs("TO-120", "D12", "zero parameter servers stay zero; v1 creates one and deletes it, again and again")
 def test_no_replicas_are_none(hand: Hand, stage: Stage):
     born(hand, job(TF, "a", PS=0, Worker=1), "a-worker-0")
     eventually(lambda: hand.state(TF, "a") == "Running")

@@ -83,7 +83,7 @@ def test_a_launcher_with_a_gpu_is_a_host(hand: Hand, resource: str, computes: bo
     assert hidden == (set() if computes else {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"})
 
 
-@same("TO-108", "discover_hosts.sh tells of nobody, and of a worker once it runs")
+@same("TO-108", "discover_hosts.sh lists no worker at first, and each worker once it runs")
 def test_the_script_tells_who_runs(hand: Hand):
     hand.create(run())
     assert data(hand)["discover_hosts.sh"] == "#!/bin/sh"
@@ -129,7 +129,7 @@ def test_intels_variables(hand: Hand, preset: dict):
     assert sorted(found) == sorted((own | preset).items())
 
 
-@same("TO-112", "a launcher's own service account, which somebody else has made, is used")
+@same("TO-112", "a launcher's own service account, which another client created, is used")
 @pytest.mark.usefixtures("stage")
 def test_a_launchers_own_account_is_used(hand: Hand):
     before = hand.make("serviceaccounts", {"metadata": {"name": "launcher-sa"}})

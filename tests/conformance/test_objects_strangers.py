@@ -16,7 +16,11 @@ POD = template("mpi")
 ROLE_REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"}
 
 
-@differs("TO-113", "D21", "a stranger of a name that the job needs is told of in the condition Blocked, and left alone")
+@differs(
+    "TO-113",
+    "D21",
+    "an object of another owner with a needed name is reported in the condition Blocked, and not changed",
+)
 @pytest.mark.usefixtures("operator", "stage")
 @pytest.mark.parametrize(
     ("plural", "group", "name", "content"),

@@ -93,7 +93,7 @@ def test_deleting(hand: Hand, stage: Stage, sdk: Callable[[str], object]):
     eventually(lambda: not hand.pods() and not hand.core("services"), 60)
 
 
-@same("TO-265", "managedBy: ours runs, MultiKueue's gets no condition, a stranger's cannot be created")
+@same("TO-265", "managedBy: the operator's own runs, MultiKueue's gets no condition, any other cannot be created")
 def test_who_manages(hand: Hand, stage: Stage, sdk: Callable[[str], object]):
     listed, created, conditions, error = sdk("managers")
     assert listed == ["ours", "theirs"]

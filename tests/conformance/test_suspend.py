@@ -87,7 +87,7 @@ def test_a_job_that_somebody_else_manages(hand: Hand, stage: Stage, kind: str):
     always(lambda: not hand.pods() and not hand.core("services") and not status(hand, kind, "a"), 0.7)
 
 
-@same("TO-226", "a job is ours if it says so or says nothing; nobody's name but two is accepted")
+@same("TO-226", "managedBy: the operator's name or none means the operator; only two names are accepted")
 def test_whose_job_it_is(hand: Hand, stage: Stage):
     alive(hand, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
     alive(hand, job(TF, "unsaid", Worker=1), 1)
@@ -136,7 +136,7 @@ def test_a_hasty_resume(hand: Hand, stage: Stage):
         eventually(lambda kind=kind, name=name: says(hand, kind, name) == ["Created", "-Suspended", "Running"])
 
 
-@same("TO-230", "after a resume the deadline counts anew")
+@same("TO-230", "after a resume the deadline is counted again from the start")
 def test_a_deadline_begins_anew(hand: Hand, stage: Stage):
     alive(hand, job(TF, "a", policy={"activeDeadlineSeconds": 3}, Worker=1), 1)
     suspend(hand, TF, "a")

@@ -36,7 +36,7 @@ def test_retryable_failures(hand: Hand, stage: Stage):
     eventually(lambda: not before & {pod["metadata"]["uid"] for pod in hand.pods()})
 
 
-@same("TO-171", "TFJob: worker 0 decides, whatever the other workers do, and nobody where there is a chief")
+@same("TO-171", "TFJob: worker 0 defines success, whatever the other workers do, and no worker where there is a chief")
 def test_who_decides(hand: Hand, stage: Stage):
     for name, roles in (("one", {"Worker": 2}), ("two", {"Chief": 1}), ("three", {"Worker": 2})):
         alive(hand, job(TF, name, **roles), sum(roles.values()))

@@ -70,7 +70,7 @@ def test_who_manages_a_job_never_changes(hand: Hand, kind: str, before: str | No
     assert hand.job(kind, "test")["spec"]["runPolicy"].get("managedBy") == before
 
 
-@differs("TO-072", "D30", "an elastic PaddleJob without Workers runs; v1's operator falls over it for ever")
+@differs("TO-072", "D30", "an elastic PaddleJob without Workers runs; v1's operator fails on it at every reconcile")
 def test_an_elastic_paddlejob_without_workers_takes_nobody_down(hand: Hand, stage: Stage, operator: Operator):
     wanted = counting(PD, Master=1)
     wanted["spec"]["elasticPolicy"] = {}

@@ -1,3 +1,3 @@
-"""The words everybody shares: frozen values that say what is, and nothing that does."""
+"""The types that all packages share: immutable values and pure functions."""
 
 from __future__ import annotations

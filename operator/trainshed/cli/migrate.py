@@ -28,7 +28,7 @@ from trainshed.config import Config
 from trainshed.frameworks import served
 
 from .operator import PASSED_OVER, operator
-from .preflight import Check, JobForecast, Premises, Severity, State, checks, command_line, dry_run
+from .preflight import Check, JobForecast, ClusterState, Severity, State, checks, command_line, dry_run
 
 
 class Owned(Protocol):
@@ -68,25 +68,25 @@ async def inspect_cluster(census: Lister, namespace: str, flags: tuple[str, ...]
         trainshed.client.ApiError: The API server cannot be read.
         click.ClickException: The flags are invalid.
     """
-    premises = Premises(
+    cluster_state = ClusterState(
         deployments=tuple(await census.deployments()),
         webhooks=tuple(await census.webhooks()),
         definitions=tuple(await census.definitions()),
     )
-    settings = effective_config(premises, flags)
+    settings = effective_config(cluster_state, flags)
     namespaces = (namespace,) if namespace else settings.namespaces or ("",)
     snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(census, settings, name, now)]
     outlooks = sorted(map(dry_run, snapshots), key=lambda outlook: outlook.grade)
-    return Report(tuple(checks(premises, served(settings.mpi_version))), settings, tuple(outlooks))
+    return Report(tuple(checks(cluster_state, served(settings.mpi_version))), settings, tuple(outlooks))
 
 
-def effective_config(premises: Premises, flags: tuple[str, ...]) -> Config:
+def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Config:
     """Return the settings of the operator to be started, from `flags` if there are any, else from v1's Deployment.
 
     Raises:
         click.ClickException: The flags are invalid.
     """
-    arguments = flags or next((command_line(item) for item in premises.theirs), ())
+    arguments = flags or next((command_line(item) for item in cluster_state.theirs), ())
     try:
         with operator.make_context("operator", list(arguments)) as context:
             return Config(**context.params, passed_over=tuple(context.meta.get(PASSED_OVER, ())))

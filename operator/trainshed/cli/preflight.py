@@ -27,7 +27,7 @@ from trainshed.plan import plan
 
 #: v1's objects are recognized by the label of its Deployment, and by the name of its Service and its webhook.
 LABEL, V1 = ("control-plane", "kubeflow-training-operator"), "training-operator"
-OURS, GROUP = "trainshed", "kubeflow.org"
+OWN_NAME, GROUP = "trainshed", "kubeflow.org"
 
 
 class State(StrEnum):
@@ -48,7 +48,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
+class ClusterState:
     """The objects from which the progress of the migration is determined."""
 
     deployments: tuple[Document, ...]
@@ -66,22 +66,22 @@ class Premises:
         return any(map(_pods, self.theirs))
 
     @property
-    def ours(self) -> tuple[Document, ...]:
+    def own(self) -> tuple[Document, ...]:
         """The Deployments of Trainshed that have pods."""
         return tuple(item for item in self.deployments if _is_ours(item) and _pods(item))
 
     @property
-    def we_run(self) -> bool:
+    def trainshed_runs(self) -> bool:
         """True if a Deployment of Trainshed has pods."""
-        return bool(self.ours)
+        return bool(self.own)
 
 
-def checks(premises: Premises, frameworks: Iterable[Framework]) -> Iterator[Check]:
+def checks(cluster_state: ClusterState, frameworks: Iterable[Framework]) -> Iterator[Check]:
     """Yield the findings, in the order of the steps of the migration."""
-    yield from _operators(premises)
-    yield from _webhooks(premises)
+    yield from _operators(cluster_state)
+    yield from _webhooks(cluster_state)
     for framework in frameworks:
-        yield _definition(premises, framework)
+        yield _definition(cluster_state, framework)
 
 
 def command_line(deployment: Document) -> tuple[str, ...]:
@@ -97,20 +97,20 @@ def _is_set(item: Document, variables: dict[str, str]) -> bool:
     return item.get("name") in variables and bool(item.get("value"))
 
 
-def _operators(premises: Premises) -> Iterator[Check]:
-    if not premises.theirs:
+def _operators(cluster_state: ClusterState) -> Iterator[Check]:
+    if not cluster_state.theirs:
         yield Check(State.OK, "no Deployment of training-operator v1 found")
-    for item in premises.theirs:
+    for item in cluster_state.theirs:
         if not _pods(item):
             yield Check(State.OK, f"training-operator v1 is stopped: {_where(item)} has no pods")
-        elif premises.we_run:
+        elif cluster_state.trainshed_runs:
             words = f"{_running('training-operator v1', item)}; two operators undo each other's work, stop v1 now"
             yield Check(State.ERROR, words, _stop(item))
         else:
             yield Check(State.ACTION_REQUIRED, _running("training-operator v1", item), _stop(item))
-    for item in premises.ours[:1]:
+    for item in cluster_state.own[:1]:
         yield Check(State.OK, _running("Trainshed", item))
-    for item in premises.ours[1:]:
+    for item in cluster_state.own[1:]:
         words = f"{_running('Trainshed', item)}; stop it unless the operators have different namespaces or kinds"
         yield Check(State.ERROR, words, _stop(item))
 
@@ -129,25 +129,25 @@ def _stop(item: Document) -> str:
     return f"kubectl --namespace {metadata['namespace']} scale deployment/{metadata['name']} --replicas=0"
 
 
-def _webhooks(premises: Premises) -> Iterator[Check]:
-    found = [item["metadata"]["name"] for item in premises.webhooks if _checks_jobs(item)]
+def _webhooks(cluster_state: ClusterState) -> Iterator[Check]:
+    found = [item["metadata"]["name"] for item in cluster_state.webhooks if _checks_jobs(item)]
     if not found:
         yield Check(State.OK, "no webhook configuration of training-operator v1 found")
     for name in found:
         words = f"v1's webhook configuration {name} exists"
-        if premises.v1_runs:
+        if cluster_state.v1_runs:
             words += ": as soon as v1 is stopped, every create and update of a job fails because the webhook is down"
         else:
             words += ", but v1 is not running: every create and update of a job fails because the webhook is down"
-        state = State.ACTION_REQUIRED if premises.v1_runs else State.ERROR
+        state = State.ACTION_REQUIRED if cluster_state.v1_runs else State.ERROR
         yield Check(state, words, f"kubectl delete validatingwebhookconfiguration {name}")
 
 
-def _definition(premises: Premises, framework: Framework) -> Check:
+def _definition(cluster_state: ClusterState, framework: Framework) -> Check:
     file = f"crds/{'' if framework.version == 'v1' else f'{framework.version}/'}{GROUP}_{framework.plural}.yaml"
     name = f"{framework.plural}.{GROUP}"
     crd = f"CRD {name}"
-    found = next((item for item in premises.definitions if item["metadata"]["name"] == name), None)
+    found = next((item for item in cluster_state.definitions if item["metadata"]["name"] == name), None)
     if found is None:
         return Check(State.ACTION_REQUIRED, f"{crd} is not installed", f"kubectl create -f {file}")
     served = [version["name"] for version in found["spec"]["versions"] if version.get("served")]
@@ -157,7 +157,9 @@ def _definition(premises: Premises, framework: Framework) -> Check:
     if _has_our_status(found):
         return Check(State.OK, f"{crd} is Trainshed's")
     words = f"{crd} is v1's: it drops Trainshed's status fields and does not validate jobs"
-    return Check(State.ERROR if premises.we_run else State.ACTION_REQUIRED, words, f"kubectl replace -f {file}")
+    return Check(
+        State.ERROR if cluster_state.trainshed_runs else State.ACTION_REQUIRED, words, f"kubectl replace -f {file}"
+    )
 
 
 def _is_v1(item: Document) -> bool:
@@ -168,13 +170,13 @@ def _is_v1(item: Document) -> bool:
 def _is_ours(item: Document) -> bool:
     """Return whether the image or the label is Trainshed's: v1's Deployment may run Trainshed's image."""
     labels = item["metadata"].get("labels") or {}
-    return OURS in _image(item) or labels.get("app.kubernetes.io/name") == OURS
+    return OWN_NAME in _image(item) or labels.get("app.kubernetes.io/name") == OWN_NAME
 
 
 def _container(item: Document) -> Document:
     """Return the operator's container: sidecars may have been added to the pod."""
     containers: list[Document] = item["spec"]["template"]["spec"]["containers"]
-    known = (found for found in containers if any(word in str(found.get("image")) for word in (V1, OURS)))
+    known = (found for found in containers if any(word in str(found.get("image")) for word in (V1, OWN_NAME)))
     return next(known, containers[0])
 
 

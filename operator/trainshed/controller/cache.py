@@ -255,6 +255,6 @@ class Cache:
             return
         # Owned by another object or by a deleted job: a job of that name may be waiting for this name.
         for kind in self._frameworks:
-            namesake = JobKey(child.namespace, kind, child.job)
-            if namesake in self._current:
-                self._wake(namesake)
+            same_name = JobKey(child.namespace, kind, child.job)
+            if same_name in self._current:
+                self._wake(same_name)

@@ -69,24 +69,24 @@ class HealthServer:
         self,
         lag_monitor: LoopLagMonitor,
         problem: Callable[[], str],
-        meters: Callable[[], bytes],
+        metrics_text: Callable[[], bytes],
         remark: Callable[[], str] = lambda: "",
     ) -> None:
         self._lag_monitor = lag_monitor
         self._problem = problem
-        self._meters = meters
+        self._metrics_text = metrics_text
         self._remark = remark
         self._runners: list[web.AppRunner] = []
-        logging.getLogger("aiohttp.server").addFilter(_parse_address)
+        logging.getLogger("aiohttp.server").addFilter(_is_own_error)
 
     async def open(self, health: str, metrics: str) -> None:
         """Listen on these addresses (see `trainshed.config.bind_address`); raise OSError if that fails."""
         probes = web.Application()
         probes.router.add_get("/healthz", self._healthz)
         probes.router.add_get("/readyz", self._readyz)
-        meters = web.Application()
-        meters.router.add_get("/metrics", self._metrics)
-        for address, app in ((health, probes), (metrics, meters)):
+        metrics_app = web.Application()
+        metrics_app.router.add_get("/metrics", self._metrics)
+        for address, app in ((health, probes), (metrics, metrics_app)):
             if where := bind_address(address):
                 await self._listen(where, app)
 
@@ -114,9 +114,9 @@ class HealthServer:
         return web.Response(text="\n".join(line for line in ("ok", self._remark()) if line) + "\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self._meters(), headers={"Content-Type": EXPOSITION})
+        return web.Response(body=self._metrics_text(), headers={"Content-Type": EXPOSITION})
 
 
-def _parse_address(record: logging.LogRecord) -> bool:
+def _is_own_error(record: logging.LogRecord) -> bool:
     """Return whether an error is the operator's own; drops malformed requests, whose content must not reach the log."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

@@ -87,14 +87,14 @@ class LeaderElector:
             await self._attempt()
             if not self.holds():
                 left = LEASE_DURATION - self._since(self._seen_at)
-                await _jitter(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
+                await _sleep(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
         log.info("lease %s: acquired by %s", self._claim.name, self._claim.identity)
 
     async def _keep(self) -> None:
         try:
             while self.holds():
                 async with asyncio.timeout(RENEW_DEADLINE - self._since(self._renewed)):
-                    await _jitter(RETRY_PERIOD)
+                    await _sleep(RETRY_PERIOD)
                     await self._attempt()
         except TimeoutError:
             pass
@@ -169,5 +169,5 @@ class LeaderElector:
         return await self._client.write_lease(self._claim.namespace, self._claim.name, body)
 
 
-async def _jitter(seconds: float) -> None:
+async def _sleep(seconds: float) -> None:
     await asyncio.sleep(seconds * random.uniform(0.8, 1.2))  # noqa: S311 - only spreads retries

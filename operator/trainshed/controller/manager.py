@@ -64,7 +64,7 @@ class Operator:
         if settings.job_metrics:
             self._metrics.show(JobCollector(self._caches.jobs, clock.now))
         self._lag_monitor = LoopLagMonitor()
-        self._health_server = HealthServer(self._lag_monitor, self.problem, self._meters, self._caches.remark)
+        self._health_server = HealthServer(self._lag_monitor, self.problem, self._metrics_text, self._caches.remark)
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
         self._acts = False
@@ -179,7 +179,7 @@ class Operator:
             self._gateway, namespaced.cache, lambda: namespaced.ready.is_set() and self._may_act()
         )
 
-    def _meters(self) -> bytes:
+    def _metrics_text(self) -> bytes:
         gauges = self._metrics.gauges
         gauges.waiting.set(len(self._queue))
         gauges.lag.set(self._lag_monitor.worst)

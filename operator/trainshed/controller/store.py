@@ -38,12 +38,12 @@ class Store(Generic[T]):
     because a label was removed and added again, but only with a newer version.
     """
 
-    def __init__(self, rumour: OnChange[T], absence: OnListDelete[T] = lambda _item: None) -> None:
+    def __init__(self, on_change: OnChange[T], on_list_delete: OnListDelete[T] = lambda _item: None) -> None:
         self.items: dict[str, T] = {}
         #: By UID: the version until which events are outdated; None for deleted objects, whose events all are.
         self._past: dict[str, str | None] = {}
-        self._rumour = rumour
-        self._absence = absence
+        self._on_change = on_change
+        self._on_list_delete = on_list_delete
         self.latest = "0"
 
     def replaced(self, items: list[T], version: str) -> None:
@@ -61,12 +61,12 @@ class Store(Generic[T]):
         self.items = {item.uid: item for item in items} | made_since
         for uid, item in before.items():
             if uid not in self.items:
-                self._absence(item)
-                self._rumour(item, None)
+                self._on_list_delete(item)
+                self._on_change(item, None)
         for uid, item in self.items.items():
             known = before.get(uid)
             if known is None or known.version != item.version:
-                self._rumour(known, item)
+                self._on_change(known, item)
 
     def changed(self, item: T) -> None:
         """Handle an ADDED or MODIFIED event."""
@@ -111,7 +111,7 @@ class Store(Generic[T]):
         """Remove an object; a later event adds it again."""
         item = self.items.pop(uid, None)
         if item is not None:
-            self._rumour(item, None)
+            self._on_change(item, None)
 
     def reached(self, version: str) -> None:
         """Handle a bookmark: everything until this version has been delivered."""
@@ -140,7 +140,7 @@ class Store(Generic[T]):
         known = self.items.get(item.uid)
         if known is None or (item.version != known.version and not is_older(item.version, known.version)):
             self.items[item.uid] = item
-            self._rumour(known, item)
+            self._on_change(known, item)
 
 
 @dataclass(frozen=True, slots=True)

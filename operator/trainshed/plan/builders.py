@@ -49,7 +49,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         metadata = {
             "name": name,
             "labels": _pod_labels(framework, job, group, replica) | gang_pod_labels(scheduler, job.name),
-            "annotations": _pod_metadata(group, "annotations") | marks,
+            "annotations": _template_metadata(group, "annotations") | marks,
             "ownerReferences": [owner_reference(job)],
         } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if replica.role == decides else {})
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
@@ -108,11 +108,11 @@ def _pod_labels(framework: Framework, job: Job, group: ReplicaGroup, replica: Re
     own = replica_labels(framework, job, replica)
     if framework.hooks.is_leader(job, replica):
         own[objects.JOB_ROLE_LABEL] = "master"
-    theirs = {key: value for key, value in _pod_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
+    theirs = {key: value for key, value in _template_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
     return theirs | own | dict(framework.hooks.extra_labels(job, replica))
 
 
-def _pod_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
+def _template_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
     metadata = group.template.get("metadata") or {}
     return dict(metadata.get(part) or {})
 
@@ -146,12 +146,12 @@ def _spec(
 def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str, Any]:
     env = container.get("env") or []
     set_by_user = {entry.get("name") for entry in env}
-    ours = [
+    own = [
         _entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)
     ]
     # With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-    return {**policy, **container} | ({"env": [*env, *ours]} if ours else {})
+    return {**policy, **container} | ({"env": [*env, *own]} if own else {})
 
 
 def _entry(variable: Variable) -> dict[str, Any]:

@@ -196,9 +196,9 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
 
     It is not overwritten, and the pods may stay pending.
     """
-    ours = facts.snapshot.job_defaults.gang_scheduler
+    gang_scheduler = facts.snapshot.job_defaults.gang_scheduler
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.groups}
-    if not ours or not facts.missing or named <= {"", framework.gang_scheduler_name(ours)}:
+    if not gang_scheduler or not facts.missing or named <= {"", framework.gang_scheduler_name(gang_scheduler)}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
     return (_lasting("SetPodTemplateSchedulerName", message),)

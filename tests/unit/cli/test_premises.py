@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from support import v1
-from trainshed.cli.preflight import Premises, State, checks, command_line
+from trainshed.cli.preflight import ClusterState, State, checks, command_line
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi import MPI
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.frameworks.pytorch import PYTORCH
 
-V1, OURS = "kubeflow/training-operator:v1-1", "ghcr.io/trainshed/trainshed:1"
+V1, OWN_LABELS = "kubeflow/training-operator:v1-1", "ghcr.io/trainshed/trainshed:1"
 LABELS = {"control-plane": "kubeflow-training-operator"}
 
 
@@ -28,14 +28,14 @@ def webhook(name="validator.training-operator.kubeflow.org", service="training-o
 
 
 def found_in(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list[tuple[str, str, str]]:
-    premises = Premises(tuple(deployments), tuple(webhooks), tuple(definitions))
-    return [(str(found.state), found.words, found.command) for found in checks(premises, frameworks)]
+    cluster_state = ClusterState(tuple(deployments), tuple(webhooks), tuple(definitions))
+    return [(str(found.state), found.words, found.command) for found in checks(cluster_state, frameworks)]
 
 
 def test_a_cluster_without_v1_is_ok():
     assert {state for state, _, _ in found_in()} == {State.OK}
-    words = found_in([deployment("nginx", name="web"), deployment(OURS, name="trainshed")])[1][1]
-    assert words == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OURS}"
+    words = found_in([deployment("nginx", name="web"), deployment(OWN_LABELS, name="trainshed")])[1][1]
+    assert words == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OWN_LABELS}"
 
 
 def test_a_running_v1_is_to_be_stopped():
@@ -54,22 +54,22 @@ def test_v1_is_recognized_by_its_label_or_its_image(found):
 @pytest.mark.parametrize(
     "found",
     [
-        deployment(OURS, labels=LABELS),
+        deployment(OWN_LABELS, labels=LABELS),
         deployment("mirror/op:7", labels=LABELS | {"app.kubernetes.io/name": "trainshed"}),
-        deployment(OURS, beside=({"name": "istio-proxy", "image": "istio/proxy"},), labels=LABELS),
+        deployment(OWN_LABELS, beside=({"name": "istio-proxy", "image": "istio/proxy"},), labels=LABELS),
     ],
 )
 def test_trainsheds_image_in_v1s_deployment_is_trainshed(found):
-    v1s, ours = [words for _, words, _ in found_in([found])][:2]
+    v1s, own = [words for _, words, _ in found_in([found])][:2]
     assert v1s == "no Deployment of training-operator v1 found"
-    assert ours.startswith("Trainshed is running: ")
+    assert own.startswith("Trainshed is running: ")
 
 
 def test_two_operators_at_once_are_an_error():
-    state, words, _ = found_in([deployment(), deployment(OURS, name="trainshed")])[0]
+    state, words, _ = found_in([deployment(), deployment(OWN_LABELS, name="trainshed")])[0]
     assert state == State.ERROR
     assert words.endswith("stop v1 now")
-    state, words, command = found_in([deployment(OURS, name="trainshed"), deployment(OURS)])[2]
+    state, words, command = found_in([deployment(OWN_LABELS, name="trainshed"), deployment(OWN_LABELS)])[2]
     assert state == State.ERROR
     assert words.startswith("Trainshed is running: Deployment kubeflow/training-operator, 1 pod")
     assert command == "kubectl --namespace kubeflow scale deployment/training-operator --replicas=0"
@@ -104,7 +104,7 @@ def test_crds_of_v1_are_recognized():
     state, words, command = found_in([], [], [theirs], frameworks)[-1]
     assert (state, command) == (State.ACTION_REQUIRED, "kubectl replace -f crds/kubeflow.org_pytorchjobs.yaml")
     assert "is v1's" in words
-    assert found_in([deployment(OURS)], [], [theirs], frameworks)[-1][0] == State.ERROR
+    assert found_in([deployment(OWN_LABELS)], [], [theirs], frameworks)[-1][0] == State.ERROR
     state, words, command = found_in([], [], [], frameworks)[-1]
     assert (state, command) == (State.ACTION_REQUIRED, "kubectl create -f crds/kubeflow.org_pytorchjobs.yaml")
 

@@ -7,31 +7,31 @@ import pytest
 
 from support.builders import a_job, seen
 from trainshed.cli.migrate import Report, effective_config
-from trainshed.cli.preflight import Check, JobForecast, Premises, Severity, State
+from trainshed.cli.preflight import Check, JobForecast, ClusterState, Severity, State
 from trainshed.config import Config
 
 
-def premises(*flags: str) -> Premises:
+def cluster_state(*flags: str) -> ClusterState:
     container = {"image": "kubeflow/training-operator:1", "command": ["/manager"], "args": list(flags)}
     item = {"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"spec": {"containers": [container]}}}}
-    return Premises((item,), (), ())
+    return ClusterState((item,), (), ())
 
 
 def test_the_flags_of_v1_are_the_default():
-    assert effective_config(Premises((), (), ()), ()) == Config()
-    found = effective_config(premises("-namespace=ml", "--controller-threads=4"), ())
+    assert effective_config(ClusterState((), (), ()), ()) == Config()
+    found = effective_config(cluster_state("-namespace=ml", "--controller-threads=4"), ())
     assert found.namespaces == ("ml",)
     assert found.passed_over[0].startswith("--controller-threads is ignored")
-    assert effective_config(premises("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Config(
+    assert effective_config(cluster_state("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Config(
         gang_scheduler="volcano"
     )
 
 
 def test_unknown_flags_are_an_error():
     with pytest.raises(click.ClickException, match=r"flags of v1's Deployment are invalid: .*--frobnicate"):
-        effective_config(premises("--frobnicate"), ())
+        effective_config(cluster_state("--frobnicate"), ())
     with pytest.raises(click.ClickException, match=r"flags after -- are invalid: .*SparkJob"):
-        effective_config(premises(), ("--enable-scheme=SparkJob",))
+        effective_config(cluster_state(), ("--enable-scheme=SparkJob",))
 
 
 @pytest.mark.parametrize(
