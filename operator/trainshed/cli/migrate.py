@@ -28,7 +28,7 @@ from trainshed.config import Config
 from trainshed.frameworks import served
 
 from .operator import PASSED_OVER, operator
-from .preflight import Check, JobForecast, ClusterState, Severity, State, checks, command_line, dry_run
+from .preflight import Check, ClusterState, JobForecast, Severity, State, checks, command_line, dry_run
 
 
 class Owned(Protocol):

@@ -7,7 +7,7 @@ import pytest
 
 from support.builders import a_job, seen
 from trainshed.cli.migrate import Report, effective_config
-from trainshed.cli.preflight import Check, JobForecast, ClusterState, Severity, State
+from trainshed.cli.preflight import Check, ClusterState, JobForecast, Severity, State
 from trainshed.config import Config
 
 
