@@ -1,4 +1,4 @@
-"""Errors of `trainshed remove-finalizers`; tests/unit/client/test_holds.py has its effect on a real API server."""
+"""Errors of `trainshed remove-finalizers`; tests/unit/client/test_finalizers.py has its effect on a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status as we stored it, read back; tests/unit/api/test_write.py reads back what was written."""
+"""The status as we stored it, read back; tests/unit/api/test_status_codec.py reads back what was written."""
 
 from __future__ import annotations
 
