@@ -34,7 +34,7 @@ def sentence(rule: Rule) -> str:
     return (inspect.getdoc(rule) or "").split("\n\n")[0].replace("\n", " ").removesuffix(".")
 
 
-def ladder() -> str:
+def rules() -> str:
     """Draw the rules from top to bottom; a rule is evaluated only if those above it do not apply."""
     parts = [words((40, 24), "at each reconcile, the first rule that applies decides", "small", "start")]
     boxes = [Box(110, 66 + RUNG * place, 140, 32) for place in range(len(RULES))]

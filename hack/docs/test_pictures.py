@@ -30,7 +30,7 @@ def test_every_transition_of_the_states_is_drawn():
 
 
 def test_every_rule_is_drawn_in_order():
-    drawn = ET.fromstring(pictures.ladder())
+    drawn = ET.fromstring(pictures.rules())
     assert [text.text for text in drawn.findall(f"{SVG}text[@class='mono']")] == [rule.__name__ for rule in RULES]
 
 

@@ -12,7 +12,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: A part of a page: `<!-- written: what of this -->`, the text, and `<!-- end -->`.
 PART = re.compile(r"<!-- written: (\w+) ?([^ ]*) -->\n.*?<!-- end -->", re.DOTALL)
 PICTURES: Mapping[str, Callable[[], str]] = {
-    "ladder.svg": pictures.ladder,
+    "rules.svg": pictures.rules,
     "states.svg": pictures.states,
     "favicon.svg": pictures.favicon,
 }
