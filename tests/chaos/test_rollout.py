@@ -20,8 +20,8 @@ from .leaders import writes
 pytestmark = pytest.mark.apiserver
 
 ROOT = Path(__file__).parents[2]
-#: The last commit before failures had classes, restarts a history, and successes of every job were remembered.
-OLDER = "5f28417"
+#: The first commit with the names of status fields and annotations that are stored today.
+OLDER = "68685f6"
 
 
 @pytest.fixture(scope="module")

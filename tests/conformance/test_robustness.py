@@ -48,7 +48,7 @@ class TestRefusals:
         container = {"name": "c", "image": "x"}
         stranger = hand.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
         hand.create(job(TF, "a", Worker=1))
-        eventually(lambda: any("exists already" in message for message in warnings(hand, "a")))
+        eventually(lambda: any("already exists" in message for message in warnings(hand, "a")))
         assert eventually(lambda: hand.conditions(TF, "a").get("Blocked"))["reason"] == "NameConflict"
         assert hand.pod("a-worker-0")["metadata"]["uid"] == stranger["metadata"]["uid"]
         assert "ownerReferences" not in hand.pod("a-worker-0")["metadata"]

@@ -100,7 +100,7 @@ def test_who_is_refused_reads_what_he_needs(people: People):
     with pytest.raises(Refused) as refused:
         people.jobs_only.create(asking(tfjob("new", Worker=1), "builder"))
     assert "run as the service account builder" in str(refused.value)
-    assert "the right to create pods in this namespace, or to use that account" in str(refused.value)
+    assert "the right to create pods in this namespace, or the verb use on that service account" in str(refused.value)
 
 
 @pytest.mark.parametrize(("newer", "older", "said"), [("default", "admin", 201), ("admin", "default", 403)])
