@@ -175,7 +175,7 @@ class Event:
 class Plan:
     """The result of one reconcile: store `status`, record `notes`, carry out `actions`, in this order.
 
-    The job must be reconciled again at `look_again` at the latest; None means only after a change.
+    The job must be reconciled again at `requeue_at` at the latest; None means only after a change.
     """
 
     status: Status

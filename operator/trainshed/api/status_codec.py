@@ -47,10 +47,8 @@ def status_document(status: Status) -> dict[str, Any]:
     Long messages and names are truncated. The completed indexes may take the bytes that the other fields leave. The
     result always matches the schema of the CRD.
     """
-    retries, replica_statuses = (
-        status.retries,
-        {encodable(role): replica_status for role, replica_status in status.replica_statuses.items()},
-    )
+    retries = status.retries
+    replica_statuses = {encodable(role): replica_status for role, replica_status in status.replica_statuses.items()}
     retry = {
         "consecutiveFailures": retries.consecutive_failures,
         "nextRetryTime": _time(retries.next_retry_time),

@@ -1,17 +1,17 @@
 """The client of the API server: the operations that the operator needs, and their errors.
 
-ClusterError
-├── Missing        404: the object does not exist
-├── Conflict       409: the object has changed since it was read; read it again
-├── NameConflict      409: an object that the job does not control has the name
-│   └── Hidden     the job controls that object, but the label is missing by which watches select it
-├── Denied         403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
-├── Invalid        400, 413, 422: the object is not accepted, however often it is sent
+ApiError
+├── NotFound         404: the object does not exist
+├── Conflict         409: the object has changed since it was read; read it again
+├── NameConflict     409: an object that the job does not control has the name
+│   └── LabelRemoved the job controls that object, but the label is missing by which watches select it
+├── Forbidden        403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
+├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
-├── Expired        410: the resourceVersion is too old; list again
-├── Throttled      429: too many requests; carries the seconds to wait
-├── NotLeader     not sent: this replica may no longer write
-└── Unavailable    5xx, a time-out, a lost connection or an invalid response: the outcome is unknown
+├── Gone             410: the resourceVersion is too old; list again
+├── TooManyRequests  429: carries the seconds to wait
+├── NotLeader        not sent: this replica may no longer write
+└── Unavailable      5xx, a time-out, a lost connection or an invalid response: the outcome is unknown
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainshed.api.objects import Dependent, Pod, Resource, Service
 class ApiError(Exception):
     """A request failed; `reason` is in CamelCase, the message is the API server's."""
 
-    reason = "ClusterError"
+    reason = "ApiError"
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -114,7 +114,7 @@ class Client(Protocol):
     """The operations on the API server, all idempotent.
 
     Creating an object that the same job controls already, or deleting one that is gone, succeeds. Every operation may
-    raise `Denied`, `Invalid`, `Throttled` or `Unavailable`, and every write except `write_lease` may raise
+    raise `Forbidden`, `Invalid`, `TooManyRequests` or `Unavailable`, and every write except `write_lease` may raise
     `NotLeader`; other errors are named where they occur.
     """
 
@@ -125,7 +125,7 @@ class Client(Protocol):
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status subresource; its `metadata.uid` and `.resourceVersion` are preconditions.
 
-        Return the job as stored, also if the first response was lost. Raises `Conflict`, and `Missing` if the job does
+        Return the job as stored, also if the first response was lost. Raises `Conflict`, and `NotFound` if the job does
         not exist.
         """
         ...
@@ -137,7 +137,7 @@ class Client(Protocol):
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that the job with the uid `owner` controls no pod of this name.
 
-        Raises `Hidden` if it controls one that no watch selects, and `Unavailable` if it controls one that the watch
+        Raises `LabelRemoved` if it controls one that no watch selects, and `Unavailable` if it controls one that the watch
         has not delivered yet.
         """
         ...
@@ -165,7 +165,7 @@ class Client(Protocol):
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; its `metadata.uid` and `.resourceVersion` are preconditions.
 
-        Return it as stored. Raises `Conflict`, and `Missing` if it does not exist.
+        Return it as stored. Raises `Conflict`, and `NotFound` if it does not exist.
         """
         ...
 
@@ -196,7 +196,7 @@ class Client(Protocol):
         ...
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
-        """Merge `patch` into an Event; raises `Missing` if the server has removed it."""
+        """Merge `patch` into an Event; raises `NotFound` if the server has removed it."""
         ...
 
     async def read_lease(self, namespace: str, name: str) -> Document | None:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class ApiClient:
-    """Implements `trainshed.client.Client`; writes are limited by `pace` and the lanes, and need `may_write`."""
+    """Implements `trainshed.client.Client`; writes wait for the token bucket and their limiter, and need `may_write`."""
 
     def __init__(
         self, rest: RestClient, token_bucket: TokenBucket, may_write: Callable[[], bool] = lambda: True
@@ -46,7 +46,7 @@ class ApiClient:
         return await self._read(Path(framework.prefix, framework.plural, namespace, name))
 
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
-        """Merge `patch` into the status; raises `Conflict`, and `Missing` if the job does not exist."""
+        """Merge `patch` into the status; raises `Conflict`, and `NotFound` if the job does not exist."""
         path = Path(framework.prefix, framework.plural, namespace, name, "status")
         try:
             stored = DOCUMENTS.answer(await self._write(self.limiters.statuses, "PATCH", path, patch))
@@ -73,7 +73,7 @@ class ApiClient:
         return found, version
 
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
-        """Check that `owner` controls no pod of this name; raises `Hidden` if it does, but no watch selects the pod."""
+        """Check that `owner` controls no pod of this name; raises `LabelRemoved` if it does, but no watch selects the pod."""
         try:
             content = await self._rest.call("GET", Path(CORE, "pods", namespace, name))
         except NotFound:
@@ -115,7 +115,7 @@ class ApiClient:
         return await self.update_dependent(resource, namespace, found.name, {"metadata": labels})
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
-        """Merge `patch` into a dependent; raises `Conflict`, and `Missing` if it does not exist."""
+        """Merge `patch` into a dependent; raises `Conflict`, and `NotFound` if it does not exist."""
         path = Path(resource.prefix, resource.plural, namespace, name)
         return dependent_decoder(resource).answer(await self._write(self.limiters.creates, "PATCH", path, patch))
 
@@ -148,7 +148,7 @@ class ApiClient:
         await retry(lambda: self._write(self.limiters.events, "POST", Path(CORE, "events", namespace), body))
 
     async def update_event(self, namespace: str, name: str, patch: Document) -> None:
-        """Merge `patch` into an Event; raises `Missing` if the server has removed it."""
+        """Merge `patch` into an Event; raises `NotFound` if the server has removed it."""
         path = Path(CORE, "events", namespace, name)
         await retry(lambda: self._write(self.limiters.events, "PATCH", path, patch))
 
@@ -219,7 +219,7 @@ class ApiClient:
             return None  # another object has the name by now
 
     async def _write(self, limiter: Limiter, verb: str, path: Path, body: object) -> bytes:
-        """Send one write as soon as its lane admits it, if writing is still permitted then."""
+        """Send one write as soon as its limiter admits it, if writing is still permitted then."""
         return await limiter.run(path.namespace, lambda: self._rest.write(verb, path, body, self._may_write))
 
 
@@ -281,7 +281,7 @@ def _has(found: Document, patch: Document) -> bool:
 async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
     """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
 
-    May raise a `ClusterError`.
+    May raise an `ApiError`.
     """
     patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
     return await client.release_pod(pod.namespace, pod.name, patch)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
 #: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
-#: The largest share of a lane for one namespace, and the seconds without a response after which a smaller one is reset.
+#: The largest share of a limiter for one namespace, and the seconds without a response after which a smaller one is reset.
 LARGEST_SHARE, KEPT = 0.75, 300.0
 #: The tries of a request whose outcome is unknown, and the first delay between them in seconds, doubled each time.
 TRIES, RETRY_DELAY = 3, 0.2
@@ -47,7 +47,7 @@ class Limiter:
     """Limits concurrent requests: `width` is halved after a 429, and grows by one after `width` successful responses.
 
     Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
-    jobs of one namespace do not delay the others. No flow may use the whole lane. The share of a flow with slow
+    jobs of one namespace do not delay the others. No flow may use the whole width. The share of a flow with slow
     responses, as a webhook of its namespace may cause them, is halved, so that other flows are admitted at once.
     """
 
@@ -76,9 +76,9 @@ class Limiter:
         return max(1, int(min(self.width * LARGEST_SHARE, share)))
 
     async def run(self, whose: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Await `call` as soon as the lane admits it, and return its result; its errors are passed on.
+        """Await `call` as soon as the limiter admits it, and return its result; its errors are passed on.
 
-        Raises `NotLeader` if the lane is closed.
+        Raises `NotLeader` if the limiter is closed.
         """
         await self._enter(whose)
         clock = asyncio.get_running_loop().time
@@ -151,7 +151,7 @@ class Limiter:
 
 
 class Limiters:
-    """One lane for each kind of write, so that no kind waits for another."""
+    """One limiter for each kind of write, so that no kind waits for another."""
 
     def __init__(self, token_bucket: TokenBucket) -> None:
         self.creates, self.deletes = Limiter(CREATES, token_bucket), Limiter(DELETES, token_bucket)
@@ -163,7 +163,7 @@ class Limiters:
             limiter.close()
 
     def waiting(self) -> dict[str, int]:
-        """Return the number of waiting writes of each lane."""
+        """Return the number of waiting writes of each limiter."""
         limiters = {"creates": self.creates, "deletes": self.deletes, "statuses": self.statuses, "events": self.events}
         return {name: limiter.waiting for name, limiter in limiters.items()}
 

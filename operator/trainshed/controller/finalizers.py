@@ -52,7 +52,7 @@ ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
 
 
 async def owner_is_gone(client: Client, pod: Pod) -> bool:
-    """Return whether the job that owns this pod no longer exists, read from the server; may raise a `ClusterError`."""
+    """Return whether the job that owns this pod no longer exists, read from the server; may raise an `ApiError`."""
     for framework in ALL_FRAMEWORKS:
         job = await client.read_job(framework, pod.namespace, pod.job)
         if job is not None and job["metadata"]["uid"] == pod.owner:

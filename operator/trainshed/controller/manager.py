@@ -81,7 +81,7 @@ class Operator:
     async def start(self) -> None:
         """Open the endpoints and start all tasks; jobs are reconciled after the cache sync.
 
-        Raises `Missing` if there is a gang scheduler and the API server does not serve its PodGroups.
+        Raises `NotFound` if there is a gang scheduler and the API server does not serve its PodGroups.
         """
         await self._health_server.open(self._settings.health, self._settings.metrics)
         try:

@@ -52,32 +52,32 @@ class MetricScope(NamedTuple):
 
 
 class ExpiringCounters:
-    """All twelve counters for each home with jobs now or recently; the number of namespaces over time is unbounded."""
+    """All twelve counters for each scope with jobs now or recently; the number of namespaces over time is unbounded."""
 
     def __init__(self, own: CollectorRegistry) -> None:
         self._all = {name: Counter(name, help_text, LABELS, registry=own) for name, help_text in COUNTERS.items()}
-        self._homes: dict[MetricScope, dict[str, Counter]] = {}
+        self._scopes: dict[MetricScope, dict[str, Counter]] = {}
         self._empty: set[MetricScope] = set()
 
-    def count(self, home: MetricScope, name: str, by: int = 1) -> None:
+    def count(self, scope: MetricScope, name: str, by: int = 1) -> None:
         """Add `by` to a counter; 0 only creates the series.
 
-        The first call for a home creates all its counters, because `increase` needs a series that starts at 0.
+        The first call for a scope creates all its counters, because `increase` needs a series that starts at 0.
         """
-        found = self._homes.get(home)
+        found = self._scopes.get(scope)
         if found is None:
-            found = self._homes[home] = {name: counter.labels(*home) for name, counter in self._all.items()}
-        self._empty.discard(home)
+            found = self._scopes[scope] = {name: counter.labels(*scope) for name, counter in self._all.items()}
+        self._empty.discard(scope)
         if by:
             found[name].inc(by)
 
-    def forget(self, inhabited: set[MetricScope]) -> None:
-        """Remove the homes without jobs now and at the previous call and without a count in between."""
-        for home in self._empty - inhabited:
-            del self._homes[home]
+    def forget(self, with_jobs: set[MetricScope]) -> None:
+        """Remove the scopes without jobs now and at the previous call and without a count in between."""
+        for scope in self._empty - with_jobs:
+            del self._scopes[scope]
             for counter in self._all.values():
-                counter.remove(*home)
-        self._empty = self._homes.keys() - inhabited
+                counter.remove(*scope)
+        self._empty = self._scopes.keys() - with_jobs
 
 
 class Gauges:
@@ -106,7 +106,7 @@ class Gauges:
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
         self.limiters = Gauge(
-            "trainshed_api_requests_queued", "Writes waiting for the client-side rate limiter.", ("lane",), registry=own
+            "trainshed_api_requests_queued", "Writes waiting for the client-side rate limiter.", ("limiter",), registry=own
         )
         build = Gauge(
             "trainshed_build_info", "Version of the operator as a label; the value is 1.", ("version",), registry=own
@@ -296,9 +296,9 @@ class Metrics:
             for word in STATES:
                 self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))
 
-    def forget(self, inhabited: set[MetricScope]) -> None:
+    def forget(self, with_jobs: set[MetricScope]) -> None:
         """Remove the counters of namespaces without jobs; called periodically."""
-        self._counters.forget(inhabited)
+        self._counters.forget(with_jobs)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

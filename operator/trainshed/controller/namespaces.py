@@ -43,7 +43,7 @@ class Discovery(Protocol):
 
 
 async def discover_gang_resources(guide: Discovery, scheduler: str) -> None:
-    """Return once the API server is known to serve the PodGroups of this scheduler; raise `Missing` if it does not.
+    """Return once the API server is known to serve the PodGroups of this scheduler; raise `NotFound` if it does not.
 
     Retries without end while the API server does not respond.
     """

@@ -16,7 +16,7 @@ def test_a_gauge_shows_what_was_set_last():
         gauges.waiting.set(depth)
     gauges.limiters.labels("creates").set(5)
     assert registry.get_sample_value("trainshed_workqueue_depth") == 2
-    assert registry.get_sample_value("trainshed_api_requests_queued", {"lane": "creates"}) == 5
+    assert registry.get_sample_value("trainshed_api_requests_queued", {"limiter": "creates"}) == 5
 
 
 def test_the_version_is_exposed():
