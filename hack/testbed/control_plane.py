@@ -41,7 +41,7 @@ class ControlPlane:
         self.address = address
         self.tied = tied
         self.authority = Authority(folder / "pki")
-        self.audit_log = folder / "support.audit.log"
+        self.audit_log = folder / "audit.log"
         self._etcd, self._apiserver = Process("etcd", folder), Process("kube-apiserver", folder)
         self._manager = Process("kube-controller-manager", folder)
         self.processes = (self._etcd, self._apiserver, self._manager)
@@ -153,7 +153,7 @@ class ControlPlane:
         return flags + (self._audit_flags() if self.audit else [])
 
     def _audit_flags(self) -> list[str]:
-        policy = written(self.folder / "support.audit.yaml", AUDIT)
+        policy = written(self.folder / "audit.yaml", AUDIT)
         return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-mode=blocking"]
 
     def _make_certificates(self) -> None:

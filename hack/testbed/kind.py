@@ -110,7 +110,7 @@ def build_options() -> list[str]:
 
 def audit_log() -> Path:
     """Where the API server of the cluster writes who asked it for what."""
-    return state() / "kind-audit" / "support.audit.log"
+    return state() / "kind-audit" / "audit.log"
 
 
 def load(wanted: Iterable[str]) -> None:
