@@ -158,12 +158,21 @@ class World:
 
     async def create_dependent(self, resource: Resource, _namespace: str, body: dict) -> Dependent:
         name, owner = body["metadata"]["name"], body["metadata"]["ownerReferences"][0]["uid"]
+        job = body["metadata"].get("labels", {}).get("training.kubeflow.org/job-name", "")
         self.writes.append(f"create {resource.plural} {name}")
         if (resource, name) not in self.dependents:
             version = str(self._tick())
-            found = Dependent(resource, name, f"{name}-{version}", version, owner, "ml", "", copy.deepcopy(body))
+            found = Dependent(resource, name, f"{name}-{version}", version, owner, "ml", job, copy.deepcopy(body))
             self.dependents[resource, name] = found
             self._news.append(("changed", resource, found))
+        return self.dependents[resource, name]
+
+    async def update_dependent(self, resource: Resource, _namespace: str, name: str, patch: dict) -> Dependent:
+        self.writes.append(f"patch {resource.plural} {name}")
+        found = self.dependents[resource, name]
+        document, version = merged(found.document, patch), str(self._tick())
+        label = document["metadata"].get("labels", {}).get("training.kubeflow.org/job-name", "")
+        self.dependents[resource, name] = replace(found, version=version, job=label, document=document)
         return self.dependents[resource, name]
 
     async def delete_dependent(self, resource: Resource, _namespace: str, name: str, uid: str) -> Dependent | None:

@@ -240,7 +240,7 @@ class Replica:
         )
         self.task = asyncio.create_task(self.elector.run())
 
-    async def has_finalizer(self, within: float) -> float:
+    async def acquires(self, within: float) -> float:
         """Return after how many seconds it has the Lease."""
         began = clock()
         async with asyncio.timeout(within):

@@ -46,22 +46,19 @@ class Conflict(ApiError):
 
 
 class NameConflict(ApiError):
-    """An object that the job does not control has the name."""
+    """An object that the job does not control has the name; `pod` is the object, if it is a pod."""
 
     reason = "NameConflict"
-
-
-class LabelRemoved(NameConflict):
-    """The job controls the object of that name, but its job label is missing, so no watch selects it.
-
-    `pod` is the object, if it is a pod.
-    """
-
-    reason = "LabelRemoved"
 
     def __init__(self, message: str, pod: Pod | None = None) -> None:
         super().__init__(message)
         self.pod = pod
+
+
+class LabelRemoved(NameConflict):
+    """The job controls the object of that name, but its job label is missing, so no watch selects it."""
+
+    reason = "LabelRemoved"
 
 
 class Forbidden(ApiError):
@@ -137,8 +134,8 @@ class Client(Protocol):
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that the job with the uid `owner` controls no pod of this name.
 
-        Raises `LabelRemoved` if it controls one that no watch selects, and `Unavailable` if it controls one that the watch
-        has not delivered yet.
+        Raises `LabelRemoved` if it controls one that no watch selects, and `Unavailable` if it controls one that the
+        watch has not delivered yet.
         """
         ...
 
@@ -159,7 +156,7 @@ class Client(Protocol):
         ...
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
-        """Create a dependent, with the results and errors of `create_pod`."""
+        """Create a dependent, with the results and errors of `create_pod`; one that v1 created has no job label."""
         ...
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:

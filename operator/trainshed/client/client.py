@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class ApiClient:
-    """Implements `trainshed.client.Client`; writes wait for the token bucket and their limiter, and need `may_write`."""
+    """Implements `trainshed.client.Client`; a write waits for a limiter and the token bucket, and needs `may_write`."""
 
     def __init__(
         self, rest: RestClient, token_bucket: TokenBucket, may_write: Callable[[], bool] = lambda: True
@@ -73,17 +73,15 @@ class ApiClient:
         return found, version
 
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
-        """Check that `owner` controls no pod of this name; raises `LabelRemoved` if it does, but no watch selects the pod."""
+        """Check that `owner` controls no pod of this name; raises `LabelRemoved` if no watch selects that pod."""
         try:
             content = await self._rest.call("GET", Path(CORE, "pods", namespace, name))
         except NotFound:
             return
         meta = METADATA.answer(content)
         if meta.controller == owner:
-            found = PODS.answer(content)
-            await self._remove_stuck_finalizer(found)
             if why := missing_label("pod", meta):
-                raise LabelRemoved(why, found)
+                raise LabelRemoved(why, PODS.answer(content))
             raise Unavailable(f"pod {name} exists, but the watch has not delivered it yet")
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
@@ -105,14 +103,9 @@ class ApiClient:
             await retry(lambda: self._write(self.limiters.creates, "POST", path, body))
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
-        """Create a dependent; raises `NameConflict` if another controller has one of that name."""
+        """Create a dependent, or return the job's own; raises `NameConflict` if another controller has one."""
         content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
-        found = dependent_decoder(resource).answer(content)
-        if found.job:
-            return found
-        # v1 created it, without the job label. Without the label, no watch selects it.
-        labels = {"uid": found.uid, "resourceVersion": found.version, "labels": body["metadata"]["labels"]}
-        return await self.update_dependent(resource, namespace, found.name, {"metadata": labels})
+        return dependent_decoder(resource).answer(content)
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `NotFound` if it does not exist."""
@@ -189,19 +182,11 @@ class ApiClient:
         kind, meta = path.plural[:-1], METADATA.answer(content)
         taken, hidden = owned_by_other(kind, meta, body), missing_label(kind, meta)
         found = PODS.answer(content) if (taken or hidden) and kind == "pod" else None
-        if found:
-            await self._remove_stuck_finalizer(found)
         if taken:
-            raise NameConflict(taken)
+            raise NameConflict(taken, found)
         if hidden:
             raise LabelRemoved(hidden, found)
         return content
-
-    async def _remove_stuck_finalizer(self, pod: Pod) -> None:
-        """Remove the finalizer from a terminating pod without the job label: no watch selects such a pod."""
-        if pod.has_finalizer and pod.deleting and not pod.job:
-            with contextlib.suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
-                await release_finalizer(self, pod)
 
     async def _delete(self, path: Path, uid: str, grace: int | None, version: str = "") -> bytes | None:
         known = {"uid": uid} | ({"resourceVersion": version} if version else {})
@@ -285,3 +270,14 @@ async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
     """
     patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
     return await client.release_pod(pod.namespace, pod.name, patch)
+
+
+async def release_unselected(client: Client, error: ApiError) -> None:
+    """Remove the finalizer from the terminating pod that has the name of another one, if it lacks the job label.
+
+    No watch selects such a pod, so no reconcile of its own job would release it.
+    """
+    pod = error.pod if isinstance(error, NameConflict) else None
+    if pod is not None and pod.has_finalizer and pod.deleting and not pod.job:
+        with contextlib.suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
+            await release_finalizer(client, pod)

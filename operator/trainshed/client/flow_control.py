@@ -16,7 +16,7 @@ T = TypeVar("T")
 CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
 #: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
-#: The largest share of a limiter for one namespace, and the seconds without a response after which a smaller one is reset.
+#: The largest share of a limiter for one namespace; a smaller one is reset after these seconds without a response.
 LARGEST_SHARE, KEPT = 0.75, 300.0
 #: The tries of a request whose outcome is unknown, and the first delay between them in seconds, doubled each time.
 TRIES, RETRY_DELAY = 3, 0.2

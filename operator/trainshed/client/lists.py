@@ -186,7 +186,7 @@ def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:
 async def list_pages(
     rest: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False
 ) -> AsyncIterator[Page]:
-    """Yield the pages of a list, or the whole list; raises the errors of `RestClient.call`, `Gone` also between pages."""
+    """Yield the pages of a list, or the whole list; raises as `RestClient.call` does, `Gone` also between pages."""
     query = {**selector} if whole else {"limit": str(PAGE_SIZE), **selector}
     continue_token: dict[str, str] = {}
     while True:

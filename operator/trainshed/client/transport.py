@@ -100,7 +100,7 @@ class GuardedPayload(aiohttp.BytesPayload):
         self._permit = request.permit
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write the body if that is permitted, else raise `WriteNotPermitted`: without a body the server does nothing."""
+        """Write the body if permitted, else raise `WriteNotPermitted`: without a body the server does nothing."""
         if not self._permit():
             raise WriteNotPermitted("sending is no longer permitted")
         await super().write_with_length(writer, content_length)
@@ -152,7 +152,7 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Send one request and yield its response and chunks as they arrive; raises `TransportError`, also between chunks."""
+        """Send one request, yield its response and chunks as they arrive; raises `TransportError` at any time."""
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=READ_TIMEOUT)
         url = self._server + request.path
         try:
@@ -176,7 +176,7 @@ class AiohttpTransport:
 
 
 def _refuse_redirect(answer: aiohttp.ClientResponse) -> None:
-    """Raise `TransportError` for a redirect: it may lead to plain http, or to a server that must not get the credentials."""
+    """Raise `TransportError` for a redirect: it may lead to plain http, or to a server without right to credentials."""
     if HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
         where = answer.headers.get("Location", "").partition("?")[0][:200]
         raise TransportError(f"the server answers with a redirect ({answer.status}) to {where}, which is not followed")

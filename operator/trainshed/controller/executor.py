@@ -22,7 +22,10 @@ from trainshed.api.actions import (
     Snapshot,
     UpdateDependent,
 )
+from trainshed.api.job import Document
+from trainshed.api.objects import Dependent, Resource
 from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound
+from trainshed.client.client import release_unselected
 from trainshed.client.flow_control import DEFINITE, run_with_slow_start
 from trainshed.plan.messages import action_messages
 
@@ -70,6 +73,7 @@ class Executor:
         try:
             await self._do(snapshot, action)
         except ApiError as error:
+            await release_unselected(self._client, error)
             self._metrics.done(snapshot, action, well=False)
             if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
                 self._recorder.tell(snapshot.job, messages.failure(error))
@@ -108,7 +112,7 @@ class Executor:
         match action:
             case CreateDependent(body=body, shared=shared):
                 try:
-                    store.answered(await self._client.create_dependent(resource, namespace, body))
+                    store.answered(await self._create_dependent(resource, namespace, body))
                 except NameConflict:
                     if not shared:
                         raise
@@ -121,6 +125,15 @@ class Executor:
                 self._cache.dependents[resource].left(
                     uid, await self._client.delete_dependent(resource, namespace, name, uid)
                 )
+
+    async def _create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
+        """Create a dependent, and add the labels to one that v1 created: no watch selects it without the job label."""
+        found = await self._client.create_dependent(resource, namespace, body)
+        if found.job:
+            return found
+        known = {"uid": found.uid, "resourceVersion": found.version}
+        patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
+        return await self._client.update_dependent(resource, namespace, found.name, patch)
 
 
 def _standing(error: ApiError) -> tuple[bool, str, str]:

@@ -16,6 +16,9 @@ from .cache import Cache
 #: Seconds between two searches.
 INTERVAL = 5.0
 
+#: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
+ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
+
 log = logging.getLogger(__name__)
 
 
@@ -45,10 +48,6 @@ class OrphanedFinalizers:
                     "pod %s/%s: cannot remove the finalizer of a deleted job: %s", pod.namespace, pod.name, error
                 )
                 return
-
-
-#: All kinds, and both versions of MPIJob: another operator may run kinds that this one does not.
-ALL_FRAMEWORKS = (*FRAMEWORKS, MPI_VERSIONS["v2beta1"])
 
 
 async def owner_is_gone(client: Client, pod: Pod) -> bool:

@@ -45,7 +45,7 @@ class LeaderElector:
     def __init__(
         self, client: Client, claim: LeaseConfig, lost: Callable[[], None], now: Callable[[], datetime]
     ) -> None:
-        self.has_finalizer = asyncio.Event()
+        self.acquired = asyncio.Event()
         self._client = client
         self._claim = claim
         self._lost = lost
@@ -53,12 +53,12 @@ class LeaderElector:
         self._renewed = self._seen_at = LONG_AGO
         self._seen: Mapping[str, Any] = {}
         self._failing = self._leaving = False
-        self._lookups = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self.refused = ""
 
     def holds(self) -> bool:
         """Return whether this replica may act: no other replica can treat the Lease as expired yet."""
-        return self.has_finalizer.is_set() and self._since(self._renewed) < RENEW_DEADLINE
+        return self.acquired.is_set() and self._since(self._renewed) < RENEW_DEADLINE
 
     async def run(self) -> None:
         """Acquire the Lease, renew it, and acquire it again if it is lost; runs without end."""
@@ -74,13 +74,13 @@ class LeaderElector:
         """
         self._leaving = True
         try:
-            async with asyncio.timeout(within), self._lookups:
-                if self.has_finalizer.is_set():
-                    self.has_finalizer.clear()
+            async with asyncio.timeout(within), self._lock:
+                if self.acquired.is_set():
+                    self.acquired.clear()
                     await self._write({**self._seen, "spec": self._spec("", 1)})
         except (ApiError, TimeoutError) as error:
             log.warning("lease %s: not released: %s", self._claim.name, str(error) or "request timed out")
-        self.has_finalizer.clear()
+        self.acquired.clear()
 
     async def _gain(self) -> None:
         while not self.holds():
@@ -98,7 +98,7 @@ class LeaderElector:
                     await self._attempt()
         except TimeoutError:
             pass
-        self.has_finalizer.clear()
+        self.acquired.clear()
         if not self._leaving:
             log.error("lease %s: lost", self._claim.name)
             self._lost()
@@ -106,7 +106,7 @@ class LeaderElector:
     async def _attempt(self) -> None:
         """Try once; log only the first of consecutive failures."""
         try:
-            async with self._lookups, asyncio.timeout(REQUEST):
+            async with self._lock, asyncio.timeout(REQUEST):
                 await self._try()
         except (ApiError, TimeoutError) as error:
             if not self._failing:
@@ -131,14 +131,14 @@ class LeaderElector:
             self._seen_at = began
         self._seen = found or {}
         if not self._free():
-            self.has_finalizer.clear()
+            self.acquired.clear()
             return
         try:
             self._seen = await self._write(self._body(found))
         except Conflict:
             return
         self._renewed = began
-        self.has_finalizer.set()
+        self.acquired.set()
 
     def _free(self) -> bool:
         holder = (self._seen.get("spec") or {}).get("holderIdentity") or ""

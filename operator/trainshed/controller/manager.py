@@ -134,7 +134,7 @@ class Operator:
         await self._caches.some.wait()
         while True:
             if self._settings.leader_elect:
-                await self._elector.has_finalizer.wait()
+                await self._elector.acquired.wait()
             self._acts = True
             for key in self._caches.known():
                 self._queue.add(key)

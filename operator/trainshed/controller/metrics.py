@@ -106,7 +106,7 @@ class Gauges:
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
         self.limiters = Gauge(
-            "trainshed_api_requests_queued", "Writes waiting for the client-side rate limiter.", ("limiter",), registry=own
+            "trainshed_api_requests_queued", "Writes that wait for a client-side limiter.", ("limiter",), registry=own
         )
         build = Gauge(
             "trainshed_build_info", "Version of the operator as a label; the value is 1.", ("version",), registry=own

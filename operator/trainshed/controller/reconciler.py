@@ -23,6 +23,7 @@ from trainshed.client import (
     StatusRejected,
     Unavailable,
 )
+from trainshed.client.client import release_unselected
 from trainshed.client.redaction import redact_error
 from trainshed.plan import Planner
 
@@ -120,6 +121,7 @@ class Reconciler:
             try:
                 await self._client.seek_pod(snapshot.job.namespace, name, snapshot.job.uid)
             except ApiError as error:
+                await release_unselected(self._client, error)
                 return error
         return None
 

@@ -16,7 +16,7 @@ from trainshed.api.job import Replica
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 from trainshed.cli import cli
 from trainshed.client import Conflict, NameConflict
-from trainshed.client.client import release_finalizer
+from trainshed.client.client import release_finalizer, release_unselected
 from trainshed.controller.finalizers import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
@@ -61,13 +61,15 @@ async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, han
     assert await release_finalizer(gateway, pod) is None, "it is already gone"
 
 
-async def test_creating_a_pod_removes_the_finalizer_of_an_unlabelled_one(gateway, hand):
+async def test_a_name_conflict_with_an_unlabelled_pod_removes_its_finalizer(gateway, hand):
     pod = await a_held_pod(gateway, hand)
     hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     job = parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
-    with pytest.raises(NameConflict):
+    with pytest.raises(NameConflict) as conflict:
         await gateway.create_pod(hand.namespace, body)
+    assert finalizers(hand) == [JOB_TRACKING_FINALIZER], "a client that reports an error writes nothing"
+    await release_unselected(gateway, conflict.value)
     made = await gateway.create_pod(hand.namespace, body)
     assert made.uid != pod.uid
 

@@ -28,7 +28,8 @@ from trainshed.plan import plan
 
 def a_config_map(name: str) -> dict:
     """A ConfigMap as it is sent."""
-    return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}]}, "data": {"a": "1"}}
+    labels = {"training.kubeflow.org/job-name": "mnist"}
+    return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}], "labels": labels}, "data": {"a": "1"}}
 
 
 class Scene(Office):
@@ -87,6 +88,20 @@ async def test_dependents_are_created_before_the_pods_that_mount_them():
     other.world.create_dependent = denied
     assert str(await other.run(*other.planned(), shared)) == "not here"
     assert other.world.made == []
+
+
+async def test_a_dependent_of_v1_gets_the_labels_by_which_watches_select():
+    scene, wanted = Scene(), CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
+    unlabelled = a_config_map("mnist-env")
+    unlabelled["metadata"]["labels"] = {}
+    await scene.world.create_dependent(CONFIG_MAPS, "ml", unlabelled)
+    assert await scene.run(wanted) is None
+    assert scene.world.dependents[CONFIG_MAPS, "mnist-env"].document["metadata"]["labels"] == {
+        "training.kubeflow.org/job-name": "mnist"
+    }
+    before = len(scene.world.writes)
+    assert await scene.run(wanted) is None
+    assert scene.world.writes[before:] == ["create configmaps mnist-env"], "it has its labels"
 
 
 async def test_a_definite_refusal_stops_the_creation_of_further_pods():

@@ -47,7 +47,7 @@ def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
         leader, other = (first, second) if first.elector.holds() else (second, first)
         await asyncio.sleep(30)
         await leader.die()
-        assert LEASE_DURATION - 3 * RETRY_PERIOD <= await other.has_finalizer(60) <= LEASE_DURATION + 2, (
+        assert LEASE_DURATION - 3 * RETRY_PERIOD <= await other.acquires(60) <= LEASE_DURATION + 2, (
             "no other delay applies"
         )
 
@@ -58,14 +58,14 @@ def test_a_released_lease_is_acquired_at_once():
     async def story():
         leases = Leases()
         first = Replica(leases, "a")
-        await first.has_finalizer(5)
+        await first.acquires(5)
         second = Replica(leases, "b")
         await asyncio.sleep(10)
         await first.die()
         await first.elector.release(1)
         assert leases.lease["spec"]["holderIdentity"] == ""
         assert not first.elector.holds()
-        assert await second.has_finalizer(60) <= 1.5
+        assert await second.acquires(60) <= 1.5
 
     hastily(story())
 
@@ -75,7 +75,7 @@ def test_a_lease_is_released_during_an_acquisition_or_renewal_too():
         leases = Leases()
         replica = Replica(leases, "a")
         if renewed:
-            await replica.has_finalizer(5)
+            await replica.acquires(5)
         replica.line.late, before = 0.3, leases.version
         while leases.version == before:
             await asyncio.sleep(0.05)
@@ -105,7 +105,7 @@ def test_a_replica_without_the_lease_releases_nothing():
 def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog):
     async def story(trouble):
         replica = Replica(Leases(), "a")
-        await replica.has_finalizer(5)
+        await replica.acquires(5)
         await asyncio.sleep(20)
         began = clock()
         setattr(replica.line, trouble, True)
@@ -115,7 +115,7 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog
         assert clock() - began <= RENEW_DEADLINE + 0.2
         await asyncio.sleep(60)
         setattr(replica.line, trouble, False)
-        await replica.has_finalizer(10)
+        await replica.acquires(10)
         assert len(replica.losses) == 1
 
     with caplog.at_level(logging.INFO):
@@ -130,7 +130,7 @@ def test_a_renewal_counts_from_its_request_not_from_its_response():
     async def story():
         leader = Replica(Leases(), "a")
         leader.line.late = 3.0
-        await leader.has_finalizer(10)
+        await leader.acquires(10)
         await asyncio.sleep(20)
         leader.line.cut = True
         while leader.elector.holds():
@@ -143,7 +143,7 @@ def test_a_renewal_counts_from_its_request_not_from_its_response():
 def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
     async def story():
         replica = Replica(Leases(), "a")
-        await replica.has_finalizer(5)
+        await replica.acquires(5)
         asyncio.get_running_loop()._now += 60  # a machine that was suspended
         assert not replica.elector.holds()
         await asyncio.sleep(RETRY_PERIOD * 2)
@@ -157,7 +157,7 @@ def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
     async def story():
         leases = Leases()
         replica = Replica(leases, "a")
-        await replica.has_finalizer(5)
+        await replica.acquires(5)
         metadata = {**leases.lease["metadata"], "resourceVersion": "99"}
         leases.lease = {**leases.lease, "metadata": metadata, "spec": {"holderIdentity": "thief"}}
         await asyncio.sleep(RETRY_PERIOD * 1.3)
@@ -170,7 +170,7 @@ def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
 def test_a_lease_that_cannot_be_released_does_not_delay_the_shutdown(caplog):
     async def story():
         replica = Replica(Leases(), "a")
-        await replica.has_finalizer(5)
+        await replica.acquires(5)
         await replica.die()
         replica.line.hangs = True
         began = clock()
@@ -246,7 +246,7 @@ def test_a_forbidden_lease_is_reported_until_it_is_allowed():
         await asyncio.sleep(5)
         assert replica.elector.refused == "", "an outage does not mean missing rights"
         replica.line.cut = False
-        await replica.has_finalizer(5)
+        await replica.acquires(5)
         await replica.die()
 
     hastily(story())

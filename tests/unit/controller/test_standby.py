@@ -42,11 +42,11 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     churn(operator)
     assert len(operator._queue) == 0
     leads.set()
-    operator._elector.has_finalizer.set()
+    operator._elector.acquired.set()
     await asyncio.sleep(0.2)
     assert looked == ["mnist"]
     leads.clear()
-    operator._elector.has_finalizer.clear()
+    operator._elector.acquired.clear()
     churn(operator)
     await asyncio.sleep(1.2)
     churn(operator)

@@ -15,7 +15,7 @@ class Replicas:
     def __init__(self, spec: dict) -> None:
         self.first = Office()
         self.second = Office(world=self.first.world)
-        self.has_finalizer: list[tuple] = []
+        self.undelivered: list[tuple] = []
         self.first.world.submit("TFJob", "mnist", spec)
         self.hear()
 
@@ -24,7 +24,7 @@ class Replicas:
         for told in self.first.world.news():
             self.first.take_in(*told)
             if told[1] in deaf_to:
-                self.has_finalizer.append(told)
+                self.undelivered.append(told)
             else:
                 self.second.take_in(*told)
 
@@ -58,7 +58,7 @@ async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     assert both.first.job()["status"]["restarts"] == 1
     assert "Failed" not in both.first.states()
     assert [write for write in world.writes[mark:] if "pod" in write] == []
-    for told in both.has_finalizer:  # the outdated events arrive at last
+    for told in both.undelivered:  # the outdated events arrive at last
         both.second.take_in(*told)
         await both.second.reconcile(deaf=True)
     assert both.first.job()["status"]["restarts"] == 1
