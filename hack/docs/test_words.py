@@ -10,7 +10,7 @@ import click
 import pytest
 
 from trainshed.api import parse
-from trainshed.cli import cli
+from trainshed.cli import COMMANDS, cli
 
 from .commands import ROOT
 
@@ -41,7 +41,7 @@ def test_every_make_target_exists(page: Path):
 
 @NAMED
 def test_every_flag_exists(page: Path):
-    known = {flag for command in cli.commands.values() for flag in _flags(command)} | FOREIGN.keys()
+    known = {flag for name in COMMANDS for flag in _flags(_command(name))} | FOREIGN.keys()
     text = re.sub(r"```yaml.*?```", "", page.read_text(), flags=re.DOTALL)
     lines = (line for line in text.splitlines() if not OTHERS.fullmatch(line))
     named = [flag for line in lines for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", line)]
@@ -93,6 +93,12 @@ def _anchors(page: Path, target: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     plain = (re.sub(r"\[([^]]+)\]\([^)]+\)|`", r"\1", heading).strip().lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+def _command(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
 
 
 def _flags(command: click.Command) -> set[str]:

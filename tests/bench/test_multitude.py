@@ -21,7 +21,7 @@ from support.measured import USER, Measured
 from support.planes import ready_control_plane
 from support.user_client import Hand, eventually
 from testbed.control_plane import ControlPlane
-from trainshed.__main__ import SETTLED
+from trainshed.controller.manager import GC_FREEZE_DELAYS
 
 FINISHED, AT_ONCE, NEW = 10_000, 24, 12
 #: The file that the figures go to, if they are to be kept.
@@ -55,7 +55,7 @@ def test_ten_thousand_finished_jobs_make_a_new_one_no_slower(crowded: ControlPla
     many = begun(kubeconfig, tmp_path / "many", crowded)
     ready = time.monotonic() - began
     eventually(lambda: "trainshed_workqueue_depth 0.0" in many.operator.served(), 120)
-    time.sleep(SETTLED[-1] + 5)
+    time.sleep(GC_FREEZE_DELAYS[-1] + 5)
     standstill = float(re.search(r"^trainshed_event_loop_lag_seconds (\S+)$", many.operator.served(), re.MULTILINE)[1])
     before, cpu = many.requests(), many.cpu()
     time.sleep(60)

@@ -15,6 +15,7 @@ import signal
 import sys
 from importlib import import_module
 
+import trainshed.controller.manager  # noqa: F401 - loaded once, for all processes
 from trainshed.__main__ import main
 
 Order = dict

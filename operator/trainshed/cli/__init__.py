@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 
 import click
 
-from trainshed.config import Config
+#: The module and the attribute of each command. A command is imported when it runs, so that `--version` is fast.
+COMMANDS = {
+    "operator": ("operator", "operator"),
+    "render": ("render", "render"),
+    "crds": ("crds", "crds"),
+    "migrate": ("migrate", "migrate"),
+    "remove-finalizers": ("finalizers", "remove_finalizers"),
+}
 
-from .crds import crds
-from .finalizers import remove_finalizers
-from .migrate import migrate
-from .operator import operator
-from .render import render
 
-Run = Callable[[Config], int]
+class LazyGroup(click.Group):
+    """A group that imports a command when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of this name; None if there is none."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f".{module}", __name__), attribute)
+        return command
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 @click.version_option(package_name="trainshed")
 def cli() -> None:
     """Run distributed training jobs of the kubeflow.org/v1 kinds on Kubernetes."""
-
-
-cli.add_command(operator)
-cli.add_command(render)
-cli.add_command(crds)
-cli.add_command(migrate)
-cli.add_command(remove_finalizers)
-
-__all__ = ["Run", "cli"]

@@ -8,12 +8,10 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from trainshed.api import status_codec
-from trainshed.api.actions import ReleasePod
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
-from trainshed.client import ApiError, Client, Conflict, LabelRemoved, NameConflict, NotFound, Unavailable
+from trainshed.client import Conflict, LabelRemoved, NameConflict, NotFound, Unavailable
 
 from .decode import missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
@@ -261,23 +259,3 @@ def _has(found: Document, patch: Document) -> bool:
         _has(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
         for key, value in patch.items()
     )
-
-
-async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
-    """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
-
-    May raise an `ApiError`.
-    """
-    patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
-    return await client.release_pod(pod.namespace, pod.name, patch)
-
-
-async def release_unselected(client: Client, error: ApiError) -> None:
-    """Remove the finalizer from the terminating pod that has the name of another one, if it lacks the job label.
-
-    No watch selects such a pod, so no reconcile of its own job would release it.
-    """
-    pod = error.pod if isinstance(error, NameConflict) else None
-    if pod is not None and pod.has_finalizer and pod.deleting and not pod.job:
-        with contextlib.suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
-            await release_finalizer(client, pod)

@@ -25,7 +25,7 @@ from trainshed.api.actions import (
 from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Resource
 from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound
-from trainshed.client.client import release_unselected
+from trainshed.client.finalizers import release_unselected
 from trainshed.client.flow_control import DEFINITE, run_with_slow_start
 from trainshed.plan.messages import action_messages
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trainshed.api.objects import Pod
 from trainshed.client import ApiError, Client
-from trainshed.client.client import release_finalizer
+from trainshed.client.finalizers import release_finalizer
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 
 from .cache import Cache

@@ -1,4 +1,4 @@
-"""kopf's handlers: an event of kopf's only enqueues the job.
+"""kopf and its handlers: an event of kopf's only enqueues the job, and kopf is restarted when it fails or hangs.
 
 Trainshed uses no handlers of kopf that create, update, delete, time or index: they would write to users' jobs or keep
 stale copies. Jobs are read by the operator's own informers; kopf's events only trigger another reconcile.
@@ -6,15 +6,28 @@ stale copies. Jobs are read by the operator's own informers; kopf's events only 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import signal
+import ssl
+import traceback
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import kopf
 
 from trainshed.api.framework import Framework
 from trainshed.api.job import JobKey
 from trainshed.client.credentials import Credentials
+
+#: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
+#: meanwhile), and the time that kopf has to stop.
+RESTART_DELAY, GRACE_PERIOD = 5.0, 0.5
+
+log = logging.getLogger("trainshed")
 
 
 class NoDiffs(kopf.DiffBaseStorage):
@@ -122,3 +135,86 @@ def _connection(credentials: Credentials) -> kopf.ConnectionInfo:
         scheme="Bearer" if token else None,
         token=token or None,
     )
+
+
+async def supervise(
+    registry: kopf.OperatorRegistry,
+    namespaces: tuple[str, ...],
+    flags: tuple[asyncio.Event, asyncio.Event, asyncio.Event],
+) -> None:
+    """Run kopf until it ends without an error, and restart it after an error or a hang.
+
+    `flags` are three events: kopf starts on the first, sets the second when a signal ends it, and ends on the third.
+    kopf lists all jobs at once and drops them soon. It starts after the cache sync, because otherwise the objects that
+    the operator keeps would lie between those that kopf drops, and the process could not return that memory.
+    """
+    synced, over, stop = flags
+    asyncio.get_running_loop().set_exception_handler(partial(handle_loop_error, asyncio.Event()))
+    await _first(synced, stop)
+    scope = {"namespaces": namespaces} if namespaces else {"clusterwide": True}
+    while not stop.is_set():
+        ready, stuck = asyncio.Event(), asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(partial(handle_loop_error, stuck))
+        started, failed = asyncio.create_task(ready.wait()), asyncio.create_task(stuck.wait())
+        task = asyncio.create_task(
+            kopf.operator(registry=registry, standalone=True, ready_flag=ready, stop_flag=stop, **scope)
+        )
+        await asyncio.wait((task, started, failed), return_when=asyncio.FIRST_COMPLETED)
+        handle_signals(over)  # kopf has replaced the signal handlers
+        await asyncio.wait((task, failed), return_when=asyncio.FIRST_COMPLETED)
+        for running in (task, started, failed):
+            running.cancel()
+        await asyncio.wait((task,), timeout=GRACE_PERIOD)
+        if task.done() and not task.cancelled() and task.exception() is None:
+            over.set()
+            return
+        log.warning("kopf %s; restarting", _restart_reason(task))
+        await asyncio.sleep(RESTART_DELAY)
+
+
+async def _first(*flags: asyncio.Event) -> None:
+    """Wait until one of the flags is set."""
+    waiting = [asyncio.create_task(flag.wait()) for flag in flags]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+def _restart_reason(task: asyncio.Task[None]) -> str:
+    """Return why kopf must be restarted; sometimes one task of kopf fails and the rest of it hangs."""
+    error = task.exception() if task.done() and not task.cancelled() else None
+    return f"failed: {type(error).__name__}: {error}" if error else "is unresponsive"
+
+
+async def cancel_remaining_tasks() -> None:
+    """Cancel the tasks that kopf has left behind; its grace period is over and none of them belongs to Trainshed."""
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE_PERIOD)
+
+
+def handle_loop_error(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that no task awaits; set `stuck` if it comes from kopf, which then hangs instead of ending.
+
+    Two kinds of error are one warning without a traceback: a connection that breaks while uvloop writes to it
+    (IndexError, RuntimeError; the request fails with an error of its own), and a connection that breaks in its TLS
+    handshake after the request was cancelled, so that nothing awaits the error.
+    """
+    error = context.get("exception")
+    frames = traceback.extract_tb(error.__traceback__) if error else ()
+    unawaited = "future" in context and not isinstance(context["future"], asyncio.Task)
+    if any("/kopf/" in frame.filename for frame in frames):
+        log.warning("a kopf task failed: %r", error)
+        stuck.set()
+    elif "transport" in context or (unawaited and isinstance(error, (ssl.SSLError, ConnectionError))):
+        log.warning("connection lost: %s: %r", context.get("message"), error)
+    else:
+        loop.default_exception_handler(context)
+
+
+def handle_signals(over: asyncio.Event) -> None:
+    """Set a flag on SIGTERM and SIGINT, so that the operator shuts down in its own order."""
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, over.set)

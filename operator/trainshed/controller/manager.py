@@ -1,21 +1,28 @@
-"""Starts and stops everything that runs: informers, workers, leader election, probes."""
+"""Starts and stops everything that runs in the process: informers, workers, leader election, probes, kopf."""
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import gc
 import logging
+import warnings
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from trainshed import runtime
 from trainshed.api.framework import Framework
 from trainshed.api.job import JobKey
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
+from trainshed.client.credentials import NoCredentials, find_credentials
 from trainshed.client.flow_control import TokenBucket
-from trainshed.client.transport import RestClient, Transport
+from trainshed.client.transport import AiohttpTransport, RestClient, Transport
 from trainshed.config import Config
-from trainshed.runtime import Clock
+from trainshed.frameworks import served
+from trainshed.runtime import Clock, EventLoop
 
+from . import kopf_shim
 from .events import EventRecorder
 from .finalizers import OrphanedFinalizers
 from .health import HealthServer, LoopLagMonitor
@@ -32,6 +39,10 @@ SHUTDOWN_GRACE, ANSWERS, EVENT_FLUSH_TIMEOUT, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
 #: Seconds between two removals of counters of namespaces without jobs: they stay for one or two intervals after the
 #: last job. Prometheus scrapes every minute or two.
 GAUGE_INTERVAL = 600.0
+#: Seconds after which the stack of an event loop that hangs is logged.
+HANG_TIMEOUT = 20.0
+#: Seconds after the cache sync at which `gc.freeze()` is called: at once, and again after kopf has synced.
+GC_FREEZE_DELAYS = (0.0, 60.0)
 
 log = logging.getLogger(__name__)
 
@@ -199,3 +210,78 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def run(config: Config) -> int:
+    """Run the operator until a signal or an error ends it; return the exit code."""
+    runtime.configure_logging(config.log_level, config.log_format)
+    for warning in config.passed_over:
+        log.warning("%s", warning)
+    # The caches hold many small objects that live long; collecting them as often as by default costs more than it
+    # frees. The young generation must be collected: kopf leaves each event in a reference cycle, with the whole job.
+    gc.set_threshold(10_000, 50, 50)
+    # A failing kopf drops coroutines that it was about to start; the failure is logged already.
+    warnings.filterwarnings("ignore", "coroutine 'worker' was never awaited", RuntimeWarning)
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        return runner.run(run_operator(config))
+
+
+async def run_operator(config: Config) -> int:
+    """Run the operator with kopf beside it; return the exit code."""
+    frameworks = served(config.mpi_version, config.kinds)
+    try:
+        credentials = find_credentials(config.kubeconfig, config.context)
+        operator = Operator(config, frameworks, AiohttpTransport(credentials), clock := Clock())
+        # Start these before kopf, which treats every task that starts after it as a task of its own that hangs.
+        coroutines = (freeze_gc(operator.ready), log_hangs(), exit_after_clock_step(clock, operator))
+        tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+        await operator.start()
+    except (NoCredentials, ApiError, OSError) as error:
+        log.error("%s", error)  # noqa: TRY400 - a traceback would add nothing
+        return 1
+    log.info("managing %s on %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
+    stop = asyncio.Event()
+    registry = kopf_shim.registry(frameworks, credentials, operator.wake)
+    kopf_task = asyncio.create_task(
+        kopf_shim.supervise(registry, config.namespaces, (operator.ready, operator.over, stop))
+    )
+    kopf_shim.handle_signals(operator.over)
+    await operator.over.wait()
+    await operator.stop()
+    for task in tasks:
+        task.cancel()
+    stop.set()
+    await asyncio.wait((kopf_task,), timeout=kopf_shim.GRACE_PERIOD)
+    await kopf_shim.cancel_remaining_tasks()
+    faulthandler.cancel_dump_traceback_later()
+    log.info("shutdown complete")
+    return 1 if operator.broken else 0
+
+
+async def freeze_gc(ready: asyncio.Event) -> None:
+    """Exclude the objects that exist after the cache sync from garbage collection.
+
+    Scanning them again and again would make the event loop lag. kopf starts only after the cache sync. A minute later
+    it has dropped what it listed and keeps little of each job; so the objects are frozen a second time.
+    """
+    await ready.wait()
+    for seconds in GC_FREEZE_DELAYS:
+        await asyncio.sleep(seconds)
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+
+
+async def log_hangs() -> None:
+    """Let a separate thread log the stack of the event loop when the loop hangs; the loop itself cannot log then."""
+    while True:
+        faulthandler.dump_traceback_later(HANG_TIMEOUT)
+        await asyncio.sleep(HANG_TIMEOUT / 4)
+
+
+async def exit_after_clock_step(clock: Clock, operator: Operator) -> None:
+    """End the operator with an error when the wall clock was changed; the next start uses the new time."""
+    seconds = await clock.stepped()
+    log.error("the wall clock stepped by %+.0f s; exiting so that the next start uses the new time", seconds)
+    operator.broken = True
+    operator.over.set()

@@ -23,7 +23,7 @@ from trainshed.client import (
     StatusRejected,
     Unavailable,
 )
-from trainshed.client.client import release_unselected
+from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
 from trainshed.plan import Planner
 

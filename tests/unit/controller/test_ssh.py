@@ -32,5 +32,5 @@ def test_every_key_pair_is_unique():
 
 
 def test_the_library_is_loaded_only_when_keys_are_generated():
-    script = "import sys, trainshed.__main__; sys.exit('cryptography' in sys.modules)"
+    script = "import sys, trainshed.controller.manager; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

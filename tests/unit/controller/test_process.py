@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainshed import __main__, runtime
-from trainshed.__main__ import complain, end_when_stepped, freeze, supervise
-from trainshed.config import Config
+from trainshed import runtime
+from trainshed.controller import kopf_shim, manager
+from trainshed.controller.kopf_shim import handle_loop_error, supervise
+from trainshed.controller.manager import exit_after_clock_step, freeze_gc
 
 #: What uvloop raises when a connection breaks during a write, and in the TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
@@ -31,7 +32,7 @@ BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetErr
 async def test_a_lost_connection_is_one_warning_and_other_errors_are_errors(context, level, caplog):
     stuck = asyncio.Event()
     with caplog.at_level(logging.WARNING):
-        complain(stuck, asyncio.get_running_loop(), context)
+        handle_loop_error(stuck, asyncio.get_running_loop(), context)
     (record,) = caplog.records
     assert (record.levelname, bool(record.exc_info)) == (level, level == "ERROR")
     assert str(context["exception"]) in caplog.text
@@ -42,11 +43,11 @@ async def test_objects_that_kopf_drops_after_its_start_are_collected(monkeypatch
     class Event:
         """An event in a reference cycle."""
 
-    monkeypatch.setattr(__main__, "SETTLED", (0.0, 0.2))
+    monkeypatch.setattr(manager, "GC_FREEZE_DELAYS", (0.0, 0.2))
     ready, event = asyncio.Event(), Event()
     event.itself, there = event, weakref.ref(event)
     ready.set()
-    frozen = asyncio.create_task(freeze(ready))
+    frozen = asyncio.create_task(freeze_gc(ready))
     try:
         await asyncio.sleep(0.1)
         assert gc.get_freeze_count() > 0
@@ -60,25 +61,25 @@ async def test_objects_that_kopf_drops_after_its_start_are_collected(monkeypatch
         gc.unfreeze()
 
 
-@pytest.mark.parametrize("order", ["known and told to end", "told to end and never known"])
+@pytest.mark.parametrize("order", ["synced and stopped", "stopped and never synced"])
 async def test_kopf_starts_only_after_the_cache_sync(monkeypatch, order):
     begun = asyncio.Event()
 
-    async def kopfs_own(*, stop_flag: asyncio.Event, **_rest: object) -> None:
+    async def run_kopf(*, stop_flag: asyncio.Event, **_rest: object) -> None:
         begun.set()
         await stop_flag.wait()
 
-    monkeypatch.setattr(__main__.kopf, "operator", kopfs_own)
-    known, over, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    shell = asyncio.create_task(supervise(__main__.kopf.OperatorRegistry(), Config(), (known, over, stop)))
+    monkeypatch.setattr(kopf_shim.kopf, "operator", run_kopf)
+    synced, over, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(supervise(kopf_shim.kopf.OperatorRegistry(), (), (synced, over, stop)))
     await asyncio.sleep(0.1)
     assert not begun.is_set()
-    if order.startswith("known"):
-        known.set()
+    if order.startswith("synced"):
+        synced.set()
         await asyncio.wait_for(begun.wait(), 5)
     stop.set()
-    await asyncio.wait_for(shell, 5)
-    assert begun.is_set() == order.startswith("known")
+    await asyncio.wait_for(task, 5)
+    assert begun.is_set() == order.startswith("synced")
 
 
 async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypatch, caplog):
@@ -87,7 +88,7 @@ async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypat
     ahead = [0.0]
     ours = runtime.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
     operator = SimpleNamespace(over=asyncio.Event(), broken=False)
-    watching = asyncio.create_task(end_when_stepped(ours, operator))
+    watching = asyncio.create_task(exit_after_clock_step(ours, operator))
     await asyncio.sleep(0.2)
     assert not watching.done()
     ahead[0] = 3600.0

@@ -1,0 +1,31 @@
+"""Removes the job-tracking finalizer from one pod."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from trainshed.api import status_codec
+from trainshed.api.actions import ReleasePod
+from trainshed.api.objects import Pod
+
+from . import ApiError, Client, NameConflict
+
+
+async def release_finalizer(client: Client, pod: Pod) -> Pod | None:
+    """Remove the finalizer from a pod at its known version; return the pod, None once it is gone.
+
+    May raise an `ApiError`.
+    """
+    patch = status_codec.finalizer_patch(ReleasePod(pod.name, pod.uid, pod.version, pod.finalizers))
+    return await client.release_pod(pod.namespace, pod.name, patch)
+
+
+async def release_unselected(client: Client, error: ApiError) -> None:
+    """Remove the finalizer from the terminating pod that has the name of another one, if it lacks the job label.
+
+    No watch selects such a pod, so no reconcile of its own job would release it.
+    """
+    pod = error.pod if isinstance(error, NameConflict) else None
+    if pod is not None and pod.has_finalizer and pod.deleting and not pod.job:
+        with suppress(ApiError):  # e.g. not permitted: `trainshed remove-finalizers` can do it later
+            await release_finalizer(client, pod)
