@@ -76,7 +76,7 @@ def test_a_whole_life_is_told_once(hand: Hand, server: ControlPlane, stage: Stag
     eventually(lambda: stage.created.count("life-worker-0") == 2, 20)
     eventually(lambda: hand.state("PyTorchJob", "life") == "Running")
     expected |= {("Warning", "PyTorchJobRestarting", RESTARTING): 1}
-    expected |= {("Normal", "ExitedWithCode", f"Pod: {hand.namespace}.life-worker-0 exited with code 137"): 1}
+    expected |= {("Warning", "ExitedWithCode", f"Pod: {hand.namespace}.life-worker-0 exited with code 137"): 1}
     expected |= each("Pod", "Delete", PODS, 1) | each("Pod", "Create", PODS, 2)
     settled(hand, job, expected)
 
@@ -90,13 +90,15 @@ def test_a_whole_life_is_told_once(hand: Hand, server: ControlPlane, stage: Stag
     expected |= each("Service", "Delete", PODS, 1) | each("Service", "Create", PODS, 2)
     settled(hand, job, expected)
     described = kubectl(server, hand, "describe", "pytorchjob", "life").stdout
-    assert re.search(r"Normal +ExitedWithCode +\S.* +pytorchjob-controller +Pod: \S+ exited with code 137\n", described)
+    assert re.search(
+        r"Warning +ExitedWithCode +\S.* +pytorchjob-controller +Pod: \S+ exited with code 137\n", described
+    )
     assert re.search(r"Normal +SuccessfulCreatePod +\S.* +pytorchjob-controller +Created pod: life", described)
 
     stage.end("life-master-0", 1)
     eventually(lambda: hand.state("PyTorchJob", "life") in ("Failed", ""))
     eventually(lambda: hand.job("PyTorchJob", "life") is None)
-    expected |= {("Normal", "ExitedWithCode", f"Pod: {hand.namespace}.life-master-0 exited with code 1"): 1}
+    expected |= {("Warning", "ExitedWithCode", f"Pod: {hand.namespace}.life-master-0 exited with code 1"): 1}
     expected |= {("Warning", "PyTorchJobFailed", FAILED): 1}
     expected |= {("Normal", "SuccessfulDeletePod", "Deleted job: life"): 1}
     settled(hand, job, expected)

@@ -28,6 +28,8 @@ BURST, EVERY = 25, 300.0
 #: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
 #: longer have an effect are removed earlier.
 MAX_NOTE_BYTES, REMEMBERED = 1024, 20_000
+#: The maximum number of objects that one Event names; of the others it has only the number.
+MAX_NAMED = 5
 TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 T = TypeVar("T")
@@ -179,12 +181,9 @@ def _message(note: Event, names: list[str]) -> str:
     listed = sorted(filter(None, names), key=_place)
     if not listed:
         return _cut(note.message)
-    whole = f"{note.message}: {', '.join(listed)}"
-    if len(whole.encode()) <= MAX_NOTE_BYTES:
-        return whole
-    end = f" ... ({len(listed)} in all)"
-    kept = whole.encode()[: MAX_NOTE_BYTES - len(end)].decode(errors="ignore")
-    return (kept.rpartition(",")[0] or kept) + end
+    others = len(listed) - MAX_NAMED
+    more = f" and {others} more ({len(listed)} in total)" if others > 0 else ""
+    return _cut(f"{note.message}: {', '.join(listed[:MAX_NAMED])}{more}")
 
 
 def _place(name: str) -> tuple[str, int, str]:

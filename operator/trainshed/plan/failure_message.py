@@ -102,10 +102,15 @@ def duration(seconds: int) -> str:
     return f"{minutes} min {left} s" if minutes < NEXT_UNIT else f"{minutes // 60} h {minutes % 60} min"
 
 
+def ending(facts: Facts, replica: Replica, failure: Failure) -> str:
+    """Return how the replica ended, as a predicate, such as `could not be started (StartError)`."""
+    return _end(failure, _limit(facts, replica, failure))
+
+
 def _message(facts: Facts, replica: Replica, failure: Failure) -> str:
     subject = f"container {failure.container} of {replica}" if failure.container else str(replica)
     where = f" on {failure.node}" if failure.node else ""
-    end = _end(failure, _limit(facts, replica, failure))
+    end = ending(facts, replica, failure)
     if failure.ran is None:
         return f"{subject}{where} {end}"
     after = f"after {duration(failure.ran)}" if end.startswith("exited") else f"{duration(failure.ran)} after start"

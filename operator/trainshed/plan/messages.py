@@ -165,14 +165,13 @@ def too_long(facts: Facts) -> ConditionUpdate:
 
 
 def failures(facts: Facts, incident: FailureGroup | None = None) -> tuple[Event, ...]:
-    """Return one Event for each failed pod, up to ENOUGH: its exit code, or the reason of its disruption.
+    """Return one Event for each failed pod, up to MAX_LISTED: its exit code, or how it ended without one.
 
     The failures of the incident come first, because they decide. The other failures follow, because their pods may be
-    deleted with them. With an incident the pods' Events are Normal: the Warning is that of the job.
+    deleted with them.
     """
     found = (incident.failures if incident else {}) | facts.failed
-    events = (_failure(facts, replica, failure) for replica, failure in islice(found.items(), MAX_LISTED))
-    return tuple(replace(event, tone=EventType.NORMAL) if incident else event for event in events)
+    return tuple(_failure(facts, replica, failure) for replica, failure in islice(found.items(), MAX_LISTED))
 
 
 def pods(facts: Facts) -> tuple[Event, ...]:
@@ -222,13 +221,11 @@ def _failure(facts: Facts, replica: Replica, failure: Failure) -> Event:
     key = f"{pod.uid}/Failed" if pod else ""
     if failure.exit_code is not None:
         message = f"Pod: {facts.job.namespace}.{failure.pod} exited with code {failure.exit_code}"
-        return Event(EventType.NORMAL, "ExitedWithCode", message, key=key)
+        return Event(EventType.WARNING, "ExitedWithCode", message, key=key)
     where = f" on node {failure.node}" if failure.node else ""
-    disrupted = failure.kind == DISRUPTION
-    end = f"was disrupted ({failure.reason})" if disrupted else f"failed ({failure.kind}: {failure.reason})"
-    message = f"Pod {failure.pod}{where} {end}"
+    message = f"Pod {failure.pod}{where} {failure_message.ending(facts, replica, failure)}"
     full = f"{message}: {failure.termination_message}" if failure.termination_message else message
-    return Event(EventType.WARNING, "PodDisrupted" if disrupted else "PodFailed", full, key=key)
+    return Event(EventType.WARNING, "PodDisrupted" if failure.kind == DISRUPTION else "PodFailed", full, key=key)
 
 
 def _pod(pod: Pod) -> Iterator[Event]:

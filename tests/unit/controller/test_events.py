@@ -53,18 +53,32 @@ def test_notes_with_one_reason_are_aggregated_into_one_event():
     hastily(story())
 
 
-def test_a_message_with_a_thousand_names_is_truncated_and_has_their_number():
+@pytest.mark.parametrize(
+    ("pods", "more"), [(5, ""), (6, " and 1 more (6 in total)"), (1000, " and 995 more (1000 in total)")]
+)
+def test_an_event_names_five_objects_and_the_number_of_the_others(pods, more):
     async def story():
         scene = Scene()
-        scene.tell(*(created(f"mnist-worker-{index}") for index in range(1000)))
+        scene.tell(*(created(f"mnist-worker-{index}") for index in reversed(range(pods))))
+        await scene.settle()
+        first = ", ".join(f"mnist-worker-{index}" for index in range(5))
+        assert scene.desk.messages() == [f"Created pod: {first}{more}"]
+
+    hastily(story())
+
+
+def test_a_message_is_truncated_to_the_limit_of_the_api_server():
+    async def story():
+        scene = Scene()
+        scene.tell(*(created("n" * 250 + str(index)) for index in range(5)))
         scene.tell(Event(EventType.WARNING, "Long", "ä" * 2000))
         await scene.settle()
         message, long = scene.desk.messages()
-        assert message.startswith("Created pod: mnist-worker-0, mnist-worker-1,")
-        assert message.endswith(" ... (1000 in all)")
-        assert message.removesuffix(" ... (1000 in all)").rpartition("-")[2].isdecimal()
-        assert len(message.encode()) <= MAX_NOTE_BYTES
-        assert len(long.encode()) <= MAX_NOTE_BYTES
+        assert message.startswith("Created pod: nnn")
+        assert long.startswith("äää")
+        for text in (message, long):
+            assert text.endswith(" ...")
+            assert MAX_NOTE_BYTES - 2 <= len(text.encode()) <= MAX_NOTE_BYTES
 
     hastily(story())
 

@@ -69,8 +69,17 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
 
 def test_who_took_a_pod_away_is_told():
     notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
-    expected = "Pod mnist-worker-0 on node n1 was disrupted (Evicted): low on memory"
-    assert ("PodDisrupted", expected) in [(note.reason, note.message) for note in notes]
+    expected = "Pod mnist-worker-0 on node n1 was evicted by the kubelet: low on memory"
+    assert ("Warning", "PodDisrupted", expected) in [(note.tone, note.reason, note.message) for note in notes]
+
+
+def test_a_fatal_failure_without_an_exit_code_is_a_warning_in_the_words_of_the_condition():
+    state = {"code": 128, "why": "StartError", "words": "exec: no such file"}
+    notes = notes_of(a_pod("worker-0", "Failed", node="n1", **state), job=a_job(worker=1))
+    assert [(note.tone, note.reason) for note in notes] == [("Warning", "PodFailed"), ("Warning", "TFJobFailed")]
+    end = "could not be started (StartError)"
+    assert notes[0].message.startswith(f"Pod mnist-worker-0 on node n1 {end}")
+    assert f"worker-0 on n1 {end}" in notes[1].message
 
 
 def test_pods_that_exited_together_are_each_told_of_once():
@@ -84,7 +93,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
         "Pod: ml.mnist-worker-2 exited with code 1",
     ]
     assert [note.key for note in exits] == ["worker-0-uid/Failed", "worker-2-uid/Failed"]
-    assert {note.tone for note in exits} == {EventType.NORMAL}
+    assert {note.tone for note in exits} == {EventType.WARNING}
 
 
 def test_a_failure_that_changes_nothing_is_told_of_as_well():
@@ -155,7 +164,7 @@ TURNS = [
     (
         look(ALONE, a_pod("master-0", "Failed", code=9, **MASTER)),
         [
-            ("Normal", "ExitedWithCode", "Pod: ml.mnist-master-0 exited with code 9"),
+            ("Warning", "ExitedWithCode", "Pod: ml.mnist-master-0 exited with code 9"),
             (
                 "Warning",
                 "PyTorchJobFailed",
@@ -169,7 +178,7 @@ TURNS = [
     (
         look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS),
         [
-            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
+            ("Warning", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
             (
                 "Warning",
                 "PyTorchJobRestarting",
@@ -183,7 +192,7 @@ TURNS = [
     (
         look(RETRYING, *pods_of(RETRYING, a_pod("worker-0", "Failed", code=1, **MASTER)), status=RUNS, now=at(3)),
         [
-            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 1"),
+            ("Warning", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 1"),
             (
                 "Warning",
                 "PyTorchJobFailed",
@@ -197,7 +206,7 @@ TURNS = [
     (
         look(SPENT, *pods_of(SPENT, a_pod("worker-0", "Failed", code=130, **MASTER)), status=RUNS, now=at(3)),
         [
-            ("Normal", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
+            ("Warning", "ExitedWithCode", "Pod: ml.mnist-worker-0 exited with code 130"),
             (
                 "Warning",
                 "PyTorchJobFailed",
