@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from trainshed.api import status_codec
 from trainshed.api.actions import (
@@ -41,6 +44,29 @@ THEN: tuple[tuple[type[Action], ...], ...] = (
     (CreatePod,),
     (DeletePod, ReleasePod, DeleteService, DeleteDependent, DeleteJob),
 )
+#: The words of the log for an action: what was done, to what. Dependents are named by their kind.
+VERBS: Mapping[type[Action], tuple[str, str]] = MappingProxyType(
+    {
+        CreatePod: ("created", "pod"),
+        CreateService: ("created", "Service"),
+        CreateSshSecret: ("created", "Secret"),
+        CreateDependent: ("created", ""),
+        UpdateDependent: ("updated", ""),
+        DeletePod: ("deleted", "pod"),
+        DeleteService: ("deleted", "Service"),
+        DeleteDependent: ("deleted", ""),
+        DeleteJob: ("deleted", "job"),
+        ReleasePod: ("removed the finalizer of", "pod"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`."""
+
+    error: ApiError | None = None
+    message: str = ""
 
 
 class Executor:
@@ -52,23 +78,22 @@ class Executor:
         self._recorder = recorder
         self._metrics = metrics
 
-    async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> ApiError | None:
-        """Execute the actions; return an error if one failed. Everything that pods mount is created before the pods."""
-        wanted = tuple(actions)
+    async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
+        """Execute the actions and return their outcome. Everything that pods mount is created before the pods."""
+        wanted, done = tuple(actions), Counter[tuple[str, str]]()
         if not wanted:
-            return None
-        errors = await run_with_slow_start(self._tasks(snapshot, wanted, FIRST))
+            return Outcome()
+
+        def tasks(kinds: tuple[type[Action], ...]) -> list[Callable[[], Awaitable[None]]]:
+            return [partial(self._run, snapshot, action, done) for action in wanted if isinstance(action, kinds)]
+
+        errors = await run_with_slow_start(tasks(FIRST))
         if not errors:
-            runs = (run_with_slow_start(self._tasks(snapshot, wanted, kinds)) for kinds in THEN)
+            runs = (run_with_slow_start(tasks(kinds)) for kinds in THEN)
             errors = [error for found in await asyncio.gather(*runs) for error in found]
-        return min(errors, key=_standing, default=None)
+        return Outcome(min(errors, key=_standing, default=None), _summary(Counter(map(_words, wanted)), done))
 
-    def _tasks(
-        self, snapshot: Snapshot, actions: Iterable[Action], kinds: tuple[type[Action], ...]
-    ) -> list[Callable[[], Awaitable[None]]]:
-        return [partial(self._run, snapshot, action) for action in actions if isinstance(action, kinds)]
-
-    async def _run(self, snapshot: Snapshot, action: Action) -> None:
+    async def _run(self, snapshot: Snapshot, action: Action, done: Counter[tuple[str, str]]) -> None:
         messages = action_messages(snapshot, action)
         try:
             await self._do(snapshot, action)
@@ -79,6 +104,7 @@ class Executor:
                 self._recorder.tell(snapshot.job, messages.failure(error))
             raise
         self._metrics.done(snapshot, action, well=True)
+        done[_words(action)] += 1
         if messages:
             self._recorder.tell(snapshot.job, messages.success)
 
@@ -134,6 +160,21 @@ class Executor:
         known = {"uid": found.uid, "resourceVersion": found.version}
         patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
         return await self._client.update_dependent(resource, namespace, found.name, patch)
+
+
+def _words(action: Action) -> tuple[str, str]:
+    verb, noun = VERBS[type(action)]
+    dependent = isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent))
+    return verb, action.resource.kind if dependent else noun
+
+
+def _summary(wanted: Mapping[tuple[str, str], int], done: Mapping[tuple[str, str], int]) -> str:
+    """Return what was done, and last, before the error, what was not done completely."""
+    counts = sorted(((words, done[words], number) for words, number in wanted.items()), key=lambda row: row[1] < row[2])
+    return ", ".join(
+        f"{verb} {count if count == number else f'{count} of {number}'} {noun}{'' if number == 1 else 's'}"
+        for (verb, noun), count, number in counts
+    )
 
 
 def _standing(error: ApiError) -> tuple[bool, str, str]:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from trainshed.api.actions import Snapshot
 from trainshed.api.job import JobKey
-from trainshed.api.objects import Phase
+from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType, Status
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
@@ -65,14 +65,18 @@ def cause_of_failure(snapshot: Snapshot, after: Status) -> str:
 
 
 class FailedPods:
-    """Remembers the failed pods of each job while they exist."""
+    """Remembers the failed pods of each job while they exist.
+
+    A pod that fails while it is being deleted does not count: its containers were killed by the deletion, such as
+    those of parameter servers by cleanPodPolicy.
+    """
 
     def __init__(self) -> None:
         self._known: dict[JobKey, tuple[str, frozenset[str]]] = {}
 
     def news(self, key: JobKey, snapshot: Snapshot) -> int:
         """Return how many pods have failed since the last reconcile of the job."""
-        failed = frozenset(pod.uid for pod in snapshot.pods if pod.phase is Phase.FAILED)
+        failed = frozenset(pod.uid for pod in snapshot.pods if _has_failed(pod))
         uid, before = self._known.get(key, ("", frozenset()))
         self._known[key] = (snapshot.job.uid, failed)
         return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot)
@@ -82,6 +86,10 @@ class FailedPods:
         self._known.pop(key, None)
 
 
+def _has_failed(pod: Pod) -> bool:
+    return pod.phase is Phase.FAILED and not pod.deleting
+
+
 def _uncounted(snapshot: Snapshot) -> int:
     """Return how many failed pods the stored status does not yet count or give up."""
     status = snapshot.status
@@ -89,9 +97,7 @@ def _uncounted(snapshot: Snapshot) -> int:
     current = [
         pod
         for pod in snapshot.pods
-        if pod.phase is Phase.FAILED
-        and pod.uid not in status.pending_replacement
-        and pod.attempt == attempts.get(pod.role, 0)
+        if _has_failed(pod) and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
     ]
     return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
 

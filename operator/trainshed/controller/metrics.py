@@ -36,7 +36,7 @@ COUNTERS = {
     "training_operator_jobs_restarted": "Restarts of jobs or of some of their pods by the operator.",
     "created_pods": "Pods created by the operator.",
     "deleted_pods": "Pods deleted by the operator.",
-    "failed_pods": "Pods that failed.",
+    "failed_pods": "Pods that failed, without those that were being deleted.",
     "succeeded_service_creation": "Services created by the operator.",
     "failed_service_creation": "Failed attempts to create a Service.",
     "created_pod_groups": "PodGroups created by the operator.",

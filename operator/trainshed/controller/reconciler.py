@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -42,7 +43,7 @@ REJECTED = "The API server rejects the status of this job; the operator does not
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a reconcile: when to requeue, a line for the log, and the error that needs a back-off.
+    """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
 
     A `known` error was logged before with the same message.
     """
@@ -150,11 +151,12 @@ class Reconciler:
             await self._remember(key, snapshot, decision.status)
         for note in decision.events:
             self._recorder.tell(snapshot.job, note)
-        refused = await self._executor.run(snapshot, decision.actions)
-        error = hidden or refused  # a pod without its label is waited for, whatever else failed
+        outcome = await self._executor.run(snapshot, decision.actions)
+        error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
         await self._report_refusal(key, snapshot, error)
         times = [time for time in (later, decision.requeue_at) if time]
-        return Result(min(times, default=None), _line(snapshot.status, decision, stored=not later), error)
+        changes = () if later else _turned(snapshot.status, decision.status)
+        return Result(min(times, default=None), ", ".join(filter(None, (*changes, outcome.message))), error)
 
     async def _remember(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
         """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
@@ -228,17 +230,12 @@ def _user_input(job: Job) -> Document:
     return {"annotations": dict(job.annotations), "templates": [group.template for group in job.groups]}
 
 
-def _line(before: Status, decision: Plan, *, stored: bool) -> str:
-    """Return a log line with what the reconcile changed; empty if it changed nothing."""
+def _turned(before: Status, after: Status) -> Iterator[str]:
+    """Yield the conditions that changed their status, for the log."""
     known = {(condition.type, condition.true) for condition in before.conditions}
-    changes = [
-        f"{condition.type}={condition.true}"
-        for condition in decision.status.conditions
-        if stored and (condition.type, condition.true) not in known
-    ]
-    kinds = [type(action).__name__ for action in decision.actions]
-    changes += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
-    return ", ".join(changes)
+    for condition in after.conditions:
+        if (condition.type, condition.true) not in known:
+            yield f"{condition.type}={condition.true}"
 
 
 #: Counts change often: they are written after they have not changed for QUIET, and at the latest after LONGEST.

@@ -227,25 +227,30 @@ class Worker:
             self._room.release()
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:
-        if result.message:
-            log.info("%s: %s", key, result.message, extra=job_fields(key))
         if result.error is None:
             self._queue.went_well(key)
+            if result.message:
+                log.info("%s: %s", key, result.message, extra=job_fields(key))
         else:
-            self._fail(key, result.error, known=result.known)
+            self._fail(key, result, result.error)
         # After an error the job is not reconciled before the back-off ends, except for what is due by the clock, such
         # as a deadline that passes while pods are rejected.
         if result.requeue_at and (result.error is None or result.requeue_at > now):
             self._queue.add_later(key, (result.requeue_at - self._now()).total_seconds())
 
-    def _fail(self, key: JobKey, error: ApiError, *, known: bool) -> None:
+    def _fail(self, key: JobKey, result: Result, error: ApiError) -> None:
+        """Log in one line what was done and what failed. The back-off is a maximum: a change of the job shortens it."""
         self._metrics.failed(error)
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if conflict else self._queue.failed
         seconds = wait(key, *_backoff(error))
         normal = conflict and not LASTING <= seconds < AFTER_CONFLICT[1]
-        level = logging.DEBUG if known or normal else logging.WARNING
-        log.log(level, "%s: %s: %s; retrying in %.1f s", key, error.reason, error, seconds, extra=job_fields(key))
+        level = logging.WARNING
+        if result.known or normal:
+            level = logging.INFO if result.message else logging.DEBUG
+        done = f"{result.message}: " if result.message else ""
+        text = "%s: %s%s: %s; retrying in at most %.1f s"
+        log.log(level, text, key, done, error.reason, error, seconds, extra=job_fields(key))
 
 
 def _backoff(error: ApiError) -> tuple[float, float]:

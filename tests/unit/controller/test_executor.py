@@ -21,7 +21,7 @@ from trainshed.api.actions import (
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.client import Conflict, Forbidden
-from trainshed.controller.executor import FIRST, THEN, Executor
+from trainshed.controller.executor import FIRST, THEN, VERBS, Executor
 from trainshed.controller.metrics import COUNTERS
 from trainshed.plan import plan
 
@@ -43,6 +43,10 @@ class Scene(Office):
         return list(plan(self.snapshot()).actions)
 
     async def run(self, *actions):
+        """Return the error, if an action failed."""
+        return (await self.outcome(*actions)).error
+
+    async def outcome(self, *actions):
         return await self.errands.run(self.snapshot(), actions)
 
     def counted(self) -> dict[str, float]:
@@ -119,8 +123,21 @@ async def test_a_definite_refusal_stops_the_creation_of_further_pods():
 async def test_the_reported_error_does_not_depend_on_the_order(reverse):
     scene = Scene(workers=3)
     scene.world.strangers = {"mnist-worker-1", "mnist-worker-2"}
-    error = await scene.errands.run(scene.snapshot(), sorted(scene.planned(), key=str, reverse=reverse))
+    error = await scene.run(*sorted(scene.planned(), key=str, reverse=reverse))
     assert str(error) == "mnist-worker-1"
+
+
+async def test_the_outcome_says_what_was_done_and_of_how_much():
+    scene = Scene(workers=3)
+    assert (await scene.outcome()).message == ""
+    scene.world.quota = 1
+    planned = scene.planned()
+    refused = await scene.outcome(*planned)
+    assert (refused.error.reason, refused.message) == ("QuotaExceeded", "created 3 Services, created 1 of 3 pods")
+    pod, job = scene.snapshot().pods[0], scene.snapshot().job
+    group = CreateDependent(CONFIG_MAPS, "mnist-config", a_config_map("mnist-config"))
+    gone = await scene.outcome(group, DeletePod(pod.name, pod.uid), DeleteJob(job.uid, "older"))
+    assert gone.message == "created 1 ConfigMap, deleted 1 pod, deleted 0 of 1 job"
 
 
 async def test_deleted_objects_are_terminating_or_gone_in_the_cache():
@@ -222,3 +239,4 @@ def test_every_type_of_action_is_executed():
     assert sorted(kind.__name__ for kind in (*FIRST, *(kind for kinds in THEN for kind in kinds))) == sorted(
         kind.__name__ for kind in get_args(Action)
     )
+    assert set(VERBS) == set(get_args(Action))

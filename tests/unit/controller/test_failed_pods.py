@@ -30,6 +30,16 @@ def test_each_failed_pod_is_counted_once():
     assert losses.news(KEY, snapshot(failed(1), failed(0, uid="its successor"))) == 1
 
 
+def test_a_pod_that_fails_while_it_is_deleted_does_not_count():
+    losses = FailedPods()
+    killed = failed(0, deleting=True)
+    assert FailedPods().news(KEY, snapshot(killed)) == 0
+    assert losses.news(KEY, snapshot()) == 0
+    assert losses.news(KEY, snapshot(killed)) == 0
+    assert losses.news(KEY, snapshot(failed(0))) == 1
+    assert losses.news(KEY, snapshot(killed)) == 0, "it failed before it was deleted, and was counted then"
+
+
 def test_a_new_process_counts_failures_that_are_not_in_the_status():
     assert FailedPods().news(KEY, snapshot(failed(0), failed(2))) == 2
 

@@ -43,12 +43,12 @@ def test_a_json_line_contains_its_traceback(capsys):
 def test_a_line_about_a_job_has_the_job_as_fields_in_json(capsys):
     key = JobKey("ml", "TFJob", "mnist")
     runtime.configure_logging("info", "json")
-    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=runtime.job_fields(key))
+    logging.getLogger("any").info("%s: created 2 pods", key, extra=runtime.job_fields(key))
     logging.getLogger("any").info("ready")
     about, other = map(json.loads, capsys.readouterr().err.splitlines())
     assert about["job"] == {"kind": "TFJob", "namespace": "ml", "name": "mnist"}
-    assert about["message"] == "TFJob ml/mnist: 2 CreatePod"
+    assert about["message"] == "TFJob ml/mnist: created 2 pods"
     assert "job" not in other
     runtime.configure_logging("info", "text")
-    logging.getLogger("any").info("%s: 2 CreatePod", key, extra=runtime.job_fields(key))
-    assert capsys.readouterr().err.endswith("INFO    TFJob ml/mnist: 2 CreatePod\n")
+    logging.getLogger("any").info("%s: created 2 pods", key, extra=runtime.job_fields(key))
+    assert capsys.readouterr().err.endswith("INFO    TFJob ml/mnist: created 2 pods\n")

@@ -191,7 +191,7 @@ async def test_reconciling_a_missing_job_does_nothing():
 
 async def test_the_log_line_names_the_changes():
     office = Office(SMALL)
-    assert (await office.reconcile()).message == "3 CreateService, 3 CreatePod"
+    assert (await office.reconcile()).message == "created 3 Services, created 3 pods"
     await office.run_all()
     office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
     office.hear()

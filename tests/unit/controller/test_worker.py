@@ -17,6 +17,7 @@ from trainshed.controller.reconciler import Result
 from trainshed.controller.workqueue import AFTER_ERROR, AFTER_NO, Worker, WorkQueue
 
 A, B = (JobKey("ml", "TFJob", name) for name in "ab")
+FULL, PARTLY = Forbidden("full", "QuotaExceeded"), "created 1 of 2 pods"
 
 
 class Looks:
@@ -111,7 +112,7 @@ def test_errors_increase_the_back_off(error, first, longest, caplog):
         assert scene.errors(error) == len(scene.looks.at)
 
     hastily(story())
-    assert f"TFJob ml/a: {error.reason}: {error}; retrying in {first:.1f} s" in caplog.messages
+    assert f"TFJob ml/a: {error.reason}: {error}; retrying in at most {first:.1f} s" in caplog.messages
     assert all(record.exc_info is None for record in caplog.records)
 
 
@@ -137,13 +138,51 @@ def test_an_outcome_is_one_log_line_and_an_empty_one_is_none(caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
-        scene = Scene(lambda key: Result(message="Running=True, 2 CreatePod" if key == A else ""))
+        scene = Scene(lambda key: Result(message="Running=True, created 2 pods" if key == A else ""))
         scene.queue.add(A)
         scene.queue.add(B)
         await asyncio.sleep(1)
 
     hastily(story())
-    assert [message for message in caplog.messages if "TFJob" in message] == ["TFJob ml/a: Running=True, 2 CreatePod"]
+    assert [message for message in caplog.messages if "TFJob" in message] == [
+        "TFJob ml/a: Running=True, created 2 pods"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "level", "line"),
+    [
+        (Result(error=FULL), "WARNING", "QuotaExceeded: full; retrying in at most 1.0 s"),
+        (Result(error=FULL, message=PARTLY), "WARNING", f"{PARTLY}: QuotaExceeded: full; retrying in at most 1.0 s"),
+        (Result(error=FULL, message=PARTLY, known=True), "INFO", f"{PARTLY}: QuotaExceeded: full; retrying in at most"),
+        (Result(error=FULL, known=True), "DEBUG", "QuotaExceeded: full; retrying in at most 1.0 s"),
+    ],
+)
+def test_what_was_done_and_what_failed_are_one_line(caplog, result, level, line):
+    caplog.set_level(logging.DEBUG)
+
+    async def story():
+        scene = Scene(lambda _key: result)
+        scene.queue.add(A)
+        await asyncio.sleep(0.5)
+
+    hastily(story())
+    (record,) = [record for record in caplog.records if "TFJob" in record.getMessage()]
+    assert record.levelname == level
+    assert record.getMessage().startswith(f"TFJob ml/a: {line}")
+
+
+def test_a_change_of_the_job_shortens_the_back_off_that_the_log_tells():
+    async def story():
+        scene = Scene(lambda _key: Result(error=FULL))
+        scene.queue.add(A)
+        await asyncio.sleep(0.1)
+        scene.queue.add(A)
+        await asyncio.sleep(0.1)
+        assert len(scene.looks.at) == 2
+        assert scene.gaps()[0] < AFTER_NO[0]
+
+    hastily(story())
 
 
 def test_a_standby_reconciles_nothing():
