@@ -164,8 +164,9 @@ class Executor:
 
 def _words(action: Action) -> tuple[str, str]:
     verb, noun = VERBS[type(action)]
-    dependent = isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent))
-    return verb, action.resource.kind if dependent else noun
+    if isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent)):
+        noun = action.resource.kind
+    return verb, noun
 
 
 def _summary(wanted: Mapping[tuple[str, str], int], done: Mapping[tuple[str, str], int]) -> str:
