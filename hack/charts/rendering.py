@@ -34,7 +34,7 @@ class Release:
     helm: int = 4
 
     def sources(self, values: Path | None = None, *sets: str) -> dict[str, list[Document]]:
-        """Return the objects by the name of their template, without Helm's own labels.
+        """Return the objects by the name of their template, without Helm's own labels and without hooks.
 
         Raises:
             Refused: Helm does not accept the values.
@@ -46,7 +46,9 @@ class Release:
         found: dict[str, list[Document]] = {}
         for source, piece in zip(pieces[::2], pieces[1::2], strict=True):
             documents = yaml.load_all(piece, Loader=yaml.CSafeLoader)
-            found.setdefault(source, []).extend(_bare(document) for document in documents if document)
+            found.setdefault(source, []).extend(
+                _bare(document) for document in documents if document and not _hook(document)
+            )
         return {source: documents for source, documents in sorted(found.items()) if documents}
 
     def documents(self, values: Path | None = None, *sets: str) -> list[Document]:
@@ -70,6 +72,10 @@ def key(document: Document) -> tuple[str, str, str]:
     """Return the key of an object: kind, namespace, name."""
     metadata = document["metadata"]
     return document["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def _hook(document: Document) -> bool:
+    return "helm.sh/hook" in document["metadata"].get("annotations", {})
 
 
 def _bare(document: Document) -> Document:

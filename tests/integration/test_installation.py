@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import yaml
 from charts.overlays import MANIFESTS, RELEASES, WITHOUT_CRDS
 from charts.rendering import Document, Release, key
 from charts.snapshots import FOLDER
+from charts.values import CHART
 from support import Hand
 from support.kubectl import kubectl
+from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 
 OVERLAYS = sorted(MANIFESTS.glob("overlays/*/values.yaml"))
@@ -49,3 +52,21 @@ def test_the_api_server_takes_it_all(server: ControlPlane, hand: Hand, values: P
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     assert len(done.stdout.splitlines()) == len(documents)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_helm_uninstall_deletes_the_lease_that_its_leader_could_not_release(
+    server: ControlPlane, hand: Hand, version: int
+):
+    def helm(*words: str) -> None:
+        command = [binary(f"helm{version}", "helm"), "--kubeconfig", str(server.kubeconfig), "--namespace"]
+        done = subprocess.run([*command, hand.namespace, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    helm("install", "short", str(CHART), "--set", f"crds.install=false,fullnameOverride=short-{version}")
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{hand.namespace}/leases"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": f"short-{version}"}}
+    hand.call("POST", leases, {**lease, "spec": {"holderIdentity": "a-pod-that-is-gone", "leaseDurationSeconds": 15}})
+    hand.call("POST", leases, {**lease, "metadata": {"name": "another"}})
+    helm("uninstall", "short")
+    assert [item["metadata"]["name"] for item in hand.call("GET", leases)["items"]] == ["another"]
