@@ -175,6 +175,10 @@ def test_alerts_keep_their_braces():
     source = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
     assert the("PrometheusRule", documents)["spec"]["groups"][0]["rules"] == source
     assert "{{ $labels" in str(source)
+    based = rendered("monitoring.alerts.enabled=true", "monitoring.alerts.runbookBaseUrl=https://git.example.com/main/")
+    for rule, plain in zip(the("PrometheusRule", based)["spec"]["groups"][0]["rules"], source, strict=True):
+        path = plain["annotations"]["runbook_url"]
+        assert rule["annotations"]["runbook_url"] == f"https://git.example.com/main/{path}"
     dashboard = the("ConfigMap", documents)["data"]["trainshed.json"]
     assert dashboard.strip() == (CHART / "files" / "dashboard.json").read_text().strip()
 

@@ -69,9 +69,14 @@ def test_the_page_explains_exactly_the_alerts():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
-def test_alerts_have_a_severity_and_a_summary(rule: dict):
+def test_alerts_say_how_bad_it_is_what_it_is_and_what_to_do(rule: dict):
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert rule["annotations"]["summary"]
+    notes = rule["annotations"]
+    assert notes["summary"].endswith(".")
+    assert len(notes["description"]) > len(notes["summary"]) / 2
+    path, _, anchor = notes["runbook_url"].partition("#")
+    headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
