@@ -92,6 +92,13 @@ def test_alerts_and_panels_use_served_metrics_and_labels(expression: str):
     assert chosen | grouped <= set.union(*(found[name] for name in wanted)) | OUTSIDE
 
 
+def test_the_how_to_page_uses_served_metrics():
+    text = (ROOT / "docs" / "how-to" / "monitoring.md").read_text()
+    named = set(re.findall(r"\b(?:trainshed|training_operator|process)_[a-z_]+\b", text))
+    assert len(named) >= 4
+    assert named <= labels().keys()
+
+
 def test_queried_states_exist():
     states = re.findall(r'state[=!]~?"([\w|]+)"', " ".join(EXPRESSIONS))
     assert states

@@ -1,0 +1,55 @@
+"""The how-to pages: their jobs render, their values are the chart's, and each page says what was tried."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from charts.conftest import helm
+from charts.rendering import Release
+from trainshed.cli import cli
+
+from . import how_to
+
+__all__ = ["helm"]
+
+EACH = pytest.mark.parametrize("page", how_to.PAGES, ids=lambda page: page.stem)
+JOBS = [(page.stem, job) for page in how_to.PAGES for job in how_to.jobs(page)]
+VALUES = [(page.stem, text) for page in how_to.PAGES for text in how_to.values(page)]
+
+
+@EACH
+def test_every_page_is_in_the_navigation_and_says_what_was_tried(page: Path):
+    text = page.read_text()
+    assert f"how-to/{page.name}" in (how_to.FOLDER.parents[1] / "mkdocs.yml").read_text()
+    assert f"how-to/{page.name}" in (how_to.FOLDER.parent / "README.md").read_text()
+    assert text.count("\n## What was tried\n") == 1
+    assert len(how_to.manifests(page)) + len(how_to.values(page)) > 0
+
+
+@pytest.mark.parametrize(("page", "job"), JOBS)
+def test_every_job_renders(page: str, job: dict):
+    done = CliRunner().invoke(cli, ["render", "-f", "-"], input=yaml.safe_dump(job))
+    assert done.exit_code == 0, f"{page}: {done.output}"
+    pods = [item for item in yaml.safe_load_all(done.output) if item["kind"] == "Pod"]
+    groups = next(value for name, value in job["spec"].items() if name.endswith("ReplicaSpecs"))
+    assert len(pods) == sum(group["replicas"] for group in groups.values())
+
+
+@pytest.mark.parametrize(("page", "text"), VALUES)
+@pytest.mark.usefixtures("helm")
+def test_every_block_of_values_is_accepted_by_the_chart(page: str, text: str, tmp_path: Path):
+    file = tmp_path / "values.yaml"
+    file.write_text(text)
+    changed = Release().documents(file, "crds.install=false")
+    assert changed != Release().documents(None, "crds.install=false"), page
+
+
+@EACH
+def test_every_python_block_is_valid(page: Path):
+    for body in how_to.code(page, "python"):
+        ast.parse(body)
