@@ -71,7 +71,9 @@ def test_only_kept_results_need_to_patch_pods():
 def test_users_may_edit_or_view_jobs_of_all_kinds():
     read = {"get", "list", "watch"}
     for what, verbs in (("edit", read | {"create", "delete", "patch", "update"}), ("view", read)):
-        jobs, statuses = RIGHTS["people"][what]
+        jobs, statuses, scales = RIGHTS["people"][what]
         assert jobs["resources"] == [framework.plural for framework in FRAMEWORKS]
         assert set(jobs["verbs"]) == verbs
         assert statuses["verbs"] == ["get"]
+        assert scales["resources"] == ["pytorchjobs/scale", "paddlejobs/scale", "jaxjobs/scale"]
+        assert set(scales["verbs"]) == {"get", "patch", "update"} & verbs

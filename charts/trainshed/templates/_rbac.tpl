@@ -37,7 +37,7 @@ subjects:
 {{- end }}
 {{- end -}}
 
-{{/* The rules without the resources of disabled job kinds. Takes {"top": …, "rules": […]}. */}}
+{{/* The rules without the resources of disabled job kinds, and without rules that have no resource left. Takes {"top": …, "rules": […]}. */}}
 {{- define "trainshed.rulesForEnabledKinds" -}}
 {{- $plurals := (include "trainshed.enabledKinds" .top | fromJson).plurals -}}
 {{- $rules := list -}}
@@ -51,7 +51,9 @@ subjects:
 {{- end -}}
 {{- $rule = dict "apiGroups" $rule.apiGroups "resources" $resources "verbs" $rule.verbs -}}
 {{- end -}}
+{{- if $rule.resources -}}
 {{- $rules = append $rules $rule -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $rules -}}
 {{- end -}}
