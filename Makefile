@@ -101,6 +101,7 @@ lint: venv ## Run linters, type checks, import rules, and checks of generated fi
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml operator
 	$(RUN) generate_manifests --check
 	$(CONFORMANCE) --check
+	$(RUN) docs --check
 	$(PY) examples/embed.py --check
 	$(BIN)/codespell --dictionary=- --dictionary=hack/docs/words.txt $(PROSE)
 	found=0; git grep -nwiE -f hack/docs/phrases.txt -- $(PROSE) || found=$$?; test $$found -eq 1 # 1: no match

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import kinds, pictures, tables
+from . import kinds, pictures, reference, tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: A part of a page: `<!-- written: what of this -->`, the text, and `<!-- end -->`.
@@ -20,6 +20,7 @@ PARTS: Mapping[str, Callable[[str], str]] = {
     "rules": tables.rules,
     "classes": tables.classes,
     "flags": tables.flags,
+    "fields": reference.fields,
     "glance": kinds.glance,
     "goals": kinds.goals,
     "example": kinds.example,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
+from trainshed.api import descriptions
 from trainshed.api.framework import Framework
 from trainshed.api.spec import Level, Rule
 from trainshed.api.status_schema import STATUS, TEXT
@@ -28,6 +29,9 @@ REASONS = {
     "Invalid value": "FieldValueInvalid",
     "Forbidden": "FieldValueForbidden",
 }
+#: Fields that the API server describes, and fields whose inside is described by Kubernetes' own kinds.
+KUBERNETES_FIELDS = ("apiVersion", "kind", "metadata")
+KUBERNETES_PARTS = (".template", ".elasticPolicy.metrics")
 UNCHANGED = (
     "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)"
 )
@@ -105,7 +109,7 @@ def _schema(framework: Framework) -> dict[str, Any]:
     policy["x-kubernetes-validations"] = [_immutable("managedBy")]
     queue = policy["properties"]["schedulingPolicy"]["properties"]["queue"]
     queue["x-kubernetes-validations"] = [_immutable("queue")]
-    return {
+    whole = {
         "type": "object",
         "required": ["spec"],
         "properties": {
@@ -113,10 +117,38 @@ def _schema(framework: Framework) -> dict[str, Any]:
             "kind": TEXT,
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": MAX_NAME_LENGTH}}},
             "spec": spec,
-            "status": STATUS,
+            "status": copy.deepcopy(STATUS),
         },
         "x-kubernetes-validations": _validations(framework, Level.JOB),
     }
+    return _described(whole, framework)
+
+
+def _described(whole: dict[str, Any], framework: Framework) -> dict[str, Any]:
+    """Return the schema of a job with its descriptions, which come first, as in the files of other projects."""
+    for path, parent, name in list(_places(whole, "")):
+        parent[name] = {"description": descriptions.of_field(framework, path), **parent[name]}
+    return {"description": descriptions.of_kind(framework), **whole}
+
+
+def fields(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fields of Trainshed's own in the schema of a job: the path as in `kubectl explain`, and the schema.
+
+    Not among them are those of Kubernetes: apiVersion, kind, metadata, the inside of pod templates and of metrics.
+    """
+    for name, parent, key in _places(schema, path):
+        yield name, parent[key]
+
+
+def _places(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the path of each field, with the properties that hold it and its name there."""
+    for name, part in node.get("properties", {}).items():
+        inner = f"{path}.{name}" if path else name
+        if inner in KUBERNETES_FIELDS:
+            continue
+        yield inner, node["properties"], name
+        if not inner.endswith(KUBERNETES_PARTS):
+            yield from _places(part.get("items", part.get("additionalProperties", part)), inner)
 
 
 def _validations(framework: Framework, place: Level) -> list[dict[str, str]]:

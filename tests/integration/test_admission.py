@@ -91,6 +91,30 @@ def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, hand: Hand
     assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON", "FAILURE"]
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("pytorchjob", "A training job of PyTorch"),
+        ("tfjob.spec.runPolicy.backoffLimit", "Number of restarts after which the next failure fails the job"),
+        ("pytorchjob.spec.elasticPolicy.maxReplicas", "Largest number of workers with which torchrun trains"),
+        ("mpijob.spec.mpiReplicaSpecs.restartPolicy", "Default: Never"),
+        ("jaxjob.status.failure.exitCode", "128 plus the number of a signal"),
+    ],
+)
+def test_kubectl_explains(server: ControlPlane, hand: Hand, path: str, words: str):
+    told = kubectl(server, hand, "explain", path).stdout
+    assert words in " ".join(told.split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plain_kubectl_apply_has_room_for_the_definition(server: ControlPlane, hand: Hand, kind: str):
+    name = f"{kind.lower()}s.kubeflow.org"
+    annotations = json.loads(kubectl(server, hand, "get", "crd", name, "-o", "json").stdout)["metadata"]["annotations"]
+    written = annotations["kubectl.kubernetes.io/last-applied-configuration"]
+    assert json.loads(written)["metadata"]["name"] == name
+    assert sum(len(key) + len(value) for key, value in annotations.items()) < 256 * 1024 / 2
+
+
 @pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob", "JAXJob"])
 def test_kubectl_scales_the_workers(server: ControlPlane, hand: Hand, kind: str):
     hand.create(job(kind, "a", Worker=2))
