@@ -104,6 +104,8 @@ def _schema(framework: Framework) -> dict[str, Any]:
     container["x-kubernetes-validations"] = _validations(framework, Level.CONTAINER)
     if "elasticPolicy" in spec["properties"]:
         spec["properties"]["elasticPolicy"]["properties"]["metrics"]["items"] = METRIC_SCHEMA
+    if framework.update_rules:
+        spec["x-kubernetes-validations"] = [_worded(rule.cel, rule.message, "spec") for rule in framework.update_rules]
     policy = spec["properties"]["runPolicy"]
     policy["default"] = {}
     policy["x-kubernetes-validations"] = [_immutable("managedBy")]
@@ -157,11 +159,15 @@ def _validations(framework: Framework, place: Level) -> list[dict[str, str]]:
 
 
 def _validation(rule: Rule, at: str) -> dict[str, str]:
-    """Return the rule as in a CRD; the API server itself prefixes the message with the path and the type of error."""
-    path, kind, detail = rule.message.removeprefix(at).split(": ", 2)
     worded = {"messageExpression": rule.message_cel} if rule.message_cel else {}
+    return _worded(rule.cel, rule.message, at) | worded
+
+
+def _worded(cel: str, message: str, at: str) -> dict[str, str]:
+    """Return the rule as in a CRD; the API server itself prefixes the message with the path and the type of error."""
+    path, kind, detail = message.removeprefix(at).split(": ", 2)
     where = re.sub(r"\[(\w+)\]", r"['\1']", path if path.startswith(".") else f".{path}")
-    return {"rule": rule.cel, "message": detail, "fieldPath": where, "reason": REASONS[kind]} | worded
+    return {"rule": cel, "message": detail, "fieldPath": where, "reason": REASONS[kind]}
 
 
 def _immutable(what: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.bad_jobs import BAD, GOOD
-from support.jobs import KINDS, job, replicas, smallest, tfjob
+from support.jobs import KINDS, job, pytorchjob, replicas, smallest, tfjob
 from support.kubectl import kubectl
 from support.user_client import Hand, Refused
 from testbed.control_plane import ControlPlane
@@ -120,6 +120,30 @@ def test_kubectl_scales_the_workers(server: ControlPlane, hand: Hand, kind: str)
     hand.create(job(kind, "a", Worker=2))
     assert kubectl(server, hand, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 0
     assert replicas(hand.job(kind, "a"), "Worker")["replicas"] == 3
+
+
+def test_an_elastic_job_is_scaled_within_its_bounds(server: ControlPlane, hand: Hand):
+    wanted = pytorchjob("a", Worker=2)
+    wanted["spec"]["elasticPolicy"] = {"minReplicas": 2, "maxReplicas": 3}
+    hand.create(wanted)
+    for number, code in ((3, 0), (4, 1), (1, 1), (2, 0)):
+        done = kubectl(server, hand, "scale", "pytorchjob/a", f"--replicas={number}")
+        assert done.returncode == code, done.stderr
+        words = "spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: "
+        assert (words in done.stderr) is (code == 1)
+        assert ("must be from minReplicas to maxReplicas of spec.elasticPolicy" in done.stderr) is (code == 1)
+    hand.patch_job("PyTorchJob", "a", {"spec": {"elasticPolicy": None}})
+    assert kubectl(server, hand, "scale", "pytorchjob/a", "--replicas=9").returncode == 0
+
+
+def test_a_job_that_was_made_outside_its_bounds_can_be_changed_otherwise(hand: Hand):
+    wanted = pytorchjob("a", Worker=5)
+    wanted["spec"]["elasticPolicy"] = {"maxReplicas": 3}
+    hand.create(wanted)
+    hand.patch_job("PyTorchJob", "a", {"spec": {"runPolicy": {"suspend": True}}})
+    with pytest.raises(Refused, match="must be from minReplicas to maxReplicas"):
+        hand.patch_job("PyTorchJob", "a", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
+    hand.patch_job("PyTorchJob", "a", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}})
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "XGBoostJob", "MPIJob"])

@@ -18,7 +18,7 @@ from .objects import (
     DesiredDependent,
     Resource,
 )
-from .spec import JobSpec, Rule
+from .spec import JobSpec, Rule, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,7 @@ class Framework:
     hooks: Hooks
     version: str = "v1"
     rules: tuple[Rule, ...] = ()
+    update_rules: tuple[UpdateRule, ...] = ()
     options: Callable[[Any, tuple[ReplicaGroup, ...]], object] = lambda _spec, _replicas: None
     naming: Naming = Naming()
     objects: Objects = Objects()

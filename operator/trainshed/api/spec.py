@@ -120,6 +120,17 @@ class Rule:
     place: Level = Level.JOB
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateRule:
+    """A rule for changes of the spec, which only the API server can check: `cel` compares `self` with `oldSelf`.
+
+    A message has the form of those of `Rule`.
+    """
+
+    cel: str
+    message: str
+
+
 def replica_count(group: ReplicaSpec) -> int:
     """Return the number of replicas of a role; the default is 1."""
     return 1 if group.replicas is None else group.replicas

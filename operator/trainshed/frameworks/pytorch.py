@@ -35,6 +35,7 @@ from trainshed.api.spec import (
     ReplicaSpec,
     Rule,
     RunPolicy,
+    UpdateRule,
     ValidationInput,
     replica_count,
 )
@@ -152,6 +153,18 @@ RULES = (
         "!(has(self.spec.nprocPerNode) && has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.nProcPerNode))",
         "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
         lambda claim: not _processes_given_twice(claim),
+    ),
+)
+
+#: A job may be created with any number of workers, as in v1. Only a change of the number has to keep the bounds.
+SCALED, SCALED_FROM = f"self.{FIELD}['Worker'].replicas", f"oldSelf.{FIELD}['Worker'].replicas"
+UPDATE_RULES = (
+    UpdateRule(
+        f"!has(self.elasticPolicy) || !('Worker' in self.{FIELD}) || !has({SCALED})"
+        f" || !('Worker' in oldSelf.{FIELD}) || (has({SCALED_FROM}) && {SCALED_FROM} == {SCALED})"
+        f" || ((!has(self.elasticPolicy.minReplicas) || {SCALED} >= self.elasticPolicy.minReplicas)"
+        f" && (!has(self.elasticPolicy.maxReplicas) || {SCALED} <= self.elasticPolicy.maxReplicas))",
+        f"spec.{FIELD}[Worker].replicas: Invalid value: must be from minReplicas to maxReplicas of spec.elasticPolicy",
     ),
 )
 
@@ -339,6 +352,7 @@ PYTORCH = Framework(
     roles=("Master", "Worker"),
     spec=PyTorchJobSpec,
     rules=RULES,
+    update_rules=UPDATE_RULES,
     options=options,
     container=Container("pytorch", "pytorchjob-port", PORT),
     defaults=Defaults(restart_policy=RestartPolicy.ON_FAILURE),

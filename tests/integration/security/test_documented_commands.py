@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from docs.commands import ROOT, blocks
-from support import Hand
+from support import Hand, Refused
 from support.jobs import pytorchjob, template
 from support.kubectl import kubectl
 from support.user_client import eventually
@@ -53,6 +54,15 @@ def roles(server: ControlPlane) -> Iterator[None]:
     kubectl(server, admin, "delete", "-f", str(ROLES))
 
 
+def may_look(user: Hand) -> bool:
+    """Whether the user's rights have come into force."""
+    try:
+        user.jobs("PyTorchJob")
+    except Refused:
+        return False
+    return True
+
+
 def typed(server: ControlPlane, role: str, command: str) -> tuple[Asked, str]:
     """What was asked by a user with a role who types a command where the jobs of the pages are; and what he read."""
     admin = Hand.somewhere(server.kubeconfig)
@@ -64,11 +74,12 @@ def typed(server: ControlPlane, role: str, command: str) -> tuple[Asked, str]:
             admin.make("pods", {"metadata": {"name": f"{name}-master-0", "labels": labels}, **template("pytorch")})
     name = f"{role}-{uuid.uuid4().hex[:8]}"
     user = person(server, admin.namespace, name, role=role)
-    eventually(lambda: user.jobs("PyTorchJob") is not None)
+    eventually(lambda: may_look(user), 30)
     limits = ("--request-timeout=20s", *(("--timeout=1s",) if " wait " in command else ()))
+    since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     words = [word for word in shlex.split(command)[1:] if not word.startswith("--timeout")]
     done = kubectl(server, admin, f"--kubeconfig={server.kubeconfig_for(name)}", *words, *limits)
-    return asked(server.audit_log, name), done.stderr
+    return asked(server.audit_log, name, since), done.stderr
 
 
 def test_the_pages_have_commands_for_users():
