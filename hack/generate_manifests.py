@@ -1,4 +1,4 @@
-"""Generates crds/, the chart's copy of them and its RBAC rules; with --check, fails if a file is stale."""
+"""Generates crds/, and in the chart their copy, RBAC rules and annotations; with --check, fails if a file is stale."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 import yaml
 
 from trainshed import crd
+from trainshed.api import parse
 from trainshed.api.framework import Framework
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
@@ -99,6 +100,18 @@ def files() -> Iterator[tuple[Path, str]]:
         newer = MPI_VERSIONS["v2beta1"]
         yield crds / newer.version / _file(newer), text(definition(newer))
     yield CHART / "rbac.yaml", text(rights())
+    yield CHART / "annotations.yaml", text(annotations())
+
+
+def annotations() -> dict[str, Any]:
+    """Return the annotations of jobs, as the admission policy of the chart reads them."""
+    choices = {name: [str(value) for value in values] for name, values in parse.ANNOTATIONS.items()}
+    return {
+        "prefix": parse.PREFIX,
+        "choices": {name: values for name, values in choices.items() if values},
+        "durations": [name for name, values in choices.items() if not values],
+        "durationForm": parse.DURATION_FORM,
+    }
 
 
 def _file(framework: Framework) -> str:

@@ -131,10 +131,9 @@ def test_with_namespaces_nothing_is_given_in_the_cluster():
     assert [rule["resources"] for role in own for rule in role["rules"]] == [["leases"]]
     assert rules(documents) == rules(rendered())
     assert "--namespace=a,b" in arguments("namespaces={a,b}")
-    (where,) = the("ValidatingAdmissionPolicyBinding", documents)["spec"]["matchResources"]["namespaceSelector"][
-        "matchExpressions"
-    ]
-    assert where["values"] == ["a", "b"]
+    bindings = [item["spec"] for item in documents if item["kind"] == "ValidatingAdmissionPolicyBinding"]
+    selectors = [found["matchResources"]["namespaceSelector"]["matchExpressions"] for found in bindings]
+    assert [where["values"] for (where,) in selectors] == [["a", "b"]] * 2
 
 
 def test_it_runs_under_the_restricted_standard_and_in_good_order():
@@ -203,6 +202,19 @@ def test_v1s_roles_and_names_come_if_asked():
     assert the("Service", documents)["spec"]["ports"][0]["name"] == "monitoring-port"
 
 
+def test_the_policy_on_annotations_is_there_unless_it_is_switched_off():
+    policies = {item["metadata"]["name"] for item in rendered() if item["kind"] == "ValidatingAdmissionPolicy"}
+    assert policies == {"trainshed-annotations", "trainshed-service-accounts"}
+    off = rendered("annotationPolicy.enabled=false", "serviceAccountPolicy.enabled=false")
+    assert "ValidatingAdmissionPolicy" not in kinds(off)
+    (binding,) = (
+        item
+        for item in rendered("annotationPolicy.actions={Warn}", "serviceAccountPolicy.enabled=false")
+        if item["kind"] == "ValidatingAdmissionPolicyBinding"
+    )
+    assert binding["spec"]["validationActions"] == ["Warn"]
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
@@ -214,6 +226,7 @@ def test_v1s_roles_and_names_come_if_asked():
         ("namespaces={Team}", "namespaces"),
         ("log.level=loud", "level"),
         ("serviceAccountPolicy.actions={}", "actions"),
+        ("annotationPolicy.actions={Refuse}", "actions"),
         ("monitoring.interval=soon", "interval"),
         ("leaderElection.enabled=false", "more than one replica requires leaderElection.enabled"),
         (",".join(f"kinds.{framework.kind.lower()}=false" for framework in FRAMEWORKS), "at least one kind"),

@@ -53,7 +53,8 @@ def test_every_chart_value_exists(page: Path):
     schema = json.loads((ROOT / "charts" / "trainshed" / "values.schema.json").read_text())
     told = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
     told += re.findall(
-        r"`((?:monitoring|crds|serviceAccountPolicy|networkPolicy|mpi|kinds)\.[\w.]+)`", page.read_text()
+        r"`((?:monitoring|crds|serviceAccountPolicy|annotationPolicy|networkPolicy|mpi|kinds)\.[\w.]+)`",
+        page.read_text(),
     )
     named = [part.partition("=")[0] for text in told for part in re.sub(r"\{[^}]*\}", "", text).split(",")]
     assert [name for name in named if not _described(schema, name.split("."))] == []

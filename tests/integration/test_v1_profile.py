@@ -69,7 +69,8 @@ def test_the_profile_is_nothing_but_v1s_names(tmp_path: Path):
     assert "Namespace" not in {item["kind"] for item in found}
     names = {item["metadata"]["name"] for item in found}
     people = {f"kubeflow-training-{who}" for who in ("admin", "edit", "view")}
-    more = {f"training-operator-{what}" for what in ("lease", "mpi", "service-accounts", "jobs-edit", "jobs-view")}
+    parts = ("lease", "mpi", "service-accounts", "annotations", "jobs-edit", "jobs-view")
+    more = {f"training-operator-{what}" for what in parts}
     assert names == {"training-operator", *more, *people}
     subjects = [subject for item in found for subject in item.get("subjects", ())]
     assert {(subject["name"], subject["namespace"]) for subject in subjects} == {("training-operator", "kubeflow")}

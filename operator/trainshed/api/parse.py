@@ -161,8 +161,18 @@ ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
 STARTUP_DEADLINE = f"{PREFIX}startup-deadline"
 TRACK_RESULTS = f"{PREFIX}track-results"
+#: All annotations of a job, with their values, the default first; the value of those without is a duration. The chart's
+#: admission policy and `trainshed render` refuse others.
+ANNOTATIONS: dict[str, tuple[str, ...]] = {
+    RESTART_SCOPE: ("Auto", *Scope),
+    ON_DISRUPTION: ("Replace", "Fail"),
+    STARTUP_DEADLINE: (),
+    FORCE_DELETE_AFTER: (),
+    TRACK_RESULTS: ("false", "true"),
+}
 #: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
-DURATION = re.compile(r"(?=\d)(?:(\d{1,8})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
+DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
+DURATION_FORM = "must be a length of time from 1s to 8760h, such as 90s, 10m or 1h30m"
 MAX_DURATION = 365 * 24 * 3600
 
 
@@ -180,19 +190,20 @@ class JobAnnotations:
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
     """Parse the annotations; return their values and their problems. An invalid one has its default value."""
     problems: list[str] = []
-    scope = _choice(annotations, RESTART_SCOPE, ("Auto", *Scope), problems)
-    disruption = _choice(annotations, ON_DISRUPTION, ("Replace", "Fail"), problems)
+    scope = _choice(annotations, RESTART_SCOPE, problems)
+    disruption = _choice(annotations, ON_DISRUPTION, problems)
     found = JobAnnotations(
         scope=Scope(scope) if scope in tuple(Scope) else None,
         fail_on_disruption=disruption == "Fail",
         force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
-        track_results=_choice(annotations, TRACK_RESULTS, ("false", "true"), problems) == "true",
+        track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
     )
     return found, tuple(problems)
 
 
-def _choice(annotations: Mapping[str, Any], key: str, choices: tuple[str, ...], problems: list[str]) -> str:
+def _choice(annotations: Mapping[str, Any], key: str, problems: list[str]) -> str:
+    choices = ANNOTATIONS[key]
     value = annotations.get(key, choices[0])
     if value in choices:
         return str(value)
@@ -210,6 +221,5 @@ def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> 
     whole = hours * 3600 + minutes * 60 + seconds
     if 0 < whole <= MAX_DURATION:
         return whole
-    told = "must be a length of time from 1s to 8760h, such as 90s, 10m or 1h30m"
-    problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": {told}')
+    problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": {DURATION_FORM}')
     return None
