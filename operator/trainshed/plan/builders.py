@@ -21,6 +21,8 @@ from trainshed.api.framework import (
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 
+#: With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
+TERMINATION_MESSAGE: Document = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 #: Builds the pod of a replica, for an attempt of its role.
 PodMaker = Callable[[Replica, int], CreatePod]
 
@@ -137,8 +139,8 @@ def _spec(
     ]
     if own is not None and framework.container.port:
         _open_port(framework, group, spec["containers"][containers.index(own)])
-    if waits:
-        spec["initContainers"] = [*(spec.get("initContainers") or []), *waits]
+    if inits := [*(spec.get("initContainers") or []), *waits]:
+        spec["initContainers"] = [{**TERMINATION_MESSAGE, **container} for container in inits]
     spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.restarts_in_place else RestartPolicy.NEVER)
     return spec
 
@@ -149,9 +151,7 @@ def _container(container: Document, variables: tuple[Variable, ...]) -> dict[str
     own = [
         _entry(variable) for variable in variables if not (variable.user_overridable and variable.name in set_by_user)
     ]
-    # With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
-    policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-    return {**policy, **container} | ({"env": [*env, *own]} if own else {})
+    return {**TERMINATION_MESSAGE, **container} | ({"env": [*env, *own]} if own else {})
 
 
 def _entry(variable: Variable) -> dict[str, Any]:

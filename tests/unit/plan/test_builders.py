@@ -91,7 +91,8 @@ def test_all_containers_of_a_pytorch_pod_learn_who_they_are_but_init_containers_
     spec = {"containers": [{"name": "pytorch"}, {"name": "sidecar"}], "initContainers": [{"name": "first"}]}
     body = pod_of(with_template({"spec": spec}, "PyTorchJob"), "worker-0")
     assert all(any(entry["name"] == "RANK" for entry in c["env"]) for c in body["spec"]["containers"])
-    assert body["spec"]["initContainers"] == [{"name": "first"}]
+    (first,) = body["spec"]["initContainers"]
+    assert "env" not in first
 
 
 def test_the_first_container_stands_in_where_none_has_the_frameworks_name():
@@ -112,6 +113,10 @@ def test_the_last_lines_of_a_failure_arrive_in_the_status_unless_the_user_wants_
     said = {"name": "other", "terminationMessagePolicy": "File"}
     body = pod_of(with_template({"spec": {"containers": [own, said]}}), "worker-0")
     policies = [container["terminationMessagePolicy"] for container in body["spec"]["containers"]]
+    assert policies == ["FallbackToLogsOnError", "File"]
+    inits = [{"name": "prepare"}, {"name": "fetch", "terminationMessagePolicy": "File"}]
+    body = pod_of(with_template({"spec": {"containers": [own], "initContainers": inits}}), "worker-0")
+    policies = [container["terminationMessagePolicy"] for container in body["spec"]["initContainers"]]
     assert policies == ["FallbackToLogsOnError", "File"]
 
 
