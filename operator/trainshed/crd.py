@@ -16,11 +16,12 @@ from trainshed.api.status_schema import STATUS, TEXT
 from trainshed.api.validation import MAX_NAME_LENGTH, rules
 
 COLUMNS = (
-    ("State", "string", ".status.conditions[-1:].type", 0),
+    ("State", "string", ".status.state", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
     ("Ready", "string", ".status.ready", 1),
-    ("Restarts", "integer", ".status.restarts", 1),
-    ("Reason", "string", ".status.conditions[-1:].reason", 1),
+    ("Restarts", "integer", ".status.restartCount", 1),
+    ("Reason", "string", ".status.reason", 1),
+    ("Blocked", "string", '.status.conditions[?(@.type=="Blocked")].message', 1),
     ("Failure", "string", ".status.failure.message", 1),
 )
 #: The types of errors in messages, and the API server's names for them.

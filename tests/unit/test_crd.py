@@ -44,10 +44,13 @@ def test_pytorch_paddle_and_jax_scale_by_their_workers(framework):
     assert version(framework)["subresources"] == {"status": {}} | ({"scale": scale} if scales else {})
 
 
+WIDE = ["Ready", "Restarts", "Reason", "Blocked", "Failure"]
+
+
 def test_columns_are_v1s_and_ours_are_wide():
     columns = version(TENSORFLOW)["additionalPrinterColumns"]
     assert [column["name"] for column in columns if "priority" not in column] == ["State", "Age"]
-    assert [column["name"] for column in columns if "priority" in column] == ["Ready", "Restarts", "Reason", "Failure"]
+    assert [column["name"] for column in columns if "priority" in column] == WIDE
 
 
 def test_a_missing_run_policy_is_an_empty_one():

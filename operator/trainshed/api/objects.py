@@ -60,9 +60,10 @@ class Pod:
     """A pod of a job; `job` and `role` are its labels, the latter in lower case.
 
     `disruption` is the reason of the condition DisruptionTarget and `disrupted` the time of its transition. `unplaced`
-    and `unschedulable` are reason and message of the condition PodScheduled while it is false. `leaves` is the
-    deletionTimestamp, which includes the grace period `grace` (in seconds). `finalizers` are those of others; `held`
-    is true if the pod has Trainshed's.
+    and `unschedulable` are reason and message of the condition PodScheduled while it is false; `scheduled` is the time
+    at which it became true. `sandbox_ready` is the condition PodReadyToStartContainers (volumes are mounted, the
+    network is ready), None if the kubelet does not report it. `leaves` is the deletionTimestamp, which includes the
+    grace period `grace` (in seconds). `finalizers` are those of others; `held` is true if the pod has Trainshed's.
     """
 
     name: str
@@ -90,6 +91,8 @@ class Pod:
     grace: int = 0
     finalizers: tuple[str, ...] = ()
     has_finalizer: bool = False
+    scheduled: datetime | None = None
+    sandbox_ready: bool | None = None
 
     @property
     def over(self) -> bool:

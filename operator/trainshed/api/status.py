@@ -12,12 +12,14 @@ from .indexes import Indexes
 MAX_RETRY_DELAY = timedelta(seconds=375)
 #: The largest size in bytes of a message, a termination message, a failure's summary, and a name in it.
 MAX_MESSAGE_BYTES, MAX_TERMINATION_MESSAGE_BYTES, MAX_SUMMARY_BYTES, MAX_NAME_BYTES = 1024, 1024, 400, 128
-#: The largest size in bytes of a name in `recentRestarts`, and the largest number of its items.
-MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS = 64, 10
+#: The largest size in bytes of a name in `recentRestarts` and `waiting`, and the largest number of their items.
+MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING = 64, 10, 5
+#: The largest size in bytes of a message in `waiting`.
+MAX_WAITING_MESSAGE_BYTES = 400
 
 
 class ConditionType(StrEnum):
-    """The condition types. All but `Blocked`, which says why pods cannot be created, are v1's."""
+    """The condition types. All but `Blocked`, which says why pods cannot be created, run or deleted, are v1's."""
 
     CREATED = "Created"
     RUNNING = "Running"
@@ -26,6 +28,18 @@ class ConditionType(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     BLOCKED = "Blocked"
+
+
+#: The condition types by precedence: the state of a job is the first of them that is true.
+PRECEDENCE = (
+    ConditionType.FAILED,
+    ConditionType.SUCCEEDED,
+    ConditionType.SUSPENDED,
+    ConditionType.BLOCKED,
+    ConditionType.RESTARTING,
+    ConditionType.RUNNING,
+    ConditionType.CREATED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,25 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Replicas of one role whose pods exist but do not run, all for one reason.
+
+    `indexes` are `count` indexes as ranges such as `0-3,7`; the last ones may be missing. `container` is "" if the
+    whole pod waits, `node` if the pods are on several nodes or on none. `message` describes the pod with the lowest
+    index, `since` is the earliest time of all.
+    """
+
+    role: str
+    indexes: str
+    count: int
+    reason: str
+    message: str
+    since: datetime
+    node: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Retries:
     """The restarts so far: `used` counts against the back-off limit, `streak` is the number of consecutive failures.
 
@@ -119,7 +152,8 @@ class Status:
 
     `attempts` is the current attempt of each role; after the largest int32 follows 0. `replacing` are the uids of pods
     that have failed and will be replaced. `recent` are the last restarts, the newest last. `shrunk` is the number of
-    replicas that a role was scaled down to, while pods above it still terminate.
+    replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are type and
+    reason of the decisive condition, as they were stored.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -132,6 +166,18 @@ class Status:
     failure: Failure | None = None
     recent_restarts: tuple[Restart, ...] = ()
     scaled_down_to: dict[str, int] = field(default_factory=dict)
+    waiting: tuple[Waiting, ...] = ()
+    state: str = ""
+    reason: str = ""
+
+    @property
+    def decisive(self) -> Condition | None:
+        """The condition that gives the state of the job: the first true one by `PRECEDENCE`, in any order of the list.
+
+        None if no condition is true.
+        """
+        true = {condition.type: condition for condition in reversed(self.conditions) if condition.true}
+        return next((true[kind] for kind in PRECEDENCE if kind in true), None)
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """Return the condition of this type, or None."""

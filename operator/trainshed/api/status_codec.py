@@ -27,6 +27,8 @@ from .status import (
     MAX_SHORT_NAME_BYTES,
     MAX_SUMMARY_BYTES,
     MAX_TERMINATION_MESSAGE_BYTES,
+    MAX_WAITING,
+    MAX_WAITING_MESSAGE_BYTES,
     Condition,
     ConditionType,
     Failure,
@@ -34,11 +36,12 @@ from .status import (
     Restart,
     Retries,
     Status,
+    Waiting,
 )
 from .status_schema import encodable, fitted, int32
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `patch` adds.
-MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 64
+MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 96
 
 
 def status_document(status: Status) -> dict[str, Any]:
@@ -63,6 +66,9 @@ def status_document(status: Status) -> dict[str, Any]:
         "startTime": _time(status.start),
         "completionTime": _time(status.completion),
         "lastReconcileTime": _time(_waiting_since(status)),
+        "state": status.state,
+        "reason": truncate_end(status.reason, MAX_NAME_BYTES),
+        "waiting": [_waiting_document(waiting) for waiting in status.waiting[:MAX_WAITING]],
         "attempts": dict(status.attempts),
         "restarts": retries.used,
         "retry": _without_empty(retry),
@@ -77,9 +83,11 @@ def status_document(status: Status) -> dict[str, Any]:
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     """Return the merge patch (RFC 7386) for the status; the job's uid and resourceVersion are preconditions."""
     ready = sum(replica_status.ready for replica_status in after.replica_statuses.values())
+    retries = after.retries
     columns = {
         "ready": f"{ready}/{job.size}",
-        "restarts": after.retries.used,
+        "restarts": retries.used,
+        "restartCount": retries.used + retries.container_restarts + retries.deleted_pod_container_restarts,
     }  # kubectl prints zeros too
     difference = _difference(status_document(before), status_document(after)) | fitted(columns)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
@@ -181,6 +189,20 @@ def _restart_document(restart: Restart) -> dict[str, Any]:
     return _without_empty(found) | _known({"exitCode": restart.exit_code, "recoverySeconds": restart.recovery_seconds})
 
 
+def _waiting_document(waiting: Waiting) -> dict[str, Any]:
+    found = {
+        "replicaType": truncate_end(waiting.role, MAX_SHORT_NAME_BYTES),
+        "indexes": truncate_end(waiting.indexes, MAX_SHORT_NAME_BYTES),
+        "node": truncate_end(waiting.node, MAX_SHORT_NAME_BYTES),
+        "container": truncate_end(waiting.container, MAX_SHORT_NAME_BYTES),
+        "reason": truncate_end(waiting.reason, MAX_SHORT_NAME_BYTES),
+        "message": truncate_end(waiting.message, MAX_WAITING_MESSAGE_BYTES),
+        "since": _time(waiting.since),
+        "count": waiting.count,
+    }
+    return _without_empty(found)
+
+
 def _time(time: datetime | None) -> str | None:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
 
@@ -223,6 +245,11 @@ def parse_status(document: Document) -> Status:
             for item in as_sequence(found.get("recentRestarts"))
             if (restart := _parse_restart(as_mapping(item)))
         ),
+        waiting=tuple(
+            waiting for item in as_sequence(found.get("waiting")) if (waiting := _parse_waiting(as_mapping(item)))
+        ),
+        state=_parse_text(found, "state"),
+        reason=_parse_text(found, "reason"),
     )
 
 
@@ -295,6 +322,22 @@ def _parse_restart(found: Mapping[str, Any]) -> Restart | None:
         exit_code=_parse_number(found, "exitCode"),
         replicas_restarted=parse_count(found.get("replicasRestarted")),
         recovery_seconds=_parse_number(found, "recoverySeconds"),
+    )
+
+
+def _parse_waiting(found: Mapping[str, Any]) -> Waiting | None:
+    since = parse_time(found.get("since"))
+    if since is None:
+        return None
+    return Waiting(
+        role=_parse_text(found, "replicaType"),
+        indexes=_parse_text(found, "indexes"),
+        count=parse_count(found.get("count")),
+        reason=_parse_text(found, "reason"),
+        message=_parse_text(found, "message"),
+        since=since,
+        node=_parse_text(found, "node"),
+        container=_parse_text(found, "container"),
     )
 
 

@@ -40,8 +40,16 @@ STATUS: dict[str, Any] = {
         },
         **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
         **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "scaledDownTo")},
-        "restarts": WHOLE,
-        "ready": TEXT,
+        **dict.fromkeys(("restarts", "restartCount"), WHOLE),
+        **dict.fromkeys(("state", "reason", "ready"), TEXT),
+        "waiting": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": dict.fromkeys(("replicaType", "indexes", "node", "container", "reason", "message"), TEXT)
+                | {"since": TIME, "count": WHOLE},
+            },
+        },
         "retry": {
             "type": "object",
             "properties": dict.fromkeys(

@@ -225,8 +225,8 @@ class JobForecast:
     @property
     def state(self) -> str:
         """The state of the job, as `kubectl get` prints it in the column STATE."""
-        conditions = self.snapshot.status.conditions
-        return str(conditions[-1].type) if conditions else "New"
+        condition = self.snapshot.status.decisive
+        return str(condition.type) if condition else "New"
 
     def __str__(self) -> str:
         job, pods = self.snapshot.job, len(self.snapshot.pods)

@@ -165,6 +165,8 @@ def pod(found: PodObject) -> Pod:
     conditions = {condition.type: condition for condition in status.conditions or ()}
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     disruption = target if target and target.status == "True" else None
+    placed = scheduled if scheduled and scheduled.status == "True" else None
+    sandbox = conditions.get("PodReadyToStartContainers")
     return Pod(
         **_identity(meta),
         attempt=_number((meta.annotations or {}).get(RESTART_ATTEMPT_ANNOTATION), 0),
@@ -186,6 +188,8 @@ def pod(found: PodObject) -> Pod:
         grace=parse_count(meta.deletion_grace_period_seconds),
         finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != JOB_TRACKING_FINALIZER),
         has_finalizer=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
+        scheduled=within_time_range(placed.last_transition_time) if placed else None,
+        sandbox_ready=sandbox.status == "True" if sandbox else None,
     )
 
 

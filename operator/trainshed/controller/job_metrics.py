@@ -26,8 +26,8 @@ TERMINAL_STATES = (INVALID, DEADLINE, *CLASSES)
 
 
 def job_state(status: Status) -> str:
-    """Return the state of a job: the type of the last condition that is true."""
-    return next((str(condition.type) for condition in reversed(status.conditions) if condition.true), "New")
+    """Return the state of a job: the type of its decisive condition."""
+    return str(status.decisive.type) if status.decisive else "New"
 
 
 def turned_true(kind: ConditionType, before: Status, after: Status) -> bool:

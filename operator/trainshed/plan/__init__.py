@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from trainshed.api.actions import Plan, Snapshot
 
-from . import facts, restarts
+from . import conditions, facts, restarts
 from .facts import Facts, restore_attempts
-from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart
+from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
 
 __all__ = ["Planner", "plan"]
 
@@ -49,4 +49,7 @@ class Planner:
 
     @cached_property
     def _decided(self) -> tuple[Rule, Plan]:
-        return next((rule, result) for rule in RULES if (result := rule(self._facts)))
+        rule, found = next((rule, result) for rule in RULES if (result := rule(self._facts)))
+        if rule is skip_unmanaged:
+            return rule, found
+        return rule, replace(found, status=conditions.with_state(found.status))

@@ -42,6 +42,16 @@ def set_condition(status: Status, word: ConditionUpdate, now: datetime, *, true:
     return replace(status, conditions=(*kept, fresh))
 
 
+def with_state(status: Status) -> Status:
+    """Return the status with the state and reason that its conditions give, and nothing waiting if it has no pods."""
+    found = status.decisive
+    state, reason = (str(found.type), found.reason) if found else ("", "")
+    waiting = () if status.over or status.true(ConditionType.SUSPENDED) else status.waiting
+    if (status.state, status.reason, status.waiting) == (state, reason, waiting):
+        return status
+    return replace(status, state=state, reason=reason, waiting=waiting)
+
+
 def remove_conditions(status: Status, *kinds: ConditionType | None) -> Status:
     """Return the status without conditions of these types."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)

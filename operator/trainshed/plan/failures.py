@@ -92,6 +92,20 @@ CLASSES: Mapping[str, str] = MappingProxyType(
         "SchedulerError": INFRASTRUCTURE,
     }
 )
+#: Reasons of containers that wait for their image (kubelet/images/types.go).
+IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+    }
+)
+#: The reason of a container that waits for init containers.
+INITIALIZING = "PodInitializing"
 #: The prefix of the reason for which a kubelet rejects a pod when the node lacks a resource, such as `OutOfcpu`.
 TOO_LITTLE = "OutOf"
 #: Parts of the message of an eviction because the pod used more local disk than its own limits allow; it would do so

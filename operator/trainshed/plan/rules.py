@@ -24,7 +24,7 @@ from trainshed.api.actions import DeleteJob, Event, EventType, Plan
 from trainshed.api.job import Replica
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
-from . import conditions, dependents, failure_message, messages, pods, restarts, stuck_pods
+from . import conditions, dependents, failure_message, messages, pods, restarts, stuck_pods, waiting
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas, observed_status
 from .restarts import FailureGroup
@@ -176,7 +176,8 @@ def reconcile_replicas(facts: Facts) -> Plan:
     )
     wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
     events = (*wrong, *messages.failures(facts), *messages.pods(facts))
-    requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
+    checks = stuck_pods.next_startup_check(after), waiting.next_check(facts)
+    requeue_at = _earliest(_deadline(after), _next_retry(after), *checks)
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
 
 
@@ -234,7 +235,8 @@ def _fatal(facts: Facts, incident: FailureGroup, word: ConditionUpdate, who: tup
 
 
 def _blocked(facts: Facts, status: Status) -> Status:
-    """Set the condition Blocked while pods cannot be created or do not terminate, and remove it afterwards."""
+    """Set the condition Blocked while pods cannot be created, do not run or do not terminate; remove it afterwards."""
+    status = replace(status, waiting=waiting.waiting(facts))
     trouble = facts.snapshot.refusal
     if trouble:
         return conditions.set_condition(status, messages.blocked(facts, trouble), facts.now)
@@ -243,9 +245,13 @@ def _blocked(facts: Facts, status: Status) -> Status:
         return conditions.set_condition(status, word, facts.now)
     if stuck := stuck_pods.stuck_condition(facts):
         return conditions.set_condition(status, stuck, facts.now)
+    if status.waiting:
+        return conditions.set_condition(status, waiting.blocked(facts, status.waiting), facts.now)
     known = status.condition(ConditionType.BLOCKED)
     incomplete = pods.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
-    resolved = known is not None and known.reason == stuck_pods.STUCK_TERMINATING
+    resolved = known is not None and (
+        known.reason == stuck_pods.STUCK_TERMINATING or waiting.caused(facts.status, known)
+    )
     return status if incomplete and not resolved else conditions.remove_conditions(status, ConditionType.BLOCKED)
 
 

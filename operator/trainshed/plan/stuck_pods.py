@@ -15,6 +15,7 @@ from trainshed.api.status import ConditionType, Failure
 from . import failure_message, failures
 from .conditions import ConditionUpdate
 from .facts import Facts
+from .failures import IMAGE_REASONS, INITIALIZING
 
 STUCK_TERMINATING = "PodStuckTerminating"
 #: A healthy kubelet confirms the deletion of a pod within this time after the grace period.
@@ -97,22 +98,6 @@ def _cause(facts: Facts, pod: Pod) -> str:
 
 def _clock(time: datetime | None) -> str:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
-
-
-#: Reasons of containers that wait for their image (kubelet/images/types.go).
-IMAGE_REASONS = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "ImageInspectError",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-    }
-)
-#: The reason of a container that waits for init containers.
-INITIALIZING = "PodInitializing"
 
 
 def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:

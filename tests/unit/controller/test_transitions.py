@@ -30,10 +30,14 @@ def test_the_classes_are_the_failure_classes():
         (((ConditionType.CREATED, True), (ConditionType.SUSPENDED, False)), "Created"),
         (((ConditionType.CREATED, True), (ConditionType.RUNNING, False), (ConditionType.SUSPENDED, True)), "Suspended"),
         (((ConditionType.CREATED, True), (ConditionType.RUNNING, True), (ConditionType.BLOCKED, True)), "Blocked"),
+        (((ConditionType.CREATED, True), (ConditionType.BLOCKED, True), (ConditionType.RUNNING, True)), "Blocked"),
+        (((ConditionType.BLOCKED, True), (ConditionType.RESTARTING, True), (ConditionType.CREATED, True)), "Blocked"),
+        (((ConditionType.RESTARTING, True), (ConditionType.CREATED, True)), "Restarting"),
+        (((ConditionType.FAILED, True), (ConditionType.BLOCKED, True), (ConditionType.RUNNING, True)), "Failed"),
         (((ConditionType.CREATED, True), (ConditionType.RUNNING, False), (ConditionType.SUCCEEDED, True)), "Succeeded"),
     ],
 )
-def test_the_state_is_the_last_true_condition(conditions, expected):
+def test_the_state_is_the_worst_that_is_true_in_any_order(conditions, expected):
     status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
     assert job_metrics.job_state(status) == expected
     assert expected in STATES

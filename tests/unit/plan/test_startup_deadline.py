@@ -39,7 +39,7 @@ def waiting(reason, words="", **fields):
 
 def test_there_is_time_until_the_deadline_and_then_there_is_none():
     early = decided(pending(), 599)
-    assert (states(early.status), early.requeue_at) == (["Created", "Running"], at(600))
+    assert (states(early.status), early.requeue_at) == (["Created", "Running", "Blocked"], at(600))
     late = decided(pending())
     assert states(late.status) == ["Created", "-Running", "Failed"]
     assert late.status.completion == at(600)
@@ -47,7 +47,7 @@ def test_there_is_time_until_the_deadline_and_then_there_is_none():
 
 def test_who_sets_no_deadline_waits_for_ever():
     decision = decided(pending(), 99_999, replace(JOB, startup_deadline=None))
-    assert states(decision.status) == ["Created", "Running"]
+    assert states(decision.status) == ["Created", "Running", "Blocked"]
 
 
 @pytest.mark.parametrize(

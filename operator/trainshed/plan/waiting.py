@@ -1,0 +1,261 @@
+"""Pods that exist but do not run: which replicas, on which node, since when, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from trainshed.api import coerce
+from trainshed.api.indexes import Indexes
+from trainshed.api.job import Replica
+from trainshed.api.objects import Container, Phase, Pod, TerminatedState
+from trainshed.api.status import (
+    MAX_MESSAGE_BYTES,
+    MAX_SHORT_NAME_BYTES,
+    MAX_WAITING,
+    MAX_WAITING_MESSAGE_BYTES,
+    Condition,
+    ConditionType,
+    Status,
+    Waiting,
+)
+from trainshed.api.status_schema import encodable
+
+from . import failure_message
+from .conditions import ConditionUpdate
+from .facts import Facts
+from .failures import IMAGE_REASONS, INITIALIZING
+
+#: What the scheduler or the kubelet reports as an error is in the status after this time.
+ERROR_DELAY = timedelta(seconds=30)
+#: What may only take long (an image is pulled, an init container runs) is in the status after this time.
+SLOW_DELAY = timedelta(minutes=5)
+#: Other details of the same problem are stored at most this often.
+UPDATE_INTERVAL = timedelta(seconds=30)
+#: From this number of restarts on a crash loop is reported at once: with the kubelet's back-off of 10 s, 20 s ... they
+#: take longer than `ERROR_DELAY`.
+CRASH_LOOP_RESTARTS = 3
+#: A container that has run for this time is no longer in a crash loop.
+CRASH_LOOP_END = timedelta(seconds=30)
+#: The kubelet begins its back-off again after a container has run for this time (kubelet/kuberuntime).
+BACKOFF_RESET = timedelta(minutes=10)
+CRASH_LOOP, CREATING = "CrashLoopBackOff", "ContainerCreating"
+#: A kubelet alternates between these two; both are reported as the second.
+PULL_ERROR, PULL_BACKOFF = "ErrImagePull", "ImagePullBackOff"
+#: The reason of a pod that no scheduler has tried to place. Kubernetes has no reason for that.
+NOT_SCHEDULED = "NotScheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a pod does not run. It is reported from `since` + `delay` on, and until `until` if that is known."""
+
+    reason: str
+    message: str
+    since: datetime
+    delay: timedelta = ERROR_DELAY
+    container: str = ""
+    until: datetime | None = None
+
+
+def waiting(facts: Facts) -> tuple[Waiting, ...]:
+    """Return what `status.waiting` has to be: the replicas that wait, by cause, errors first and the longest first.
+
+    While the first reason stays the same, changes of the rest are stored every `UPDATE_INTERVAL` at most.
+    """
+    found = facts.once(_causes)
+    unchanged_until = _unchanged_until(facts, found)
+    return facts.status.waiting if unchanged_until and facts.now < unchanged_until else found
+
+
+def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate:
+    """Return the condition Blocked for these waiting replicas; the reason is that of the first."""
+    size, count = facts.job.size, sum(item.count for item in found)
+    head = f"{count} of {size} replica{'' if size == 1 else 's'} {'is' if count == 1 else 'are'} not running"
+    message = f"{head}: {'; '.join(_sentence(item) for item in found)}"
+    return ConditionUpdate(ConditionType.BLOCKED, found[0].reason, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
+
+
+def caused(status: Status, condition: Condition) -> bool:
+    """Return whether this stored condition Blocked was set because of the stored waiting replicas."""
+    return bool(status.waiting) and condition.reason == status.waiting[0].reason
+
+
+def next_check(facts: Facts) -> datetime | None:
+    """Return when `waiting` will change though no pod does, or None."""
+    found = (problem for _, problem in facts.once(_problems))
+    times = [time for problem in found for time in (problem.since + problem.delay, problem.until) if time]
+    times += [until] if (until := _unchanged_until(facts, facts.once(_causes))) else []
+    return min((time for time in times if time > facts.now), default=None)
+
+
+def _unchanged_until(facts: Facts, found: tuple[Waiting, ...]) -> datetime | None:
+    """Return until when the stored causes stay as they are although others are found, or None."""
+    stored, known = facts.status.waiting, facts.status.condition(ConditionType.BLOCKED)
+    if not found or known is None or found == stored or not caused(facts.status, known):
+        return None
+    return known.updated + UPDATE_INTERVAL if found[0].reason == known.reason else None
+
+
+def _causes(facts: Facts) -> tuple[Waiting, ...]:
+    groups: dict[tuple[str, str, str], list[tuple[Replica, Problem]]] = {}
+    for replica, problem in facts.once(_problems):
+        if problem.since + problem.delay <= facts.now:
+            groups.setdefault((replica.role, problem.container, problem.reason), []).append((replica, problem))
+    order = {group.role: number for number, group in enumerate(facts.job.groups)}
+    found = [(members[0][1].delay, _cause(facts, members)) for members in groups.values()]
+    found.sort(key=lambda item: (item[0], item[1].since, order[item[1].role], item[1].container, item[1].reason))
+    return tuple(item for _, item in found[:MAX_WAITING])
+
+
+def _cause(facts: Facts, members: list[tuple[Replica, Problem]]) -> Waiting:
+    replica, problem = min(members, key=lambda item: item[0].index)
+    nodes = {facts.current[member].node for member, _ in members}
+    item = Waiting(
+        role=replica.role,
+        indexes=_ranges(member.index for member, _ in members),
+        count=len(members),
+        reason=_short(problem.reason),
+        message=coerce.truncate_end(encodable(problem.message), MAX_WAITING_MESSAGE_BYTES),
+        since=min(found.since for _, found in members).replace(microsecond=0),
+        node=_short(nodes.pop()) if len(nodes) == 1 else "",
+        container=_short(problem.container),
+    )
+    before = _stored(facts, item)
+    if before is None:
+        return item
+    # The kubelet keeps no time at which a crash loop began, and only some of its messages say why a pull failed.
+    detailed = item.reason != PULL_BACKOFF or ": " in item.message
+    since = min(item.since, before.since) if item.reason == CRASH_LOOP else item.since
+    return replace(item, since=since, message=item.message if detailed else before.message)
+
+
+def _stored(facts: Facts, item: Waiting) -> Waiting | None:
+    key = (item.role, item.container, item.reason)
+    return next((other for other in facts.status.waiting if (other.role, other.container, other.reason) == key), None)
+
+
+def _short(text: str) -> str:
+    return coerce.truncate_end(encodable(text), MAX_SHORT_NAME_BYTES)
+
+
+def _ranges(indexes: Iterable[int]) -> str:
+    """Return the indexes as ranges such as `0-3,7`, as many as fit."""
+    texts = (f"{first}-{last}" if last > first else f"{first}" for first, last in Indexes.of(indexes).ranges)
+    text = ",".join(texts)
+    if len(text) <= MAX_SHORT_NAME_BYTES:
+        return text
+    return f"{text[: MAX_SHORT_NAME_BYTES - len(',...')].rpartition(',')[0]},..."
+
+
+def _sentence(item: Waiting) -> str:
+    replicas = f"{item.role.lower()}{'-' if item.count == 1 else ' '}{item.indexes}"
+    return f"{replicas}{f' on {item.node}' if item.node else ''}: {item.message}"
+
+
+def _problems(facts: Facts) -> tuple[tuple[Replica, Problem], ...]:
+    pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.over and not pod.deleting)
+    return tuple((replica, problem) for replica, pod in pods if (problem := _problem(pod, facts.now)))
+
+
+def _problem(pod: Pod, now: datetime) -> Problem | None:
+    """Return why this pod does not run, or None if it runs or if its creation time is unknown."""
+    pending = pod.phase is Phase.PENDING
+    if pod.created is None:
+        return None
+    if not pod.node:
+        return _unscheduled(pod, pod.created) if pending else None
+    since = max(pod.scheduled or pod.created, pod.created)
+    if not pod.containers:
+        return Problem(CREATING, "the kubelet has not reported the containers", since) if pending else None
+    found = (problem for container in _next_containers(pod) if (problem := _of_container(pod, container, since, now)))
+    return min(found, key=lambda problem: problem.delay, default=None)
+
+
+def _unscheduled(pod: Pod, since: datetime) -> Problem:
+    if not (pod.unplaced or pod.unschedulable):
+        message = "no scheduler has tried to place the pod: check its schedulerName, and that this scheduler runs"
+        return Problem(NOT_SCHEDULED, message, since, SLOW_DELAY)
+    return Problem(pod.unplaced or "Unschedulable", f"not scheduled: {pod.unschedulable or pod.unplaced}", since)
+
+
+def _next_containers(pod: Pod) -> Iterator[Container]:
+    """Yield the containers that have to run now: sidecars so far, and the first unfinished init container or else all.
+
+    The containers after an init container that has not finished only wait for it.
+    """
+    for container in pod.containers:
+        if container.init and not container.sidecar and container.exit_code == 0:
+            continue
+        yield container
+        if container.init and (container.waiting or not container.sidecar):
+            return
+
+
+def _of_container(pod: Pod, container: Container, since: datetime, now: datetime) -> Problem | None:
+    """Return why this container does not run; `since` is the time at which the pod got its node."""
+    name = f"{'init container' if container.init else 'container'} {container.name}"
+    if loop := _crash_loop(container, name, now):
+        return loop
+    if not container.waiting:
+        return _slow_init(container, name)
+    ended = (init.finished for init in pod.containers if init.init and init.finished and init != container)
+    begun = max(
+        [since, *ended, *([container.before.finished] if container.before and container.before.finished else [])]
+    )
+    reason, message, delay = _waiting_container(pod, container, name)
+    return Problem(reason, message, begun, delay, container.name)
+
+
+def _slow_init(container: Container, name: str) -> Problem | None:
+    if not container.init or container.sidecar or container.started is None or container.exit_code is not None:
+        return None
+    return Problem(INITIALIZING, f"{name} is still running", container.started, SLOW_DELAY, container.name)
+
+
+def _waiting_container(pod: Pod, container: Container, name: str) -> tuple[str, str, timedelta]:
+    """Return the reason, the message and the delay for a container in the state `waiting`."""
+    reason, details = container.reason, container.message
+    if reason in IMAGE_REASONS:
+        return PULL_BACKOFF if reason == PULL_ERROR else reason, _image_message(container, name), ERROR_DELAY
+    if reason not in (CREATING, INITIALIZING, ""):
+        message = f"{name} cannot be started ({reason})"
+        return reason, f"{message}: {details}" if details else message, ERROR_DELAY
+    if pod.sandbox_ready is False:
+        hint = f"`kubectl describe pod {pod.name}` shows the Events"
+        message = f"{name} is not created: a volume is not mounted, or the pod sandbox is not ready; {hint}"
+        return CREATING, message, ERROR_DELAY
+    return CREATING, f"{name} is not created yet; its image may still be being pulled", SLOW_DELAY
+
+
+def _image_message(container: Container, name: str) -> str:
+    """Return the problem with the image; the message for a back-off has details only after a prefix, if at all."""
+    prefix, _, cause = container.message.rpartition(f"{PULL_ERROR}: ")
+    details = cause if prefix or container.reason != PULL_BACKOFF else ""
+    message = f"image {container.image or 'of ' + name} cannot be pulled"
+    return f"{message}: {details}" if details else message
+
+
+def _crash_loop(container: Container, name: str, now: datetime) -> Problem | None:
+    """Return the problem of a container that exits again and again, also while it runs for a moment."""
+    last = container.before if container.exit_code is None else _own_end(container)
+    if last is None or last.finished is None or container.exit_code == 0:
+        return None
+    brief = last.started is None or last.finished - last.started < BACKOFF_RESET
+    known = brief and container.restarts >= CRASH_LOOP_RESTARTS
+    backing_off = container.reason == CRASH_LOOP or (known and container.reason not in IMAGE_REASONS)
+    until = container.started + CRASH_LOOP_END if container.started and container.exit_code is None else None
+    if not (backing_off if container.waiting else known) or (until and now >= until):
+        return None
+    times = f"{container.restarts} time{'' if container.restarts == 1 else 's'}"
+    reason = "" if last.reason in ("Error", "") else f" ({last.reason})"
+    message = f"{name} was restarted {times} and last exited with code {last.exit_code}{reason}"
+    lines = [line.strip() for line in failure_message.TERMINAL.sub("", last.message).splitlines() if line.strip()]
+    full = f"{message}: {lines[-1]}" if lines else message
+    return Problem(CRASH_LOOP, full, last.finished, timedelta(0) if known else ERROR_DELAY, container.name, until)
+
+
+def _own_end(container: Container) -> TerminatedState | None:
+    times = (container.started, container.finished)
+    return TerminatedState(container.exit_code or 0, *times, reason=container.reason, message=container.message)
