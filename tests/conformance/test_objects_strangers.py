@@ -38,7 +38,7 @@ def test_a_stranger_is_left_alone(hand: Hand, plural: str, group: str, name: str
     hand.create(job(MPI, "m", Launcher=1, Worker=1))
     blocked = eventually(lambda: hand.conditions(MPI, "m").get("Blocked"))
     assert blocked["status"] == "True"
-    assert blocked["message"].startswith(f"{plural[:-1]} {name} already exists and is not controlled by this job.")
+    assert blocked["message"].startswith(f"{plural[:-1]} {name} already exists and is not controlled by this job;")
     assert hand.state(MPI, "m") == "Blocked"
     after = listed(hand, plural, group)[name]
     for field in ("uid", "labels", "ownerReferences"):

@@ -161,7 +161,7 @@ def test_an_account_that_is_called_like_a_jobs_own_lends_it_no_rights(hand: Hand
     hand.make("serviceaccounts", {"metadata": {"name": "m-launcher"}})
     hand.create(job(MPI, "m", Launcher=1, Worker=1))
     blocked = eventually(lambda: hand.conditions(MPI, "m").get("Blocked"))
-    assert blocked["message"].startswith("serviceaccount m-launcher already exists and is not controlled by this job.")
+    assert blocked["message"].startswith("serviceaccount m-launcher already exists and is not controlled by this job;")
     always(lambda: hand.pods() == [], 1)
     hand.delete("serviceaccounts", "m-launcher")
     eventually(lambda: hand.state(MPI, "m") == "Running", 30)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, CreateService, DeletePod, DeleteService, Plan, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import CleanPodPolicy, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scope
 from trainshed.api.objects import Container, Phase, Pod, Service
 from trainshed.api.status import ConditionType, Status
+from trainshed.crd import COLUMNS
 from trainshed.frameworks import FRAMEWORKS as ALL
 from trainshed.frameworks.pytorch import Elastic, PyTorchJobOptions
 from trainshed.plan import plan
@@ -165,6 +168,21 @@ def services(decision: Plan, what=CreateService) -> list[str]:
 def told(decision: Plan) -> list[str]:
     """The reasons of what is told."""
     return [note.reason for note in decision.events]
+
+
+def _column(document: dict, path: str) -> object:
+    """What the API server prints for a printer column."""
+    value = document
+    for name, kind in re.findall(r'\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?', path):
+        value = value.get(name, {})
+        value = next((item for item in value if item["type"] == kind), {}) if kind else value
+    return value if value != {} else ""
+
+
+def printed(decision: Plan, job: Job | None = None) -> dict[str, object]:
+    """The columns of `kubectl get -o wide`, but for the age; READY needs the job."""
+    document = {"status": status_codec.status_patch(job or a_job(worker=1), Status(), decision.status)["status"]}
+    return {name: _column(document, path) for name, _, path, _ in COLUMNS if name != "Age"}
 
 
 __all__ = ["DeleteService", "replace"]

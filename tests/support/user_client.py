@@ -136,7 +136,7 @@ class Hand:
 
     def state(self, kind: str, name: str) -> str:
         """What `kubectl get` prints as STATE."""
-        return next(reversed(self.conditions(kind, name)), "")
+        return (self.job(kind, name) or {}).get("status", {}).get("state", "")
 
     def events(self, job: str) -> list[tuple[str, str, str]]:
         """Type, reason and message of the events of a job, oldest first."""

@@ -4,7 +4,8 @@ ApiError
 ├── NotFound         404: the object does not exist
 ├── Conflict         409: the object has changed since it was read; read it again
 ├── NameConflict     409: an object that the job does not control has the name
-│   └── LabelRemoved the job controls that object, but the label is missing by which watches select it
+│   ├── LabelRemoved the job controls that object, but the label is missing by which watches select it
+│   └── PreviousJobTerminating  a deleted job of the same kind and name controls it; it will be deleted as well
 ├── Forbidden        403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
 ├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
@@ -53,6 +54,12 @@ class NameConflict(ApiError):
     def __init__(self, message: str, pod: Pod | None = None) -> None:
         super().__init__(message)
         self.pod = pod
+
+
+class PreviousJobTerminating(NameConflict):
+    """The object of that name belongs to a deleted job of the same kind and name, and will be deleted like it."""
+
+    reason = "PreviousJobTerminating"
 
 
 class LabelRemoved(NameConflict):

@@ -11,7 +11,7 @@ from typing import TypeVar
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
-from trainshed.client import Conflict, LabelRemoved, NameConflict, NotFound, Unavailable
+from trainshed.client import Conflict, LabelRemoved, NotFound, Unavailable
 
 from .decode import missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
@@ -181,7 +181,8 @@ class ApiClient:
         taken, hidden = owned_by_other(kind, meta, body), missing_label(kind, meta)
         found = PODS.answer(content) if (taken or hidden) and kind == "pod" else None
         if taken:
-            raise NameConflict(taken, found)
+            taken.pod = found
+            raise taken
         if hidden:
             raise LabelRemoved(hidden, found)
         return content

@@ -25,6 +25,7 @@ from trainshed.api.objects import (
     TerminatedState,
 )
 from trainshed.api.status_schema import LARGEST, int32
+from trainshed.client import NameConflict, PreviousJobTerminating
 
 
 class ContainerStateTerminated(msgspec.Struct, gc=False, rename="camel"):
@@ -116,6 +117,8 @@ class OwnerReference(msgspec.Struct, gc=False):
 
     uid: str = ""
     controller: bool = False
+    kind: str = ""
+    name: str = ""
 
 
 class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
@@ -136,7 +139,12 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
     @property
     def controller(self) -> str:
         """The uid of the controller that owns the object, empty without one."""
-        return next((owner.uid for owner in self.owner_references or () if owner.controller), "")
+        return self.controller_reference.uid
+
+    @property
+    def controller_reference(self) -> OwnerReference:
+        """The owner reference of the controller, an empty one without a controller."""
+        return next((owner for owner in self.owner_references or () if owner.controller), OwnerReference())
 
 
 class PodObject(msgspec.Struct, gc=False):
@@ -213,15 +221,20 @@ def dependent(resource: Resource, meta: ObjectMeta, document: Document) -> Depen
     )
 
 
-def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> str:
-    """Return why an existing object is not the wanted one, empty if both have the same controller."""
+def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> NameConflict | None:
+    """Return the error if an existing object is not the wanted one, None if both have the same controller."""
     name, owners = wanted["metadata"]["name"], wanted["metadata"]["ownerReferences"]
-    owner = next(reference["uid"] for reference in owners if reference.get("controller"))
-    if there.controller == owner:
-        return ""
+    job = next(reference for reference in owners if reference.get("controller"))
+    owner = there.controller_reference
+    if owner.uid == job["uid"]:
+        return None
+    if (owner.kind, owner.name) == (job["kind"], job["name"]):
+        return PreviousJobTerminating(f"waiting for {kind} {name} of the previous job to terminate")
+    exists = f"{kind} {name} already exists and is not controlled by this job"
+    known = f"its controller is {owner.kind} {owner.name}" if owner.uid else "it has no controller"
     if there.deletion_timestamp:
-        return f"{kind} {name} already exists, is not controlled by this job and is being deleted."
-    return f"{kind} {name} already exists and is not controlled by this job. Delete it, or rename it or the job."
+        return NameConflict(f"{exists}; {known}, and it is being deleted")
+    return NameConflict(f"{exists}; {known}: delete the {kind}, or rename this job")
 
 
 def missing_label(kind: str, there: ObjectMeta) -> str:

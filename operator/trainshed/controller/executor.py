@@ -27,10 +27,10 @@ from trainshed.api.actions import (
 )
 from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Resource
-from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound
+from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound, PreviousJobTerminating
 from trainshed.client.finalizers import release_unselected
 from trainshed.client.flow_control import DEFINITE, run_with_slow_start
-from trainshed.plan.messages import action_messages
+from trainshed.plan.messages import action_messages, waiting_for_previous_job
 
 from .cache import Cache
 from .events import EventRecorder
@@ -101,7 +101,9 @@ class Executor:
             await release_unselected(self._client, error)
             self._metrics.done(snapshot, action, well=False)
             if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
-                self._recorder.tell(snapshot.job, messages.failure(error))
+                waits = isinstance(error, PreviousJobTerminating)
+                event = waiting_for_previous_job(error.reason, error) if waits else messages.failure(error)
+                self._recorder.tell(snapshot.job, event)
             raise
         self._metrics.done(snapshot, action, well=True)
         done[_words(action)] += 1

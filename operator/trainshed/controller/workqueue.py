@@ -10,7 +10,15 @@ from datetime import datetime
 from typing import Protocol
 
 from trainshed.api.job import JobKey
-from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NameConflict, StatusRejected
+from trainshed.client import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NameConflict,
+    PreviousJobTerminating,
+    StatusRejected,
+)
 from trainshed.runtime import job_fields
 
 from .metrics import Metrics
@@ -244,7 +252,8 @@ class Worker:
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if conflict else self._queue.failed
         seconds = wait(key, *_backoff(error))
-        normal = conflict and not LASTING <= seconds < AFTER_CONFLICT[1]
+        waits = isinstance(error, PreviousJobTerminating)
+        normal = waits or (conflict and not LASTING <= seconds < AFTER_CONFLICT[1])
         level = logging.WARNING
         if result.known or normal:
             level = logging.INFO if result.message else logging.DEBUG

@@ -70,6 +70,11 @@ def action_messages(snapshot: Snapshot, action: Action) -> ActionMessages | None
     return None
 
 
+def waiting_for_previous_job(reason: str, error: Exception) -> Event:
+    """Return the Event that a pod of a deleted job of the same name is still there: once for each job."""
+    return Event(EventType.NORMAL, reason, str(error), key=reason)
+
+
 #: The number of pods with Events in one reconcile; Events of more pods would repeat the same.
 MAX_LISTED = 10
 

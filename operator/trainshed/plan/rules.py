@@ -176,8 +176,8 @@ def reconcile_replicas(facts: Facts) -> Plan:
     )
     wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
     events = (*wrong, *messages.failures(facts), *messages.pods(facts))
-    checks = stuck_pods.next_startup_check(after), waiting.next_check(facts)
-    requeue_at = _earliest(_deadline(after), _next_retry(after), *checks)
+    requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
+    requeue_at = _earliest(requeue_at, waiting.next_check(facts))
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
 
 

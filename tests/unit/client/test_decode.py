@@ -10,7 +10,7 @@ import pytest
 
 from trainshed.api import objects
 from trainshed.api.objects import Phase, TerminatedState
-from trainshed.client import decode
+from trainshed.client import NameConflict, PreviousJobTerminating, decode
 from trainshed.client.lists import PODS
 
 POD = {
@@ -124,19 +124,37 @@ def test_the_fields_of_a_service_are_converted():
 
 
 def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
-    wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, {"uid": "job", "controller": True}]}}
+    owner = {"kind": "TFJob", "name": "a", "uid": "job", "controller": True}
+    wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, owner]}}
     ours = [decode.OwnerReference("job", controller=True)]
     labelled, bare = (
         decode.ObjectMeta(labels={objects.JOB_NAME_LABEL: "a"}, owner_references=ours),
         decode.ObjectMeta(name="a"),
     )
-    assert decode.owned_by_other("pod", labelled, wanted) == decode.missing_label("pod", labelled) == ""
+    assert (decode.owned_by_other("pod", labelled, wanted), decode.missing_label("pod", labelled)) == (None, "")
     assert "pod a is controlled by this job, but its label" in decode.missing_label("pod", bare)
     assert decode.missing_label("configmap", bare) == "", "v1 puts no label on these"
     strangers = decode.ObjectMeta(labels=labelled.labels, owner_references=[decode.OwnerReference("job")])
-    assert "is not controlled by this job. Delete" in decode.owned_by_other("pod", strangers, wanted)
+    head = "pod a already exists and is not controlled by this job; "
+    expected = f"{head}it has no controller: delete the pod, or rename this job"
+    assert str(decode.owned_by_other("pod", strangers, wanted)) == expected
+    strangers.owner_references = [decode.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
+    expected = f"{head}its controller is StatefulSet web: delete the pod, or rename this job"
+    assert str(decode.owned_by_other("pod", strangers, wanted)) == expected
     strangers.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
-    assert "is being deleted" in decode.owned_by_other("pod", strangers, wanted)
+    expected = f"{head}its controller is StatefulSet web, and it is being deleted"
+    assert str(decode.owned_by_other("pod", strangers, wanted)) == expected
+
+
+def test_an_object_of_the_previous_job_of_that_name_is_waited_for():
+    owner = {"kind": "TFJob", "name": "a", "uid": "new", "controller": True}
+    wanted = {"metadata": {"name": "a-worker-0", "ownerReferences": [owner]}}
+    there = decode.ObjectMeta(owner_references=[decode.OwnerReference("old", controller=True, kind="TFJob", name="a")])
+    error = decode.owned_by_other("pod", there, wanted)
+    assert isinstance(error, PreviousJobTerminating)
+    assert str(error) == "waiting for pod a-worker-0 of the previous job to terminate"
+    there.owner_references[0].name = "b"
+    assert type(decode.owned_by_other("pod", there, wanted)) is NameConflict
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from trainshed.api.actions import (
     UpdateDependent,
 )
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.plan.messages import action_messages
+from trainshed.plan.messages import action_messages, waiting_for_previous_job
 
 ERROR = ValueError("no room")
 TOLD = [
@@ -55,3 +55,9 @@ def test_the_end_of_a_pytorchjob_has_v1s_reason():
 )
 def test_actions_without_an_event_in_v1_have_none(action):
     assert action_messages(seen(a_job(worker=1)), action) is None
+
+
+def test_that_the_pods_of_the_job_before_are_waited_for_is_normal_and_said_once():
+    event = waiting_for_previous_job("PreviousJobTerminating", ValueError("waiting for pod a of the previous job"))
+    expected = ("Normal", "PreviousJobTerminating", "waiting for pod a of the previous job", "PreviousJobTerminating")
+    assert (event.tone, event.reason, event.message, event.key) == expected

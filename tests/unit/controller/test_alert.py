@@ -23,6 +23,7 @@ from trainshed.client import (
     NameConflict,
     NotFound,
     NotLeader,
+    PreviousJobTerminating,
     StatusRejected,
     TooManyRequests,
     Unavailable,
@@ -36,7 +37,7 @@ ALERTS = yaml.safe_load((Path(__file__).parents[3] / "charts" / "trainshed" / "f
 (RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedInternalError")
 ANSWERS = (
     *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
-    *(Gone, TooManyRequests, NotLeader, Unavailable, ApiError),
+    *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, ApiError),
 )
 
 

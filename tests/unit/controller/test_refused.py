@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from support.harness import KEY, Office, Weak, a_spec, group_with_one_hidden
-from trainshed.client import Forbidden, NameConflict
+from trainshed.client import Forbidden, NameConflict, PreviousJobTerminating
 
 SMALL = a_spec(Chief=1, Worker=2)
 
@@ -16,6 +16,22 @@ async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
     assert (await office.reconcile()).error.reason == "NameConflict"
     assert "Blocked" in office.states()
     assert "mnist-worker-0" not in office.world.made
+
+
+async def test_a_job_that_is_created_again_waits_for_the_pods_of_the_one_before_without_alarm():
+    office = Office(SMALL)
+    waits = "waiting for pod mnist-chief-0 of the previous job to terminate"
+    Weak(office.world, "create_pod", PreviousJobTerminating(waits), times=6)
+    for _ in range(2):
+        await office.reconcile()
+    condition = office.snapshot().status.decisive
+    assert (condition.type, condition.reason) == ("Blocked", "PreviousJobTerminating")
+    assert condition.message == f"{waits}; 0 of 3 pods created; retrying the rest"
+    await office.recorder.flush()
+    events = [write for write in office.world.writes if write.startswith("event") and "Service" not in write]
+    assert events == ["event PreviousJobTerminating"]
+    await office.reconcile(3)
+    assert "Blocked" not in office.states()
 
 
 async def rests(office: Office) -> bool:

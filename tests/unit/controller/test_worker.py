@@ -11,7 +11,7 @@ import pytest
 
 from support.virtual_time import clock, hastily, now
 from trainshed.api.job import JobKey
-from trainshed.client import Forbidden, StatusRejected, Unavailable
+from trainshed.client import Forbidden, PreviousJobTerminating, StatusRejected, Unavailable
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.reconciler import Result
 from trainshed.controller.workqueue import AFTER_ERROR, AFTER_NO, Worker, WorkQueue
@@ -256,11 +256,18 @@ def test_a_requested_time_does_not_shorten_the_back_off():
     hastily(story())
 
 
-def test_a_known_error_is_not_a_second_warning(caplog):
+@pytest.mark.parametrize(
+    "result",
+    [
+        Result(error=StatusRejected("no"), known=True),
+        Result(error=PreviousJobTerminating("waiting for pod a-worker-0")),
+    ],
+)
+def test_a_known_error_is_not_a_second_warning_and_a_normal_wait_is_none(result, caplog):
     caplog.set_level(logging.INFO)
 
     async def story():
-        scene = Scene(lambda _key: Result(error=StatusRejected("no"), known=True))
+        scene = Scene(lambda _key: result)
         scene.queue.add(A)
         await asyncio.sleep(10)
 

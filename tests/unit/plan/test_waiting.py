@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from support.builders import T0, a_job, a_pod, at, look, replace, run_policy, running, states
+from support.builders import T0, a_job, a_pod, at, look, printed, replace, run_policy, running, states
 from trainshed.api import coerce, status_codec
 from trainshed.api.objects import Container, TerminatedState
-from trainshed.api.status import ConditionType, Status
-from trainshed.crd import COLUMNS
+from trainshed.api.status import ConditionType
 
 JOB = a_job("PyTorchJob", master=1, worker=3, restart="OnFailure")
 SEATS = ("master-0", "worker-0", "worker-1", "worker-2")
@@ -19,21 +16,6 @@ PREP = Container("prep", init=True, waiting=True, reason="PodInitializing", imag
 INITIALIZING = replace(OWN, reason="PodInitializing")
 NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
 PULL = 'failed to pull and unpack image "x:1": not found'
-
-
-def column(document, path):
-    """What the API server prints for a printer column."""
-    value = document
-    for name, kind in re.findall(r'\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?', path):
-        value = value.get(name, {})
-        value = next((item for item in value if item["type"] == kind), {}) if kind else value
-    return value if value != {} else ""
-
-
-def printed(decision, job=JOB):
-    """The columns of `kubectl get -o wide`."""
-    document = {"status": status_codec.status_patch(job, Status(), decision.status)["status"]}
-    return {name: column(document, path) for name, _, path, _ in COLUMNS if name != "Age"}
 
 
 def placed(seat, *containers, **fields):
