@@ -36,4 +36,5 @@ def test_every_field_is_there():
     fields = status_schema.STATUS["properties"]
     told = re.findall(r"^\| field \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
     names = [set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))) for table in told]
-    assert names == [set(fields["failure"]["properties"]), set(fields["recentRestarts"]["items"]["properties"])]
+    items = (set(fields[name]["items"]["properties"]) for name in ("recentRestarts", "waiting"))
+    assert names == [set(fields["failure"]["properties"]), *items]
