@@ -40,7 +40,7 @@ def test_kubectl_prints_v1s_columns(server: ControlPlane, hand: Hand, kind: str)
     assert head == (["NAME", "AGE", "STATE"] if kind == "MPIJob" else ["NAME", "STATE", "AGE"])
 
 
-@differs("TO-003", "D60", "STATE is status.state, the worst that is true; in v1 the type of the last condition, true or not")
+@differs("TO-003", "D60", "STATE is the worst that is true; in v1 the type of the last condition, true or not")
 @every_kind
 def test_the_state_does_not_depend_on_the_order_of_the_conditions(server: ControlPlane, hand: Hand, kind: str):
     hand.create(smallest(kind, "a", policy=ELSEWHERE))
