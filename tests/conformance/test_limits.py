@@ -114,11 +114,17 @@ def test_a_quiet_deadline(hand: Hand, stage: Stage):
     assert 1 <= (times[1] - times[0]).total_seconds() <= 4
 
 
-@same("TO-210", "at the deadline, None: the job has failed and its pods run on")
-def test_a_deadline_that_leaves_pods(hand: Hand, stage: Stage):
-    six(hand, activeDeadlineSeconds=1)
-    eventually(lambda: hand.state(TF, "a") == "Failed", 6)
-    always(lambda: {pod["status"]["phase"] for pod in hand.pods()} == {"Running"} and names(hand.pods()) == SIX)
+@differs("TO-210", "D58", "at the deadline, None: pods that run are stopped, and finished ones stay")
+def test_a_deadline_stops_pods(hand: Hand, stage: Stage):
+    six(hand, activeDeadlineSeconds=3)
+    stage.end("a-worker-3", 0)
+    eventually(lambda: hand.state(TF, "a") == "Failed", 8)
+    eventually(lambda: left(hand) == (["a-worker-3"], ["a-worker-3"]))
+    always(lambda: left(hand) == (["a-worker-3"], ["a-worker-3"]))
+    counts = eventually(lambda: (found := tallies(hand, TF, "a")) and not found["Worker"].get("active") and found)
+    assert counts["Worker"]["succeeded"] == 1
+    assert "active" not in counts["PS"]
+    assert status(hand, TF, "a")["ready"] == "0/6"
 
 
 @same("TO-211", "a deadline of 0 is over at once, one of many seconds is not")
@@ -150,14 +156,15 @@ def test_when_restarts_are_too_many(hand: Hand, stage: Stage):
     assert hand.state(TF, "zero") == "Running"
 
 
-@same("TO-214", "past the limit None keeps the pods, All and Running take those that run")
+@differs("TO-214", "D58", "past the limit pods that run are stopped; None and Running keep those that have ended")
 def test_what_stays_past_the_limit(hand: Hand, stage: Stage):
     for name in ("none", "all", "running"):
         policy = {"backoffLimit": 1, "cleanPodPolicy": name.capitalize()}
-        alive(hand, job(TF, name, policy=policy, restart="OnFailure", Worker=2), 2)
+        alive(hand, job(TF, name, policy=policy, restart="OnFailure", Worker=3), 3)
+        stage.end(f"{name}-worker-2", 0)
         stage.restart_in_place(f"{name}-worker-0", 1)
-    eventually(lambda: names(hand.pods()) == ["none-worker-0", "none-worker-1"])
-    always(lambda: names(hand.pods()) == ["none-worker-0", "none-worker-1"])
+    eventually(lambda: names(hand.pods()) == ["none-worker-2", "running-worker-2"])
+    always(lambda: names(hand.pods()) == ["none-worker-2", "running-worker-2"])
 
 
 @differs("TO-215", "D2", "backoffLimit 2 with ExitCode: after two retries the job has failed")

@@ -25,6 +25,7 @@ def mind(operator: Any, names: Names, current: Mapping[str, str], now: float) ->
     yield names.plain(repr(view._troubles))
     for unstored in district.reconciler._debounce._unstored.values():
         yield f"{names.age(unstored.since)} {unstored.content}"
+    yield from (names.age(time) for time in district.reconciler._debounce._not_before.values())
     for look in operator._worker._looks:
         yield from _place(look.get_coro(), names)
 

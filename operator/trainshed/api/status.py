@@ -17,6 +17,13 @@ MAX_SHORT_NAME_BYTES, MAX_RECENT_RESTARTS, MAX_WAITING = 64, 10, 5
 #: The largest size in bytes of a message in `waiting`.
 MAX_WAITING_MESSAGE_BYTES = 400
 
+#: The limits that fail a job: two fields of its run policy, and an annotation (see `api/parse.py`).
+DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "trainshed.dev/startup-deadline",
+)
+
 
 class ConditionType(StrEnum):
     """The condition types. All but `Blocked`, which says why pods cannot be created, run or deleted, are v1's."""
@@ -153,7 +160,8 @@ class Status:
     `attempts` is the current attempt of each role; after the largest int32 follows 0. `replacing` are the uids of pods
     that have failed and will be replaced. `recent` are the last restarts, the newest last. `shrunk` is the number of
     replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are type and
-    reason of the decisive condition, as they were stored.
+    reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that
+    failed the job, one of `LIMITS`; its running pods are stopped because of it, whatever cleanPodPolicy says.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -169,6 +177,7 @@ class Status:
     waiting: tuple[Waiting, ...] = ()
     state: str = ""
     reason: str = ""
+    limit_exceeded: str = ""
 
     @property
     def decisive(self) -> Condition | None:

@@ -21,6 +21,7 @@ from .framework import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
 from .status import (
+    LIMITS,
     MAX_MESSAGE_BYTES,
     MAX_NAME_BYTES,
     MAX_RECENT_RESTARTS,
@@ -74,6 +75,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "retry": _without_empty(retry),
         "podsPendingReplacement": list(status.pending_replacement),
         "scaledDownTo": dict(status.scaled_down_to),
+        "limitExceeded": status.limit_exceeded,
         "failure": _failure_document(status.failure),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
@@ -240,6 +242,7 @@ def parse_status(document: Document) -> Status:
         ),
         failure=_parse_failure(as_mapping(found.get("failure"))),
         scaled_down_to=_parse_counts(found.get("scaledDownTo")),
+        limit_exceeded=limit if (limit := _parse_text(found, "limitExceeded")) in LIMITS else "",
         recent_restarts=tuple(
             restart
             for item in as_sequence(found.get("recentRestarts"))

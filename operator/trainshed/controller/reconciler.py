@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, Event, EventType, Plan, Snapshot
@@ -33,6 +33,7 @@ from .events import EventRecorder
 from .executor import Executor
 from .job_metrics import FailedPods, StartupTimes
 from .metrics import Metrics
+from .status_debounce import StatusDebounce
 
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
 #: one pod or from all.
@@ -236,50 +237,6 @@ def _turned(before: Status, after: Status) -> Iterator[str]:
     for condition in after.conditions:
         if (condition.type, condition.true) not in known:
             yield f"{condition.type}={condition.true}"
-
-
-#: Counts change often: they are written after they have not changed for QUIET, and at the latest after LONGEST.
-DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unstored:
-    since: datetime
-    changed: datetime
-    content: object
-
-
-class StatusDebounce:
-    """Remembers since when each job has an unwritten status, so that one write covers changes of many pods."""
-
-    def __init__(self) -> None:
-        self._unstored: dict[JobKey, _Unstored] = {}
-
-    def until(self, key: JobKey, stored: Status, wanted: Status, now: datetime) -> datetime | None:
-        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written."""
-        if wanted == stored or wanted.must_precede(stored):
-            self.forget(key)
-            return None
-        content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
-        known = self._unstored.get(key)
-        if known is None or known.content != content:
-            known = _Unstored(known.since if known else now, now, content)
-            self._unstored[key] = known
-        # The first status of a job can wait for the next change: usually its pods run soon.
-        quiet = (
-            DEBOUNCE
-            if any(replica_status.active or replica_status.done for replica_status in wanted.replica_statuses.values())
-            else MAX_DEBOUNCE
-        )
-        due = min(known.changed + quiet, known.since + MAX_DEBOUNCE)
-        if due > now:
-            return due
-        self.forget(key)
-        return None
-
-    def forget(self, key: JobKey) -> None:
-        """Forget a job without an unwritten status, or a deleted one."""
-        self._unstored.pop(key, None)
 
 
 #: The number of characters of a message that are compared.

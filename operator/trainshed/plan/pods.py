@@ -72,6 +72,8 @@ def delete_all(facts: Facts) -> tuple[Action, ...]:
 def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     """Delete the pods of a finished job that `cleanPodPolicy` says, and their Services.
 
+    Of a job that a limit has failed, the running pods are deleted also under None, so that they hold no resources.
+
     Delete running pods only at the observed resourceVersion, and their Services afterwards: a pod may have finished by
     now, and finished pods stay.
     """
@@ -79,7 +81,7 @@ def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     going = [pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting]
     pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
     conditional = frozenset(pod.name for pod in pods if pod.version)
-    keep_all = facts.job.policy.clean_pods is CleanPodPolicy.NONE
+    keep_all = _policy(facts) is CleanPodPolicy.NONE
     services = () if keep_all else _services_without(facts, stay | conditional)
     released = release_all(pod for pod in facts.snapshot.pods if pod.deleting or pod.name in stay)
     return (*pods, *services, *released)
@@ -92,14 +94,21 @@ def _remnants(facts: Facts) -> bool:
 
 
 def _stays(facts: Facts, pod: Pod) -> bool:
-    return _has_ended(pod) if _depends(facts, pod) else facts.job.policy.clean_pods is CleanPodPolicy.NONE
+    return _has_ended(pod) if _depends(facts, pod) else _policy(facts) is CleanPodPolicy.NONE
 
 
 def _depends(facts: Facts, pod: Pod) -> bool:
     """Return whether it depends on the state of a pod whether it stays."""
     replica = facts.replicas_by_pod.get(pod.name)
     kept = replica is not None and replica.role in facts.framework.objects.retained_roles
-    return kept or facts.job.policy.clean_pods is CleanPodPolicy.RUNNING
+    return kept or _policy(facts) is CleanPodPolicy.RUNNING
+
+
+def _policy(facts: Facts) -> CleanPodPolicy:
+    """Return cleanPodPolicy, and Running instead of None for a job that a limit has failed."""
+    policy = facts.job.policy.clean_pods
+    stops = policy is CleanPodPolicy.NONE and facts.status.limit_exceeded
+    return CleanPodPolicy.RUNNING if stops else policy
 
 
 def _has_ended(pod: Pod) -> bool:

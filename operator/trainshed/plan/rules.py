@@ -22,12 +22,21 @@ from datetime import datetime, timedelta
 
 from trainshed.api.actions import DeleteJob, Event, EventType, Plan
 from trainshed.api.job import Replica
-from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
+from trainshed.api.status import (
+    BACKOFF_LIMIT,
+    DEADLINE,
+    STARTUP_DEADLINE,
+    ConditionType,
+    Failure,
+    ReplicaStatus,
+    Status,
+)
 
 from . import conditions, dependents, failure_message, messages, pods, restarts, stuck_pods, waiting
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas, observed_status
 from .restarts import FailureGroup
+from .status_details import counts_after_failure
 
 Rule = Callable[[Facts], Plan | None]
 
@@ -41,17 +50,17 @@ def skip_unmanaged(facts: Facts) -> Plan | None:
 
 
 def clean_up(facts: Facts) -> Plan | None:
-    """Apply cleanPodPolicy to the pods of a finished job, and delete the job when its TTL has expired."""
+    """Apply cleanPodPolicy to the pods of a finished job, update its counts, and delete it when its TTL has expired."""
     if not facts.status.over:
         return None
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
-    events = messages.gang_dismissed(actions)
+    plan = Plan(counts_after_failure(facts), messages.gang_dismissed(actions), actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
-        return _with_stuck_pods(facts, Plan(facts.status, events, actions))
+        return _with_stuck_pods(facts, plan)
     end = completion + timedelta(seconds=ttl)
     if facts.now < end:
-        return _with_stuck_pods(facts, Plan(facts.status, events, actions, requeue_at=end))
+        return _with_stuck_pods(facts, replace(plan, requeue_at=end))
     return Plan(facts.status, actions=(DeleteJob(facts.job.uid, facts.job.version),))
 
 
@@ -99,7 +108,7 @@ def resume(facts: Facts) -> Plan | None:
 def expire(facts: Facts) -> Plan | None:
     """Fail a job that has run longer than activeDeadlineSeconds."""
     end = _deadline(facts)
-    return _finish(facts, messages.too_long(facts)) if end and facts.now >= end else None
+    return _finish(facts, messages.too_long(facts), DEADLINE) if end and facts.now >= end else None
 
 
 def succeed(facts: Facts) -> Plan | None:
@@ -121,17 +130,19 @@ def fail(facts: Facts) -> Plan | None:
     """Fail the job after a failure that must not be retried, or when backoffLimit is reached."""
     if restarts.container_restarts_exhausted(facts):
         last = failure_message.last_container_failure(facts)
-        plan = _finish(facts, messages.too_many_tries(facts, messages.container_restarts_detail(facts, last)))
+        word = messages.too_many_tries(facts, messages.container_restarts_detail(facts, last))
+        plan = _finish(facts, word, BACKOFF_LIMIT)
         return replace(plan, status=replace(plan.status, failure=last or plan.status.failure))
     incident = restarts.failure_group(facts)
     if incident is None:
         return None
     if restarts.backoff_limit_reached(facts, incident):
         word = messages.too_many_tries(facts, messages.backoff_limit_detail(facts, incident))
-        return _fatal(facts, incident, word, restarts.root_cause(incident))
+        return _fatal(facts, incident, _finish(facts, word, BACKOFF_LIMIT), restarts.root_cause(incident))
     for replica, failure in incident.failures.items():
         if restarts.permanent(facts, replica, failure):
-            return _fatal(facts, incident, messages.failed(facts, replica, failure), (replica, failure))
+            plan = _finish(facts, messages.failed(facts, replica, failure))
+            return _fatal(facts, incident, plan, (replica, failure))
     return None
 
 
@@ -158,7 +169,7 @@ def start_up(facts: Facts) -> Plan | None:
     late = stuck_pods.startup_overdue(facts)
     if late is None:
         return None
-    plan = _finish(facts, stuck_pods.startup_condition(facts, late[1]))
+    plan = _finish(facts, stuck_pods.startup_condition(facts, late[1]), STARTUP_DEADLINE)
     return replace(plan, status=replace(plan.status, failure=late[1]))
 
 
@@ -204,10 +215,13 @@ def _created(facts: Facts, status: Status) -> Status:
     return status if idle else replace(status, start=facts.now)
 
 
-def _finish(facts: Facts, word: ConditionUpdate) -> Plan:
-    """Return the plan that finishes the job. After a success the active replicas count as succeeded, as in v1."""
+def _finish(facts: Facts, word: ConditionUpdate, limit: str = "") -> Plan:
+    """Return the plan that finishes the job, because of a limit or not.
+
+    After a success the active replicas count as succeeded, as in v1.
+    """
     status = conditions.set_condition(_created(facts, facts.observed), word, facts.now)
-    status = replace(status, completion=facts.now, pending_replacement=())
+    status = replace(status, completion=facts.now, pending_replacement=(), limit_exceeded=limit)
     if word.kind is ConditionType.SUCCEEDED:
         serves = facts.goal.depends_on if facts.goal else ""
         replica_statuses = {
@@ -228,8 +242,7 @@ def _active_as_succeeded(replica_status: ReplicaStatus) -> ReplicaStatus:
     return replace(replica_status, succeeded=replica_status.succeeded + replica_status.active, active=0, ready=0)
 
 
-def _fatal(facts: Facts, incident: FailureGroup, word: ConditionUpdate, who: tuple[Replica, Failure]) -> Plan:
-    plan = _finish(facts, word)
+def _fatal(facts: Facts, incident: FailureGroup, plan: Plan, who: tuple[Replica, Failure]) -> Plan:
     events = (*messages.failures(facts, incident), *plan.events)
     return replace(plan, status=replace(plan.status, failure=failure_message.with_message(facts, *who)), events=events)
 

@@ -75,10 +75,19 @@ def _unwanted(plural: str, found: Object, job: JobFile | None) -> str:
 
 def _after_verdict(pod: Object, job: JobFile) -> str:
     told = words.policy(job.document).get("cleanPodPolicy") or "None"
+    if told == "None" and words.limited(job.document) and not job.forged:
+        stays = words.phase(pod) in words.OVER or _all_ended(pod)
+        return "" if stays else f"{job.title} has reached a limit, and it still runs"
     if told == "None" or (words.seat(pod) or ("",))[0] == "launcher":
         return ""
     stays = told == "Running" and words.phase(pod) in words.OVER
     return "" if stays else f"{job.title} is over, and its cleanPodPolicy is {told}"
+
+
+def _all_ended(pod: Object) -> bool:
+    """Whether no container runs; a kubelet says so of the containers before it does of the pod."""
+    states = [one.get("state") or {} for one in words.containers(pod)]
+    return bool(states) and all("terminated" in state for state in states)
 
 
 def _wanting(job: JobFile, ledger: Ledger) -> Iterator[str]:

@@ -63,14 +63,15 @@ class Strangers:
 
 
 def _stays(change: Change, job: JobFile) -> bool:
-    """Whether cleanPodPolicy Running spares it: a pod that has ended, of a job that is over.
+    """Whether cleanPodPolicy Running spares it, or None at a limit: a pod that has ended, of a job that is over.
 
     One of an attempt that was given up was to go for that, whatever has become of the job since.
     """
     pod = job.pods.get(words.uid(change.object))
     if pod is None or not change.vanishing or job.given_up(pod):
         return False
-    running = words.policy(job.document).get("cleanPodPolicy") == "Running"
+    policy = words.policy(job.document).get("cleanPodPolicy") or "None"
+    running = policy == "Running" or (policy == "None" and words.limited(job.document))
     return job.over and running and words.phase(change.before or {}) in words.OVER
 
 

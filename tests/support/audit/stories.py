@@ -60,12 +60,16 @@ class Story:
         return self._tell(MODIFIED, plural, name, actor, found)
 
     def status(self, plural: str, name: str = "job", actor: str = OPERATOR, **fields: Any) -> Object:
-        """Somebody writes fields of a status; `states` names the conditions, `-Running` is one that is false."""
+        """Somebody writes fields of a status; `states` names the conditions, `-Running` is one that is false.
+
+        `said` is the message of the last one.
+        """
         if "states" in fields:
             states = fields.pop("states").split()
             fields["conditions"] = [
                 {"type": one.lstrip("-"), "status": "False" if one.startswith("-") else "True"} for one in states
             ]
+            fields["conditions"][-1]["message"] = fields.pop("said", "")
         return self.change(plural, name, actor, lambda found: found.setdefault("status", {}).update(fields))
 
     def ends(self, name: str, code: int = 0, **fields: Any) -> Object:

@@ -99,6 +99,19 @@ def test_pods_of_a_job_that_is_to_have_none_are_found(policy, states):
     assert done(story) - {"V1"} == {"V2"}
 
 
+@pytest.mark.parametrize("said", ["Job job has failed because it has reached the specified backoff limit: …", "no"])
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_pod_that_runs_on_at_a_limit_is_found(said, ended):
+    story = Story()
+    story.pod("job-worker-0", story.job(Worker=1))
+    story.status("pods", "job-worker-0", KUBELET, phase="Running", containerStatuses=[{"state": {"running": {}}}])
+    if ended:
+        terminated = {"state": {"terminated": {"exitCode": 1}}}
+        story.status("pods", "job-worker-0", KUBELET, containerStatuses=[terminated])
+    story.status("jaxjobs", states="Created Failed", said=said, completionTime=FAR)
+    assert done(story) & {"V2"} == (set() if ended or said == "no" else {"V2"})
+
+
 def test_a_job_that_lacks_a_member_is_found_unless_it_is_blocked():
     story = Story()
     story.pod("job-worker-0", story.job(Worker=2))

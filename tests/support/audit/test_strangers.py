@@ -19,6 +19,18 @@ def test_a_pod_that_has_ended_is_cleaned_up_only_if_the_policy_says_so(policy, b
     assert story.broken == broken
 
 
+@pytest.mark.parametrize(
+    ("said", "broken"), [("", set()), ("Job job was active longer than specified deadline", {"V6"})]
+)
+def test_a_pod_that_has_ended_is_not_among_those_that_a_limit_stops(said, broken):
+    story = Story()
+    story.pod("job-worker-0", story.job(Worker=1))
+    story.ends("job-worker-0", 137)
+    story.status("jaxjobs", states="Created Failed", said=said, completionTime=FAR)
+    story.delete("pods", "job-worker-0")
+    assert story.broken & {"V6"} == broken
+
+
 @pytest.mark.parametrize(("attempt", "broken"), [(0, set()), (1, {"V6"})])
 def test_of_an_attempt_that_was_given_up_a_pod_may_go_whatever_the_policy_says_of_the_end(attempt, broken):
     story = Story()

@@ -24,6 +24,8 @@ ATTEMPT, SCOPE = "trainshed.dev/restart-attempt", "trainshed.dev/restart-scope"
 #: Part of every finalizer of the operator.
 OURS = "trainshed"
 OVER = ("Succeeded", "Failed")
+#: What the message of a job says that a limit has failed: two sentences of v1's, and one of the operator's own.
+LIMITS = ("longer than specified deadline", "reached the specified backoff limit", "did not start running within")
 #: What others than jobs may own, or nobody: no promise is made about them.
 EXEMPT = ("leases", "events", "nodes", "namespaces", "resourcequotas")
 
@@ -59,6 +61,12 @@ def condition(found: Object, kind: str) -> bool:
     """Whether the condition of this type is true."""
     conditions = (found.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+
+
+def limited(found: Object) -> bool:
+    """Whether a limit has failed the job, as its message says: its pods are to be stopped, whatever cleanPodPolicy."""
+    told = ((one.get("message") or "") for one in status(found).get("conditions") or () if one.get("type") == "Failed")
+    return any(limit in message for message in told for limit in LIMITS)
 
 
 def replicas(plural: str, job: Object) -> dict[str, dict[str, Any]]:

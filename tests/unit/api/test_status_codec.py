@@ -14,7 +14,7 @@ from support.builders import a_job, at
 from trainshed.api import coerce, status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
-from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from trainshed.api.status import LIMITS, Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)
@@ -36,6 +36,8 @@ STATUSES = st.builds(
     st.lists(st.uuids().map(str), max_size=3).map(tuple),
     st.none() | FAILURES,
     st.lists(RESTARTS, max_size=3).map(tuple),
+    st.dictionaries(st.sampled_from(["Worker", "PS"]), st.integers(1, 99)),
+    st.sampled_from(["", *LIMITS]),
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from support.builders import at
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
-from trainshed.controller.reconciler import DEBOUNCE, MAX_DEBOUNCE, StatusDebounce
+from trainshed.controller.status_debounce import AFTER_FAILURE, DEBOUNCE, MAX_DEBOUNCE, StatusDebounce
 
 KEY = JobKey("ml", "TFJob", "mnist")
 STORED = Status(replica_statuses={"Worker": ReplicaStatus(active=4)})
@@ -58,3 +58,30 @@ def test_a_forgotten_job_starts_a_new_delay():
     patience.until(KEY, STORED, counted(1), at(0))
     patience.forget(KEY)
     assert patience.until(KEY, STORED, counted(1), at(5)) == at(5) + DEBOUNCE
+
+
+FAILED = Condition(ConditionType.FAILED, True, "r", "m", at(0), at(0))
+
+
+def after_failure(active: int) -> Status:
+    return Status((FAILED,), {"Worker": ReplicaStatus(active=active)})
+
+
+def test_the_counts_of_a_failed_job_are_written_when_no_pod_runs_any_more():
+    patience = StatusDebounce()
+    assert patience.until(KEY, after_failure(4), after_failure(3), at(0)) == at(0) + AFTER_FAILURE
+    assert patience.until(KEY, after_failure(4), after_failure(0), at(5)) == at(5) + DEBOUNCE
+    assert patience.until(KEY, after_failure(4), after_failure(0), at(5) + DEBOUNCE) is None
+
+
+def test_the_counts_of_a_failed_job_are_written_once_a_minute_at_most():
+    patience, stored, writes = StatusDebounce(), 200, []
+    for second in range(200):
+        left = 199 - second
+        if patience.until(KEY, after_failure(stored), after_failure(left), at(second)) is None and left != stored:
+            stored = left
+            writes.append(second)
+    assert writes == [60, 121, 182]
+    assert patience.until(KEY, after_failure(stored), after_failure(0), at(200)) == at(182 + 60)
+    patience.forget(KEY)
+    assert patience.until(KEY, after_failure(stored), after_failure(0), at(200)) == at(200) + DEBOUNCE

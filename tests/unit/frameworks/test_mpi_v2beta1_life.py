@@ -79,7 +79,7 @@ def test_a_launcher_that_still_runs_ends_with_the_job():
     status = look(job, *pods).status
     over = look(job, *pods, status=status, now=at(11)).status
     assert states(over)[-1] == "Failed"
-    assert deleted(look(job, *pods, status=over, now=at(12))) == ["m-launcher"]
+    assert deleted(look(job, *pods, status=over, now=at(12))) == ["m-launcher", "m-worker-0", "m-worker-1"]
 
 
 def test_a_suspended_job_has_nothing_and_a_resumed_one_the_keys_it_had():

@@ -1,0 +1,63 @@
+"""When a status is written: at once, or a little later, so that one write covers changes of many pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from trainshed.api.job import JobKey
+from trainshed.api.status import Status
+
+#: Counts change often: they are written after they have not changed for QUIET, and at the latest after LONGEST.
+DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
+#: The shortest time between two writes of the counts of a job that has failed, and the longest delay of a write while
+#: pods of it run. Once none runs they are written after DEBOUNCE.
+AFTER_FAILURE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unstored:
+    since: datetime
+    changed: datetime
+    content: object
+
+
+class StatusDebounce:
+    """Remembers since when each job has an unwritten status, and when a job that has failed was last written."""
+
+    def __init__(self) -> None:
+        self._unstored: dict[JobKey, _Unstored] = {}
+        self._not_before: dict[JobKey, datetime] = {}
+
+    def until(self, key: JobKey, stored: Status, wanted: Status, now: datetime) -> datetime | None:
+        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written."""
+        if wanted == stored or wanted.must_precede(stored):
+            self._unstored.pop(key, None)
+            return None
+        content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
+        known = self._unstored.get(key)
+        if known is None or known.content != content:
+            known = _Unstored(known.since if known else now, now, content)
+            self._unstored[key] = known
+        quiet, longest = _delays(stored, wanted)
+        due = max(min(known.changed + quiet, known.since + longest), self._not_before.get(key, now))
+        if due > now:
+            return due
+        self._unstored.pop(key, None)
+        if stored.over:
+            self._not_before[key] = now + AFTER_FAILURE
+        return None
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a deleted job."""
+        self._unstored.pop(key, None)
+        self._not_before.pop(key, None)
+
+
+def _delays(stored: Status, wanted: Status) -> tuple[timedelta, timedelta]:
+    """Return how long a change waits for the next one, and how long changes wait at most."""
+    counts = wanted.replica_statuses.values()
+    if stored.over:
+        return AFTER_FAILURE if any(count.active for count in counts) else DEBOUNCE, AFTER_FAILURE
+    # The first status of a job can wait for the next change: usually its pods run soon.
+    return DEBOUNCE if any(count.active or count.done for count in counts) else MAX_DEBOUNCE, MAX_DEBOUNCE
