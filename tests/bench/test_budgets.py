@@ -9,7 +9,7 @@ import pytest
 from support.fake_kubelet import Stage
 from support.jobs import KINDS, job, tfjob
 from support.user_client import Hand, eventually
-from trainshed.controller.reconciler import MAX_DEBOUNCE
+from trainshed.controller.status_debounce import MAX_DEBOUNCE, PROGRESS
 
 WRITES = ("create", "patch", "delete", "update")
 #: Who decides beside the workers.
@@ -71,6 +71,25 @@ def test_a_job_of_any_kind_costs_no_more(kind: str, hand: Hand, measured) -> Non
     own = 4 if kind == "MPIJob" else 0
     assert sum(writes.values()) - events <= 2 * 8 + 2 + own
     assert events <= 6
+
+
+def test_a_big_job_speaks_while_it_is_made(hand: Hand, measured) -> None:
+    pods = 1000
+    began = time.monotonic()
+    hand.create(tfjob("budget", Chief=1, Worker=pods - 1))
+    eventually(lambda: "startTime" in hand.job("TFJob", "budget").get("status", {}))
+    first = time.monotonic() - began
+    told, whole = set(), f" of {pods} pods created"
+    while len(hand.pods()) < pods:
+        told.add(hand.conditions("TFJob", "budget")["Created"]["message"])
+        time.sleep(0.5)
+    lasted = time.monotonic() - began
+    eventually(lambda: not hand.conditions("TFJob", "budget")["Created"]["message"].endswith(whole), 10)
+    writes = sum(count for what, count in measured.requests(hand.namespace).items() if what.startswith("patch tfjobs"))
+    print(f"\n{pods} pods: a status after {first:.2f} s, all pods after {lasted:.1f} s, {writes} status writes, {told}")
+    assert first < 1
+    assert any(message.endswith(whole) for message in told)
+    assert writes <= 2 + lasted / PROGRESS.total_seconds()
 
 
 def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(hand: Hand, measured) -> None:

@@ -45,7 +45,7 @@ def test_whatever_pods_say_the_status_of_a_big_job_stays_small_and_tells_the_sam
     assert stored.replica_statuses["Worker"].done == ALTERNATING
     assert stored.failure.replica == "worker-0"
     assert stored.over or len(stored.pending_replacement) == MAX_PENDING_REPLACEMENTS
-    for _ in range(1 + blocked):  # that pods cannot be made is said once the restart is
+    for _ in range(2):  # that pods cannot be made, and how many there are, is said once the restart is
         before = stored
         again = look(JOB, *pods, a_pod("ps-0", "Pending", job=JOB.name), status=before, **seen).status
         stored = status_codec.parse_status({"status": status_codec.status_document(again)})

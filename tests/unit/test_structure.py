@@ -30,6 +30,7 @@ IMPORT_CHAIN = 12
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
+    "trainshed.controller.status_debounce": "when a status is stored, apart from how",
     "trainshed.cli.crds": "one command, one file",
     "trainshed.cli.finalizers": "one command, one file",
     "trainshed.frameworks.jax": "one kind of job, one file",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trainshed.api import status_codec
-from trainshed.api.actions import ApiRefusal, Event, EventType, Plan, Snapshot
+from trainshed.api.actions import ApiRefusal, CreatePod, Event, EventType, Plan, Snapshot
 from trainshed.api.job import Document, Job, JobKey
 from trainshed.api.objects import is_older
 from trainshed.api.status import Status
@@ -26,7 +26,7 @@ from trainshed.client import (
 )
 from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
-from trainshed.plan import Planner
+from trainshed.plan import Planner, status_details
 
 from .cache import Cache
 from .events import EventRecorder
@@ -145,7 +145,8 @@ class Reconciler:
             return self._rejected(key, snapshot, error) if rejected else Result(decision.requeue_at, error=error)
 
     async def _execute(self, key: JobKey, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Result:
-        later = self._debounce.until(key, snapshot.status, decision.status, snapshot.now)
+        creating = sum(isinstance(action, CreatePod) for action in decision.actions) >= status_details.MANY
+        later = self._debounce.until(key, snapshot.status, decision.status, snapshot.now, creating=creating)
         if later or status_codec.same_status(snapshot.status, decision.status):
             await self._confirm_job(snapshot, decision)
         else:

@@ -13,6 +13,8 @@ DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
 #: The shortest time between two writes of the counts of a job that has failed, and the longest delay of a write while
 #: pods of it run. Once none runs they are written after DEBOUNCE.
 AFTER_FAILURE = timedelta(seconds=60)
+#: The shortest time between two writes while many pods are created.
+PROGRESS = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +25,19 @@ class _Unstored:
 
 
 class StatusDebounce:
-    """Remembers since when each job has an unwritten status, and when a job that has failed was last written."""
+    """Remembers since when each job has an unwritten status, and before which time some are not written again."""
 
     def __init__(self) -> None:
         self._unstored: dict[JobKey, _Unstored] = {}
         self._not_before: dict[JobKey, datetime] = {}
 
-    def until(self, key: JobKey, stored: Status, wanted: Status, now: datetime) -> datetime | None:
-        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written."""
+    def until(
+        self, key: JobKey, stored: Status, wanted: Status, now: datetime, *, creating: bool = False
+    ) -> datetime | None:
+        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written.
+
+        `creating` is whether many pods are being created.
+        """
         if wanted == stored or wanted.must_precede(stored):
             self._unstored.pop(key, None)
             return None
@@ -39,13 +46,15 @@ class StatusDebounce:
         if known is None or known.content != content:
             known = _Unstored(known.since if known else now, now, content)
             self._unstored[key] = known
-        quiet, longest = _delays(stored, wanted)
+        quiet, longest = _delays(stored, wanted, creating=creating)
         due = max(min(known.changed + quiet, known.since + longest), self._not_before.get(key, now))
         if due > now:
             return due
         self._unstored.pop(key, None)
-        if stored.over:
-            self._not_before[key] = now + AFTER_FAILURE
+        if stored.over or creating:
+            self._not_before[key] = now + (AFTER_FAILURE if stored.over else PROGRESS)
+        else:
+            self._not_before.pop(key, None)
         return None
 
     def forget(self, key: JobKey) -> None:
@@ -54,10 +63,12 @@ class StatusDebounce:
         self._not_before.pop(key, None)
 
 
-def _delays(stored: Status, wanted: Status) -> tuple[timedelta, timedelta]:
+def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelta, timedelta]:
     """Return how long a change waits for the next one, and how long changes wait at most."""
     counts = wanted.replica_statuses.values()
     if stored.over:
         return AFTER_FAILURE if any(count.active for count in counts) else DEBOUNCE, AFTER_FAILURE
+    if creating:  # at once, but not within PROGRESS after the last one
+        return timedelta(0), timedelta(0)
     # The first status of a job can wait for the next change: usually its pods run soon.
     return DEBOUNCE if any(count.active or count.done for count in counts) else MAX_DEBOUNCE, MAX_DEBOUNCE

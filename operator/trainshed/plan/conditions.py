@@ -52,6 +52,17 @@ def with_state(status: Status) -> Status:
     return replace(status, state=state, reason=reason, waiting=waiting)
 
 
+def set_message(status: Status, kind: ConditionType, message: str, now: datetime) -> Status:
+    """Return the status with this message in a condition that it has; the order and all else stay."""
+    conditions = tuple(
+        replace(condition, message=message, updated=now)
+        if condition.type is kind and condition.message != message
+        else condition
+        for condition in status.conditions
+    )
+    return status if conditions == status.conditions else replace(status, conditions=conditions)
+
+
 def remove_conditions(status: Status, *kinds: ConditionType | None) -> Status:
     """Return the status without conditions of these types."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
-from trainshed.api.actions import Action, CreateService, DeletePod, DeleteService, Event, EventType, ReleasePod
+from trainshed.api.actions import (
+    Action,
+    CreatePod,
+    CreateService,
+    DeletePod,
+    DeleteService,
+    Event,
+    EventType,
+    ReleasePod,
+)
 from trainshed.api.job import CleanPodPolicy, Replica, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
@@ -16,6 +27,8 @@ from .facts import Facts, pods_to_verify
 #: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
 #: would use up the whole default of 30 s.
 GRACE = 3
+#: The largest number of pods that one plan creates; the next one creates the next.
+MAX_CREATED = 200
 
 
 def delete_stale(facts: Facts) -> tuple[Action, ...]:
@@ -33,8 +46,10 @@ def delete_stale(facts: Facts) -> tuple[Action, ...]:
 def create_missing(facts: Facts) -> tuple[Action, ...]:
     """Create the missing Services and pods that may be created now.
 
-    Replicas that restart together are created together: not before the last old pod is gone, including pods that the
-    watch does not report. Nothing is created while the PodGroup has not been admitted.
+    At most MAX_CREATED pods, with their Services, are created at a time: meanwhile the job may be deleted or suspended,
+    and its status says how far it has got. Replicas that restart together are created together: not before the last old
+    pod is gone, including pods that the watch does not report. Nothing is created while the PodGroup has not been
+    admitted.
     """
     if dependents.pod_group_wait(facts):
         return ()
@@ -42,7 +57,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
     gated = gated_replicas(facts)
-    wanted = [replica for replica in facts.missing if replica not in gated]
+    wanted = [replica for replica in facts.missing if replica not in gated][:MAX_CREATED]
     if not wanted:
         return missing_services(facts)
     make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults), facts.status.attempts
@@ -51,7 +66,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
 
 
 def missing_services(facts: Facts) -> tuple[CreateService, ...]:
-    """Create the missing Services."""
+    """Create the missing Services, at most MAX_CREATED."""
     framework, job = facts.framework, facts.job
     if not (framework.objects.services or framework.objects.job_service):
         return ()
@@ -59,8 +74,14 @@ def missing_services(facts: Facts) -> tuple[CreateService, ...]:
     absent = (replica for name, replica in facts.addresses.items() if name not in there)
     return tuple(
         builders.service(framework, job, replica) if replica else builders.job_service(framework, job)
-        for replica in absent
+        for replica in islice(absent, MAX_CREATED)
     )
+
+
+def more_to_create(actions: Iterable[Action]) -> bool:
+    """Return whether there may be more to create, when these actions have been executed."""
+    kinds = Counter(type(action) for action in actions)
+    return max(kinds[CreatePod], kinds[CreateService]) >= MAX_CREATED
 
 
 def delete_all(facts: Facts) -> tuple[Action, ...]:

@@ -36,7 +36,7 @@ from . import conditions, dependents, failure_message, messages, pods, restarts,
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas, observed_status
 from .restarts import FailureGroup
-from .status_details import counts_after_failure
+from .status_details import counts_after_failure, with_progress
 
 Rule = Callable[[Facts], Plan | None]
 
@@ -178,6 +178,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     status = _blocked(facts, _created(facts, observed_status(facts)))
     if facts.running:
         status = conditions.set_condition(status, messages.running(facts), facts.now)
+    status = with_progress(facts, status, messages.created(facts).message)
     after = facts.after(status)
     actions = (
         *dependents.apply(after),
@@ -189,6 +190,8 @@ def reconcile_replicas(facts: Facts) -> Plan:
     events = (*wrong, *messages.failures(facts), *messages.pods(facts))
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts))
+    if pods.more_to_create(actions):
+        requeue_at = facts.now
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
 
 

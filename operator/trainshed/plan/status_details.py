@@ -1,4 +1,4 @@
-"""What a status says of the pods besides counts and conditions of a running job: the counts after a failure."""
+"""What changes in a status while its conditions stay: how many pods have been created, the counts after a failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ from dataclasses import replace
 
 from trainshed.api.status import ConditionType, ReplicaStatus, Status
 
+from . import conditions
 from .facts import Facts
+
+#: From this number of missing pods on, their creation takes so long that the status says how far it has got.
+MANY = 200
+
+
+def with_progress(facts: Facts, status: Status, plain: str) -> Status:
+    """Return the status with the number of created pods after the `plain` message of Created while many are missing."""
+    known = status.condition(ConditionType.CREATED)
+    size, missing = facts.job.size, len(facts.missing)
+    if missing >= MANY:
+        message = f"{plain} {size - missing} of {size} pods created"
+        return conditions.set_message(status, ConditionType.CREATED, message, facts.now)
+    done = known is not None and known.message.startswith(f"{plain} ")
+    return conditions.set_message(status, ConditionType.CREATED, plain, facts.now) if done else status
 
 
 def counts_after_failure(facts: Facts) -> Status:

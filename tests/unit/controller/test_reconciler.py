@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from support.harness import KEY, Office, Weak, a_spec, group_with_one_hidden
 from trainshed.client import Conflict, Unavailable
 from trainshed.controller.reconciler import Reconciler, Result
+from trainshed.controller.status_debounce import PROGRESS
+from trainshed.plan.pods import MAX_CREATED
+from trainshed.plan.status_details import MANY
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
@@ -17,6 +22,22 @@ async def test_pods_are_created_once_without_watch_events():
     await office.reconcile(3, deaf=True)
     assert sorted(office.world.made) == PODS
     assert [pod.name for pod in office.snapshot().pods] == PODS
+
+
+async def test_the_status_of_a_big_job_is_stored_before_its_pods_and_tells_how_many_there_are():
+    office = Office(a_spec(Chief=1, Worker=MAX_CREATED + MANY))
+    await office.reconcile(deaf=True)
+    assert office.world.writes[0] == "status mnist"
+    assert office.states() == ["Created"]
+    assert "startTime" in office.job()["status"]
+    assert len(office.world.made) == MAX_CREATED
+    outcome = await office.reconcile(deaf=True, seconds=1)
+    assert len(office.world.made) == 2 * MAX_CREATED, "the first answers are in the cache"
+    assert office.world.writes.count("status mnist") == 1
+    assert outcome.requeue_at == office.world.now
+    outcome = await office.reconcile(seconds=1)
+    assert len(office.world.made) == MAX_CREATED + MANY + 1
+    assert outcome.requeue_at == office.world.now - timedelta(seconds=2) + PROGRESS
 
 
 async def test_an_unchanged_job_causes_no_requests():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from support.builders import at
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
-from trainshed.controller.status_debounce import AFTER_FAILURE, DEBOUNCE, MAX_DEBOUNCE, StatusDebounce
+from trainshed.controller.status_debounce import AFTER_FAILURE, DEBOUNCE, MAX_DEBOUNCE, PROGRESS, StatusDebounce
 
 KEY = JobKey("ml", "TFJob", "mnist")
 STORED = Status(replica_statuses={"Worker": ReplicaStatus(active=4)})
@@ -85,3 +85,22 @@ def test_the_counts_of_a_failed_job_are_written_once_a_minute_at_most():
     assert patience.until(KEY, after_failure(stored), after_failure(0), at(200)) == at(182 + 60)
     patience.forget(KEY)
     assert patience.until(KEY, after_failure(stored), after_failure(0), at(200)) == at(200) + DEBOUNCE
+
+
+def test_the_first_status_of_a_big_job_comes_before_its_pods():
+    created = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))
+    assert StatusDebounce().until(KEY, Status(), Status((created,)), at(0), creating=True) is None
+
+
+def test_while_many_pods_are_created_the_status_is_written_every_five_seconds():
+    created = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))
+    patience, stored, writes = StatusDebounce(), Status(), []
+    for second in range(16):
+        wanted = Status((created,), {"Worker": ReplicaStatus(active=second)})
+        if patience.until(KEY, stored, wanted, at(second), creating=True) is None:
+            stored = wanted
+            writes.append(second)
+    assert writes == [0, 5, 10, 15]
+    assert patience.until(KEY, stored, counted(1), at(16)) == at(15) + PROGRESS
+    assert patience.until(KEY, stored, counted(1), at(20)) is None
+    assert patience.until(KEY, counted(1), counted(2), at(21)) == at(21) + DEBOUNCE, "then it is as small jobs are"
