@@ -88,7 +88,7 @@ def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, hand: Hand
     hand.create(tfjob("a", Worker=1))
     assert kubectl(server, hand, "get", "tfjob").stdout.splitlines()[0].split() == ["NAME", "STATE", "AGE"]
     wide = kubectl(server, hand, "get", "tfjob", "-o", "wide").stdout.splitlines()[0].split()
-    assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON", "BLOCKED", "FAILURE"]
+    assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON", "BLOCKED", "LAST", "FAILURE"]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ FIELDS = {
     ),
     "status.scaledDownTo": "Number of replicas that a type was scaled down to, until the surplus pods are gone.",
     "status.restarts": "Number of restarts that have counted against backoffLimit.",
-    "status.restartCount": "Number of restarts of replicas, and of containers by the kubelet.",
+    "status.totalRestarts": "Number of restarts of replicas, and of containers by the kubelet.",
     "status.state": (
         "The first condition that is true, of Failed, Succeeded, Suspended, Blocked, Restarting, Running, Created."
     ),

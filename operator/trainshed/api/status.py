@@ -145,6 +145,11 @@ class Retries:
     container_restarts: int = 0
     deleted_pod_container_restarts: int = 0
 
+    @property
+    def total(self) -> int:
+        """The number of restarts by the operator that count, and of containers by the kubelet."""
+        return self.used + self.container_restarts + self.deleted_pod_container_restarts
+
     def wait(self, now: datetime) -> bool:
         """Return whether the back-off delay still runs.
 

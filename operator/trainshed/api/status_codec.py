@@ -85,11 +85,10 @@ def status_document(status: Status) -> dict[str, Any]:
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     """Return the merge patch (RFC 7386) for the status; the job's uid and resourceVersion are preconditions."""
     ready = sum(replica_status.ready for replica_status in after.replica_statuses.values())
-    retries = after.retries
     columns = {
         "ready": f"{ready}/{job.size}",
-        "restarts": retries.used,
-        "restartCount": retries.used + retries.container_restarts + retries.deleted_pod_container_restarts,
+        "restarts": after.retries.used,
+        "totalRestarts": after.retries.total,
     }  # kubectl prints zeros too
     difference = _difference(status_document(before), status_document(after)) | fitted(columns)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}

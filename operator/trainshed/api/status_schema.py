@@ -40,7 +40,7 @@ STATUS: dict[str, Any] = {
         },
         **dict.fromkeys(("startTime", "completionTime", "lastReconcileTime"), TIME),
         **{key: {"type": "object", "additionalProperties": WHOLE} for key in ("attempts", "scaledDownTo")},
-        **dict.fromkeys(("restarts", "restartCount"), WHOLE),
+        **dict.fromkeys(("restarts", "totalRestarts"), WHOLE),
         **dict.fromkeys(("state", "reason", "ready", "limitExceeded"), TEXT),
         "waiting": {
             "type": "array",

@@ -94,6 +94,18 @@ def sentence(failure: Failure) -> str:
     return f"{failure.message}: {coerce.truncate_end(lines[-1], LINE)}" if lines else failure.message
 
 
+def with_last_line(failure: Failure) -> Failure:
+    """Return the failure with the last line of its termination message in its message, as the status keeps it."""
+    return replace(failure, message=sentence(failure))
+
+
+def of_job(facts: Facts, reason: str, message: str) -> Failure:
+    """Return the failure of a job by something else than a replica, with the failure before it in its message."""
+    before = facts.status.failure
+    earlier = f"; the failure before: {before.message}" if before and before.message else ""
+    return Failure("", APPLICATION, reason, None, "", "", facts.now, message=f"{message}{earlier}")
+
+
 def duration(seconds: int) -> str:
     """Return a duration in at most two units: `14 s`, `3 min 5 s`, `26 h 10 min`."""
     minutes, left = divmod(seconds, 60)

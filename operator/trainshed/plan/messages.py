@@ -278,8 +278,10 @@ def restart_detail(facts: Facts, incident: FailureGroup, after: Status) -> str:
 
 def backoff_limit_detail(facts: Facts, incident: FailureGroup) -> str:
     """Return that all restarts of backoffLimit are used, with the last failure."""
-    limit = facts.job.policy.backoff_limit or 0
-    text = f"{limit} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
+    limit, used = facts.job.policy.backoff_limit or 0, facts.status.retries.used
+    text = f"{used} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
+    if used < limit:
+        text += f", and {incident.counted} more needed at once"
     return "; ".join(filter(None, (text, f"last failure: {_cause(facts, incident)}", _others(facts, incident))))
 
 

@@ -68,9 +68,9 @@ def refuse(facts: Facts) -> Plan | None:
     """Fail a job with an invalid spec; a job that has started is left as it is until the spec is corrected."""
     if not facts.job.problems:
         return None
-    if facts.status.start is None and not facts.snapshot.pods:
-        return _finish(facts, messages.refused(facts))
     message = messages.refused(facts).message
+    if facts.status.start is None and not facts.snapshot.pods:
+        return _caused(_finish(facts, messages.refused(facts)), failure_message.of_job(facts, "InvalidSpec", message))
     return Plan(facts.status, (Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
 
 
@@ -108,7 +108,11 @@ def resume(facts: Facts) -> Plan | None:
 def expire(facts: Facts) -> Plan | None:
     """Fail a job that has run longer than activeDeadlineSeconds."""
     end = _deadline(facts)
-    return _finish(facts, messages.too_long(facts), DEADLINE) if end and facts.now >= end else None
+    if end is None or facts.now < end:
+        return None
+    message = f"the job was active longer than {DEADLINE}: {messages.deadline_detail(facts)}"
+    cause = failure_message.of_job(facts, "DeadlineExceeded", message)
+    return _caused(_finish(facts, messages.too_long(facts), DEADLINE), cause)
 
 
 def succeed(facts: Facts) -> Plan | None:
@@ -132,7 +136,7 @@ def fail(facts: Facts) -> Plan | None:
         last = failure_message.last_container_failure(facts)
         word = messages.too_many_tries(facts, messages.container_restarts_detail(facts, last))
         plan = _finish(facts, word, BACKOFF_LIMIT)
-        return replace(plan, status=replace(plan.status, failure=last or plan.status.failure))
+        return _caused(plan, failure_message.with_last_line(last)) if last else plan
     incident = restarts.failure_group(facts)
     if incident is None:
         return None
@@ -156,6 +160,7 @@ def restart(facts: Facts) -> Plan | None:
     if incident is None:
         return None
     cause = failure_message.with_message(facts, *restarts.root_cause(incident))
+    cause = failure_message.with_last_line(cause)
     status = restarts.record_restart(facts, incident, _created(facts, restarts.next_attempt(facts, incident)), cause)
     word = messages.restarting(facts, incident, status)
     if not facts.after(status).running:
@@ -170,7 +175,7 @@ def start_up(facts: Facts) -> Plan | None:
     if late is None:
         return None
     plan = _finish(facts, stuck_pods.startup_condition(facts, late[1]), STARTUP_DEADLINE)
-    return replace(plan, status=replace(plan.status, failure=late[1]))
+    return _caused(plan, failure_message.with_last_line(late[1]))
 
 
 def reconcile_replicas(facts: Facts) -> Plan:
@@ -247,7 +252,12 @@ def _active_as_succeeded(replica_status: ReplicaStatus) -> ReplicaStatus:
 
 def _fatal(facts: Facts, incident: FailureGroup, plan: Plan, who: tuple[Replica, Failure]) -> Plan:
     events = (*messages.failures(facts, incident), *plan.events)
-    return replace(plan, status=replace(plan.status, failure=failure_message.with_message(facts, *who)), events=events)
+    cause = failure_message.with_last_line(failure_message.with_message(facts, *who))
+    return _caused(replace(plan, events=events), cause)
+
+
+def _caused(plan: Plan, cause: Failure) -> Plan:
+    return replace(plan, status=replace(plan.status, failure=cause))
 
 
 def _blocked(facts: Facts, status: Status) -> Status:

@@ -141,5 +141,5 @@ def test_the_status_of_a_verdict_tells_who_it_was():
         at(10),
         replica="worker-1",
         ran=10,
-        message="worker-1 exited with code 3 after 10 s",
+        message="worker-1 exited with code 3 after 10 s: ValueError: no",
     )

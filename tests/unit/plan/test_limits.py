@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, deleted, look, pods_of, replace, run_policy, running, services, states
+from support.builders import (
+    a_job,
+    a_pod,
+    at,
+    deleted,
+    look,
+    message,
+    pods_of,
+    replace,
+    run_policy,
+    running,
+    services,
+    states,
+)
 from trainshed.api.actions import DeletePod, DeleteService
 from trainshed.api.job import RunPolicy
-from trainshed.api.status import ReplicaStatus
+from trainshed.api.status import ReplicaStatus, Retries, Status
+from trainshed.api.status_codec import status_patch
 
 PENDING, ENDED = a_pod("worker-1", "Pending"), a_pod("worker-2", "Succeeded", code=0)
 
@@ -91,3 +105,34 @@ def test_counts_stay_while_the_spec_is_invalid():
     job = a_job(worker=1, policy=RunPolicy(deadline=60))
     here, over = failed(job)
     assert look(replace(job, problems=("no",)), *here, status=over).status == over
+
+
+def test_a_deadline_is_the_failure_of_the_job_and_names_the_one_before():
+    job = a_job(worker=2, policy=run_policy(deadline=60))
+    _, over = failed(job)
+    expected = "the job was active longer than activeDeadlineSeconds: limit 60 s; 2 of 2 replicas running"
+    assert (over.failure.reason, over.failure.pod, over.failure.time) == ("DeadlineExceeded", "", at(60))
+    assert over.failure.message == expected
+    before = replace(running(job), failure=replace(over.failure, message="worker-0 was OOMKilled"))
+    later = look(job, *pods_of(job), status=before, now=at(60)).status.failure
+    assert later.message == f"{expected}; the failure before: worker-0 was OOMKilled"
+    assert look(job, status=replace(before, failure=replace(over.failure, message="")), now=at(60)).status.failure
+
+
+def test_an_invalid_spec_is_the_failure_of_the_job():
+    failure = look(replace(a_job(worker=1), problems=("spec: no", "spec: neither"))).status.failure
+    assert (failure.reason, failure.message) == ("InvalidSpec", "spec: no; spec: neither")
+
+
+def test_restarts_in_the_column_are_those_that_count_and_those_of_containers():
+    retries = Retries(used=2, container_restarts=3, deleted_pod_container_restarts=4)
+    columns = status_patch(a_job(worker=1), Status(), Status(retries=retries))["status"]
+    assert (columns["restarts"], columns["totalRestarts"]) == (2, 9)
+
+
+def test_a_limit_that_several_failures_exceed_at_once_is_told_as_it_is():
+    job = a_job(worker=2, restart="ExitCode", scope="Replica", policy=run_policy(backoff_limit=2))
+    status = replace(running(job), retries=Retries(used=1))
+    dead = [a_pod(f"worker-{index}", "Failed", code=137, ended=20.0 * index) for index in range(2)]
+    words = message(look(job, *dead, status=status, now=at(60)).status, "Failed")
+    assert "backoff limit: 1 of 2 restarts used, and 2 more needed at once; last failure: worker-0 " in words
