@@ -37,6 +37,8 @@ QUIET, REFUSED = 10.0, 24.0
 LONGEST, FRESH = 4000.0, 5.0
 #: Seconds from an operator's now beyond which no back-off reaches; one that does was stored by a clock far ahead of it.
 FARTHEST = 375.0
+#: Seconds after which the counts of a job that has failed are right, at the latest.
+COUNTED = 61.0
 #: Seconds of virtual time by which it is told how soon all was quiet, once nothing was due and nobody deaf any more.
 BOUNDS = (1, 5, 10, 30, math.inf)
 #: Seconds from what the operator has read to what it does, where nothing delays a request.
@@ -156,6 +158,15 @@ class Play:
         """When something is to happen because its time has come, as the jobs say and the operators' clocks show it."""
         ahead = min((machine.ahead for machine in self._stage.machines), default=0.0)
         yield from (at - ahead for at in self._times(self._stage.now() + ahead) if at - ahead > self._last)
+        yield from (self._last + COUNTED for _, job in self._users.jobs() if self._lags(job))
+
+    def _lags(self, job: words.Object) -> bool:
+        """Whether the job has failed, and its counts do not say yet how many of its pods still run."""
+        if not words.condition(job, "Failed"):
+            return False
+        running = [pod for pod in self._kubelets.pods("Running") if words.owner(pod) == words.uid(job)]
+        tallies = (words.status(job).get("replicaStatuses") or {}).values()
+        return sum(int(tally.get("active", 0)) for tally in tallies) != len(running)
 
     def _times(self, now: float) -> Iterator[float]:
         for _, job in self._users.jobs():
