@@ -14,7 +14,17 @@ from support.builders import a_job, at
 from trainshed.api import coerce, status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
-from trainshed.api.status import LIMITS, Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from trainshed.api.status import (
+    LIMITS,
+    Condition,
+    ConditionType,
+    Failure,
+    ReplicaStatus,
+    Restart,
+    Retries,
+    Status,
+    Waiting,
+)
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)
@@ -25,6 +35,9 @@ CODES = st.none() | st.integers(0, 255)
 SPANS = st.none() | st.integers(0, 10**6)
 FAILURES = st.builds(Failure, WORDS, WORDS, WORDS, CODES, WORDS, WORDS, TIMES, WORDS, WORDS, SPANS, WORDS)
 RESTARTS = st.builds(Restart, TIMES, COUNTS, WORDS, WORDS, WORDS, WORDS, CODES, COUNTS, SPANS)
+WAITING = st.builds(
+    Waiting, st.sampled_from(["Worker", "PS"]), WORDS, st.integers(1, 99), WORDS, WORDS, TIMES, WORDS, WORDS
+)
 STATUSES = st.builds(
     Status,
     st.lists(CONDITIONS, max_size=4, unique_by=lambda condition: condition.type).map(tuple),
@@ -37,6 +50,9 @@ STATUSES = st.builds(
     st.none() | FAILURES,
     st.lists(RESTARTS, max_size=3).map(tuple),
     st.dictionaries(st.sampled_from(["Worker", "PS"]), st.integers(1, 99)),
+    st.lists(WAITING, max_size=3).map(tuple),
+    WORDS,
+    WORDS,
     st.sampled_from(["", *LIMITS]),
 )
 
