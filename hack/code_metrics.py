@@ -49,11 +49,6 @@ def lengths(source: str) -> dict[str, int]:
     return {f"{node.name}:{node.lineno}": len(code.intersection(span(node))) for node in functions(ast.parse(source))}
 
 
-def has_functions(source: str) -> bool:
-    """Whether there is anything to test: a module of mere values has no function with more than a docstring."""
-    return any(True for _ in functions(ast.parse(source)))
-
-
 def broad_excepts(source: str) -> tuple[int, ...]:
     """The lines of the handlers that catch everything: bare, Exception, BaseException, alone or among others."""
     return tuple(

@@ -35,11 +35,6 @@ def test_a_nested_function_counts_for_itself_and_for_the_one_around_it() -> None
     }
 
 
-def test_a_module_of_values_has_nothing_to_test() -> None:
-    assert not code_metrics.has_functions("class Value:\n    size: int = 0\n")
-    assert code_metrics.has_functions("class Value:\n    def size(self):\n        return 0\n")
-
-
 def test_every_way_to_catch_everything_is_seen() -> None:
     bodies = ("", " Exception", " BaseException as error", " (OSError, Exception)", " builtins.Exception", " OSError")
     found = [code_metrics.broad_excepts(f"try:\n    pass\nexcept{body}:\n    pass\n") for body in bodies]

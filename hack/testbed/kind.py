@@ -28,10 +28,9 @@ def kubeconfig() -> Path:
 
 
 def exists() -> bool:
-    """Whether there is the cluster, running or not."""
-    return (
-        docker.answers() and NAME in output([binary("kind", "kind"), "get", "clusters"], docker.environment()).split()
-    )
+    """True if the cluster has containers, running or not. Asks docker, so kind does not have to be built."""
+    nodes = ["docker", "ps", "--all", "--quiet", "--filter", f"label=io.x-k8s.kind.cluster={NAME}"]
+    return docker.answers() and output(nodes, docker.environment()) != ""
 
 
 def up(image: str = "", wanted: Iterable[str] = ()) -> None:

@@ -31,8 +31,7 @@ BUILT = """#!/bin/bash
 name=$(basename "$0")
 echo "$name $*" >> "{said}"
 case "$name $*" in
-    "kind get clusters") cat "{folder}/clusters" 2>/dev/null || true ;;
-    "kind create cluster"*) echo trainshed-dev > "{folder}/clusters" ;;
+    "kind create cluster"*) echo 0123456789ab > "{folder}/nodes" ;;
     "kubeadm config images list"*) printf 'registry.k8s.io/%s\\n' kube-apiserver:v1 kube-controller-manager:v1 \\
         kube-scheduler:v1 kube-proxy:v1 coredns/coredns:v1 etcd:1 pause:1 ;;
     *"get nodes"*) printf 'node%s Ready\\n' 1 2 3 ;;
@@ -45,6 +44,7 @@ case "$*" in
     pull*) [ "${{STUB_REGISTRY:-yes}}" = yes ] || {{ echo "no such host" >&2; exit 1; }} ;;
     "image inspect --format"*) echo 1000000 ;;
     "image inspect"*) exit 1 ;;
+    "ps --all"*) cat "{folder}/nodes" 2>/dev/null || true ;;
     exec*) echo '{{}}' ;;
 esac
 """

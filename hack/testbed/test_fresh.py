@@ -51,3 +51,11 @@ def test_without_a_registry_the_image_of_the_nodes_is_made_from_parts(machine: d
     for program in ("kubelet", "kubeadm", "containerd", "crictl", "coredns", "local-path-provisioner"):
         assert f"go build {program}" in said
     assert (tmp_path / "state" / "registry").read_text() == "no"
+
+
+def test_down_without_a_cluster_builds_nothing(machine: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "testbed", "down"]
+    environment = machine | {"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'hack'}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "go build" not in (tmp_path / "said").read_text()
