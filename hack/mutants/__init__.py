@@ -1,1 +1,1 @@
-"""Seeded bugs: faults of peers and of our own invention, put in one at a time; whatever lets one live is no test."""
+"""Seeded bugs: known bugs of this and other operators, put into a copy of the code one at a time to test the tests."""

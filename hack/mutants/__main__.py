@@ -1,82 +1,62 @@
-"""Puts in each seeded bug by itself and prints which suites kill it; ends with 1 if one lives."""
+"""Puts in each seeded bug by itself and prints the first test that detects it; exit code 1 if none does."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
-from .bugs import OWN, Bug, bugs
-from .levels import LEVELS, Level
-from .record import Outcome, header, line, remember, total
-from .trial import Unusable, Verdict, checkout, copy, judge
+from reliability.results import keep, place
 
-#: What does it all.
-COMMAND = "make mutants"
+from .bugs import OWN, Bug, bugs, patched
+from .trial import LEVELS, Unusable, copy, detected
 
 
 @click.command()
-@click.option("--only", multiple=True, help="These bugs, by id or source; may be repeated.")
-@click.option(
-    "--levels", default="123", show_default=True, help="Which levels to try: 1 units, 2 simulation, 3 API server."
-)
-@click.option("--all-levels", is_flag=True, help="Try every level on each bug of a peer, not only until it is killed.")
-@click.option("--commit", default="", help="Put them in this commit; into what stands here if none is named.")
-@click.option("--jobs", default=1, show_default=True, help="So many bugs at a time.")
-@click.option("--baseline/--no-baseline", default=True, show_default=True, help="First show that all passes without.")
-@click.option(
-    "--keep",
-    is_flag=True,
-    help="Write the results to build/results/mutants.toml; keep the earlier results of bugs that were not tried.",
-)
-def main(
-    *, only: tuple[str, ...], levels: str, all_levels: bool, commit: str, jobs: int, baseline: bool, keep: bool
-) -> None:
-    """Try the tests."""
-    wanted = tuple(bug for bug in bugs() if not only or bug.id in only or bug.source in only)
-    chosen = tuple(level for level in LEVELS if str(level.number) in levels)
-    outcomes = []
-    with checkout(commit) as original:
-        if baseline:
-            _passes_without(original, chosen)
-        click.echo(header())
-        for outcome in _tried(wanted, lambda bug: _try(original, bug, chosen, all_levels=all_levels), jobs):
-            click.echo(line(outcome))
-            outcomes.append(outcome)
-    click.echo(total(outcomes))
-    if keep:
-        remember(outcomes, [bug.id for bug in bugs()], COMMAND)
-    sys.exit(not all(outcome.killer for outcome in outcomes))
+@click.option("--only", multiple=True, help="A bug to try, by id or source; may be repeated.")
+@click.option("--levels", default="123", show_default=True, help="1: unit tests, 2: simulation, 3: API server.")
+@click.option("--all-levels", is_flag=True, help="Try every level for the bugs of other operators.")
+@click.option("--baseline/--no-baseline", default=True, show_default=True, help="First check the tests without a bug.")
+@click.option("--keep", "kept", is_flag=True, help="Write the results to build/results/mutants.toml.")
+def main(*, only: tuple[str, ...], levels: str, all_levels: bool, baseline: bool, kept: bool) -> None:
+    """Try seeded bugs."""
+    chosen = tuple(level for level in LEVELS if str(level) in levels)
+    found: dict[str, dict[str, str]] = {}
+    with TemporaryDirectory(prefix="trainshed-mutants-") as folder:
+        root = copy(Path(folder))
+        if baseline and (test := " ".join(detected(root, level, None) for level in chosen).strip()):
+            raise click.ClickException(f"{test} fails without any bug")
+        for bug in bugs():
+            if not only or bug.id in only or bug.source in only:
+                found[bug.id] = _try(root, bug, chosen, all_levels=all_levels and bug.source != OWN)
+                for level, test in found[bug.id].items():
+                    click.echo(f"{bug.source:4} {bug.id:32} {level:10} {test or 'NOT DETECTED'}")
+    lives = sorted(name for name, tests in found.items() if not any(tests.values()))
+    click.echo(f"{len(found) - len(lives)} of {len(found)} seeded bugs detected")
+    if kept:
+        keep(place("mutants"), "make mutants", {"bugs": found, "not_detected": lives})
+    sys.exit(bool(lives))
 
 
-def _passes_without(original: Path, levels: Sequence[Level]) -> None:
-    with copy(original, None) as root:
-        for level in levels:
-            verdict = judge(root, level, None)
-            click.echo(f"without a bug: {level.name}: {verdict.told.strip().splitlines()[-1] if verdict.told else '-'}")
-            if verdict.killer or verdict.endless:
-                raise click.ClickException(f"{verdict.killer or level.name} fails without any bug:\n{verdict.told}")
-
-
-def _tried(wanted: Sequence[Bug], attempt: Callable[[Bug], Outcome], jobs: int) -> Iterator[Outcome]:
-    with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(attempt, wanted)
-
-
-def _try(original: Path, bug: Bug, levels: Sequence[Level], *, all_levels: bool) -> Outcome:
-    verdicts: dict[str, Verdict] = {}
+def _try(root: Path, bug: Bug, levels: Sequence[int], *, all_levels: bool) -> dict[str, str]:
+    """The first test that detects the bug at each level; of the levels up to the first that does, or of all."""
+    found: dict[str, str] = {}
+    before = {edit.file: (root / edit.file).read_text() for edit in bug.edits}
     try:
-        with copy(original, bug) as root:
-            for level in levels:
-                verdicts[level.name] = judge(root, level, bug)
-                if verdicts[level.name].killer and not (all_levels and bug.source != OWN):
-                    break
-    except Unusable as error:
-        return Outcome(bug, {}, str(error))
-    return Outcome(bug, verdicts)
+        for name, text in patched(bug, root).items():
+            (root / name).write_text(text)
+        for level in levels:
+            if all_levels or not any(found.values()):
+                found[LEVELS[level]] = detected(root, level, bug)
+    except (ValueError, Unusable) as error:
+        raise click.ClickException(f"{bug.id}: {error}") from error
+    finally:
+        for name, text in before.items():
+            (root / name).write_text(text)
+    return found
 
 
 if __name__ == "__main__":

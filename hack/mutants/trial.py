@@ -1,106 +1,86 @@
-"""A trial: a copy of the repository with one bug in it, and what the suites say to that."""
+"""Runs tests on a copy of the repository that has a seeded bug."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from . import forks
-from .bugs import ROOT, Bug, seeded, texts
-from .levels import Level
+from .bugs import ROOT, Bug
 
-#: What the tests need of the repository.
-NEEDED = (
-    "conftest.py",
-    "operator",
-    "tests",
-    "hack",
-    "crds",
-    "manifests",
-    "charts",
-    "examples",
-    "docs",
-    "profiles",
-    "Makefile",
-    "Dockerfile",
-)
-FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md")
-LEFT = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis", ".pytest_cache", "*.egg-info")
-#: Seconds that one level may take.
+#: The test levels by number; a bug is tried at the next one if no test has detected it.
+LEVELS = {1: "unit tests", 2: "simulation", 3: "API server"}
+#: The unit tests of each part of the operator.
+UNITS = {
+    "operator/trainshed/api": ("tests/unit/api", "hack/test_generate_manifests.py"),
+    "operator/trainshed/frameworks": ("tests/unit/frameworks", "tests/unit/plan"),
+    "operator/trainshed/plan": ("tests/unit/plan",),
+    "operator/trainshed/client": ("tests/unit/client",),
+    "operator/trainshed/controller": ("tests/unit/controller",),
+    "operator/trainshed/cli": ("tests/unit/cli",),
+    "operator/trainshed/config.py": ("tests/unit/test_config.py", "tests/unit/cli"),
+    "operator/trainshed/crd.py": ("tests/unit/api", "hack/test_generate_manifests.py"),
+    "operator/trainshed/runtime.py": ("tests/unit/controller",),
+}
+SERVER = ("tests/unit/client", "tests/integration")
+FAST, ON_SERVER = "not apiserver and not e2e and not bench", "apiserver"
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE", "--hypothesis-seed=0")
+#: Seconds that one run may take.
 LONGEST = 900
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
 
 
 class Unusable(Exception):
-    """A copy that says nothing about the tests: it cannot be imported, or something else is imported in its place."""
+    """The tests could not run at all, so they show nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a level says: the test that failed first, or that it passed, or that it came to no end."""
-
-    level: Level
-    killer: str = ""
-    endless: bool = False
-    told: str = ""
-
-
-@contextmanager
-def checkout(commit: str) -> Iterator[Path]:
-    """The repository as it was committed, or as it stands here if no commit is named."""
-    if not commit:
-        yield ROOT
-        return
-    with TemporaryDirectory(prefix="trainshed-commit-") as folder:
-        packed = subprocess.run(("git", "archive", commit), cwd=ROOT, capture_output=True, check=True)
-        subprocess.run(("tar", "-x"), cwd=folder, input=packed.stdout, check=True)
-        yield Path(folder)
+def copy(target: Path) -> Path:
+    """Copy the files of the repository that git knows or would add, as they are now."""
+    listing = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    for name in subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
 
 
-@contextmanager
-def copy(original: Path, bug: Bug | None) -> Iterator[Path]:
-    """A copy of the repository with this bug in it, or none; raises `Unusable`."""
-    with TemporaryDirectory(prefix="trainshed-mutant-") as folder:
-        root = Path(folder)
-        for name in (*NEEDED, *FILES):
-            source = original / name
-            if source.is_dir():
-                shutil.copytree(source, root / name, ignore=LEFT)
-            elif source.exists():
-                shutil.copy(source, root / name)
+def detected(root: Path, level: int, bug: Bug | None) -> str:
+    """The first test of a level that fails with this bug, or without one; empty if none does."""
+    return next((test for paths, marker in _runs(level, bug) if (test := _run(root, paths, marker))), "")
+
+
+def _runs(level: int, bug: Bug | None) -> Iterator[tuple[Iterable[str], str]]:
+    """The paths and the markers of the tests to run: first those of the bug's hint, then all of the level."""
+    hint = bug.hint if bug else ()
+    if level == 1:
+        parts = [unit for unit in UNITS if not bug or any(edit.file.startswith(unit) for edit in bug.edits)]
+        yield from ((paths, FAST) for paths in (hint, dict.fromkeys(p for part in parts for p in UNITS[part])) if paths)
+    elif level == 2:
+        yield ("tests/simulation",), FAST
+    else:
+        yield tuple(path for path in hint if path.startswith(SERVER)) or SERVER, ON_SERVER
+
+
+def _run(root: Path, paths: Iterable[str], marker: str) -> str:
+    paths_of_python = os.pathsep.join(str(root / folder) for folder in ("operator", "tests", "hack"))
+    environment = os.environ | {"PYTHONPATH": paths_of_python, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *PYTEST, "-m", marker, *paths]
+    with subprocess.Popen(
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0
+    ) as process:
         try:
-            changed = seeded(bug, texts(bug, root)) if bug else {}
-        except (ValueError, OSError) as error:
-            raise Unusable(str(error)) from error
-        for name, text in changed.items():
-            (root / name).write_text(text)
-        yield root
-
-
-def judge(root: Path, level: Level, bug: Bug | None) -> Verdict:
-    """What a level says of a copy, at the first of its runs that notices; raises `Unusable` if one cannot begin."""
-    verdict = Verdict(level)
-    for words in level.runs(bug):
-        verdict = _verdict(level, *forks.run(root, words, level.environment, LONGEST))
-        if verdict.killer or verdict.endless:
-            break
-    return verdict
-
-
-def _verdict(level: Level, code: int | None, told: str) -> Verdict:
-    if code is None:
-        return Verdict(level, endless=True, told=told)
-    if code == forks.BROKEN:
-        raise Unusable(told.strip())
-    if code in (PASSED, NONE_COLLECTED):
-        return Verdict(level, told=told)
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", told, re.MULTILINE)
-    if code != FAILED or not failed:
-        raise Unusable(f"{level.name} ended with {code}:\n{told[-2000:]}")
-    return Verdict(level, killer=failed[0], told=told)
+            output, _ = process.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"no end after {LONGEST} s"
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    if process.returncode in (PASSED, NONE_COLLECTED):
+        return ""
+    if process.returncode != FAILED or not failed:
+        raise Unusable(f"pytest ended with {process.returncode}:\n{output[-2000:]}")
+    return failed[1].removeprefix("tests/")
