@@ -185,6 +185,20 @@ mutants: venv ## Seed bugs one at a time and report which tests detect them firs
 	@$(RUN) mutants --keep $(if $(ALL),--all-levels) $(if $(ONLY),--only $(ONLY))
 	$(call took,mutants)
 
+.PHONY: mutation
+mutation: venv ## Change a module's expressions one at a time, and show the changes that no unit test detects. MODULE=plan/rules selects it.
+	@rm -rf build/mutation
+	mkdir -p build/mutation
+	git ls-files -z --cached --others --exclude-standard conftest.py pyproject.toml operator tests hack crds manifests charts \
+	    | xargs -0 cp --parents --target-directory=build/mutation
+	cd build/mutation
+	mv operator src # mutmut expects packages there
+	printf '[mutmut]\nsource_paths=src\nonly_mutate=src/trainshed/%s.py\nalso_copy=\n%s\npytest_add_cli_args_test_selection=\n%s\n' \
+	    "$(or $(MODULE),plan/rules)" "$$(printf '  %s\n' conftest.py hack crds manifests charts)" "$$(printf '  tests/unit/%s\n' plan api frameworks)" > setup.cfg
+	../../$(BIN)/mutmut run
+	../../$(BIN)/mutmut results | awk -F: '/survived|no tests/ { print $$1 }' | while read -r mutant; do ../../$(BIN)/mutmut show "$$mutant"; done
+	$(call took,mutation)
+
 .PHONY: simulate
 simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption.
 	@$(RUN) simulation --seeds 0:$(or $(N),100000) --processes 2 --state build/results/simulate.toml
