@@ -1,4 +1,4 @@
-"""Runs the conformance list and prints its table; with --write or --check it sees to docs/conformance.md."""
+"""Runs the conformance tests and prints the table of rows; --write and --check only handle docs/conformance.md."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import sys
 import click
 import pytest
 
-from .outcome import Outcomes, table
-from .page import PAGE, text
 from .register import HERE, claims, decided
+from .report import PAGE, Outcomes, page, table
 
 
 @click.command()
-@click.option("--write", is_flag=True, help="Write docs/conformance.md anew; run nothing.")
+@click.option("--write", is_flag=True, help="Write docs/conformance.md; run nothing.")
 @click.option("--check", is_flag=True, help="Fail if docs/conformance.md is stale; run nothing.")
 @click.option("--rings", default="apiserver", help="Which tests to run, as in `pytest -m`.", show_default=True)
 @click.argument("words", nargs=-1)
@@ -21,7 +20,7 @@ def main(*, write: bool, check: bool, rings: str, words: tuple[str, ...]) -> Non
     """Run the rows on a real API server; WORDS go to pytest."""
     if not (write or check):
         _run(rings, words)
-    wanted = text(decided(claims()))
+    wanted = page(decided(claims()))
     if PAGE.exists() and PAGE.read_text() == wanted:
         return
     if check:

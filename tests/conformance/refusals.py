@@ -7,19 +7,19 @@ import pytest
 from support.jobs import KINDS
 
 from .row import differs, same
-from .specimens import (
+from .valid_jobs import (
     JX,
     MPI,
     PD,
     PT,
     TF,
     XGB,
-    counting,
-    elastic,
-    field,
-    named,
+    replicas_field,
     valid,
     with_container,
+    with_elastic_policy,
+    with_name,
+    with_roles,
     without_containers,
 )
 
@@ -40,11 +40,13 @@ def refused(mark: pytest.MarkDecorator, wanted: dict, *words: str):
 
 def _alike(kind: str) -> list:
     name, of_name, of_containers, of_image, of_container = ALIKE[kind]
-    containers, container = f"{field(kind)}[Worker].template.spec.containers", KINDS[kind].container
+    containers, container = f"{replicas_field(kind)}[Worker].template.spec.containers", KINDS[kind].container
     lacking = f"{containers}: Required value: must have at least one container with name {container}"
     both = "no containers are two Required values, of the list and of the container's name"
     return [
-        refused(same(of_name, f"{kind} {name}: an invalid metadata.name"), named(kind, name), "metadata.name: Invalid"),
+        refused(
+            same(of_name, f"{kind} {name}: an invalid metadata.name"), with_name(kind, name), "metadata.name: Invalid"
+        ),
         refused(
             same(of_containers, f"{kind}: {both}"),
             without_containers(kind, "Worker"),
@@ -70,7 +72,7 @@ def _manager(mark: pytest.MarkDecorator, kind: str):
 
 
 def _mapless(mark: pytest.MarkDecorator, kind: str):
-    return refused(mark, valid(kind, **{KINDS[kind].field: None}), f"{field(kind)}: Required value")
+    return refused(mark, valid(kind, **{KINDS[kind].field: None}), f"{replicas_field(kind)}: Required value")
 
 
 UNMANAGED = "managedBy other-job-controller is not supported"
@@ -81,25 +83,31 @@ LIKE_ANY = [case for kind in ALIKE for case in _alike(kind)] + [
     _manager(same("TO-071", f"{PD}: {UNMANAGED}"), PD),
     _manager(differs("TO-080", "D7", f"{JX}: {UNMANAGED}; v1 accepts it"), JX),
     refused(
-        same("TO-070", f"{PD}: no map is a Required value"), valid(PD, paddleReplicaSpecs=None), f"{field(PD)}: Req"
+        same("TO-070", f"{PD}: no map is a Required value"),
+        valid(PD, paddleReplicaSpecs=None),
+        f"{replicas_field(PD)}: Req",
     ),
-    refused(same("TO-078", f"{JX}: no map is a Required value"), valid(JX, jaxReplicaSpecs=None), f"{field(JX)}: Req"),
+    refused(
+        same("TO-078", f"{JX}: no map is a Required value"),
+        valid(JX, jaxReplicaSpecs=None),
+        f"{replicas_field(JX)}: Req",
+    ),
 ]
 MASTER = same("TO-048", "the Master of a PyTorchJob is one: neither two nor unsaid")
 MUST_BE_1 = "[Master].replicas: Forbidden: must be 1"
 OWN = [
     refused(
         same("TO-038", "a TFJob has a Chief or a Master, not both"),
-        counting(TF, Chief=1, Master=1, Worker=1),
+        with_roles(TF, Chief=1, Master=1, Worker=1),
         "spec.tfReplicaSpecs: Forbidden: must not have more than 1 Chief or Master role",
     ),
     refused(
         differs("TO-041", "D13", "a replica type Foo of a TFJob is refused; v1 makes its pods"),
-        counting(TF, Worker=1, Foo=1),
+        with_roles(TF, Worker=1, Foo=1),
         "spec.tfReplicaSpecs: Invalid value: supported replica types",
     ),
-    refused(MASTER, counting(PT, Master=2, Worker=1), f"{field(PT)}{MUST_BE_1}"),
-    refused(MASTER, counting(PT, Master=None, Worker=1), f"{field(PT)}{MUST_BE_1}"),
+    refused(MASTER, with_roles(PT, Master=2, Worker=1), f"{replicas_field(PT)}{MUST_BE_1}"),
+    refused(MASTER, with_roles(PT, Master=None, Worker=1), f"{replicas_field(PT)}{MUST_BE_1}"),
     refused(
         differs("TO-050", "D29", "processes per node stand in one place; no warning goes with it"),
         valid(PT, nprocPerNode="1", elasticPolicy={"nProcPerNode": 1}),
@@ -107,12 +115,12 @@ OWN = [
     ),
     refused(
         same("TO-053", "an elastic PyTorchJob has workers"),
-        elastic({}, Master=1),
+        with_elastic_policy({}, Master=1),
         "spec.pytorchReplicaSpecs[Worker]: Required value: must be configured if elastic policy is used",
     ),
     refused(
         same("TO-054", "Workers of a PyTorchJob are at least 1"),
-        counting(PT, Master=1, Worker=0),
+        with_roles(PT, Master=1, Worker=0),
         "spec.pytorchReplicaSpecs[Worker].replicas: Forbidden: must be at least 1",
     ),
     refused(
@@ -121,18 +129,22 @@ OWN = [
             "D9",
             "a replica type worker in lower case is an Invalid value for a PyTorchJob",
         ),
-        counting(PT, Master=1, worker=1),
+        with_roles(PT, Master=1, worker=1),
         "spec.pytorchReplicaSpecs: Invalid value: supported replica types",
     ),
-    refused(same("TO-062", "the Master of an XGBoostJob is one"), counting(XGB, Master=2), f"{field(XGB)}{MUST_BE_1}"),
+    refused(
+        same("TO-062", "the Master of an XGBoostJob is one"),
+        with_roles(XGB, Master=2),
+        f"{replicas_field(XGB)}{MUST_BE_1}",
+    ),
     refused(
         same("TO-063", "an XGBoostJob has a Master"),
-        counting(XGB, Worker=1),
+        with_roles(XGB, Worker=1),
         "spec.xgbReplicaSpecs[Master]: Required value: must be present",
     ),
     refused(
         differs("TO-079", "D9", "a replica type Master is an Invalid value for a JAXJob"),
-        counting(JX, Master=1, Worker=1),
+        with_roles(JX, Master=1, Worker=1),
         "spec.jaxReplicaSpecs: Invalid value: supported replica types",
     ),
 ]
@@ -155,15 +167,15 @@ MPI_JOBS = [
     ),
     refused(
         differs("TO-084", "D14", f"a second launcher {STORED}"),
-        counting(MPI, Launcher=2, Worker=1),
+        with_roles(MPI, Launcher=2, Worker=1),
         "[Launcher].replicas",
     ),
     refused(
-        differs("TO-085", "D14", f"no launcher {STORED}"), counting(MPI, Worker=1), "spec.mpiReplicaSpecs[Launcher]"
+        differs("TO-085", "D14", f"no launcher {STORED}"), with_roles(MPI, Worker=1), "spec.mpiReplicaSpecs[Launcher]"
     ),
     refused(
         differs("TO-086", "D14", f"a replica type launcher in lower case {STORED}"),
-        counting(MPI, launcher=1, Worker=1),
+        with_roles(MPI, launcher=1, Worker=1),
         "spec.mpiReplicaSpecs: Invalid value: supported replica types",
     ),
 ]

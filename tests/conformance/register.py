@@ -1,4 +1,4 @@
-"""The register of rows: what all modules of this folder decide, and what is wrong with it."""
+"""The rows of all modules of this folder, and the mistakes in them."""
 
 from __future__ import annotations
 
@@ -55,34 +55,18 @@ def decided(rows: tuple[Row, ...]) -> dict[str, Row]:
     return {number: first[number] for number in NUMBERS if number in first}
 
 
-def open_rows(decisions: Mapping[str, Row]) -> tuple[str, ...]:
-    """The numbers that nobody has decided."""
-    return tuple(number for number in NUMBERS if number not in decisions)
-
-
-def ranges(numbers: tuple[str, ...]) -> str:
-    """Numbers for a reader: those that follow each other from the first to the last."""
-    runs: list[list[str]] = []
-    for number in numbers:
-        follows = runs and NUMBERS.index(number) == NUMBERS.index(runs[-1][-1]) + 1
-        if follows:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
-
-
 def known_differences() -> frozenset[str]:
     """The numbers that docs/differences.md explains."""
     return frozenset(re.findall(r"^\| (D\d+) \|", DIFFERENCES.read_text(), re.MULTILINE))
 
 
 def problems(rows: tuple[Row, ...], known: frozenset[str]) -> tuple[str, ...]:
-    """Everything that is wrong with these rows, but for what is open."""
+    """Return one sentence for each mistake in these rows, and for each row without a test."""
     verdicts: defaultdict[str, set[tuple[Verdict, str]]] = defaultdict(set)
     for row in rows:
         verdicts[row.number].add((row.verdict, row.because))
     return (
+        *(f"{number} has no test" for number in NUMBERS if number not in verdicts),
         *(f"{number} is decided in {len(found)} ways" for number, found in verdicts.items() if len(found) > 1),
         *(problem for row in rows for problem in _problems_of(row, known)),
     )

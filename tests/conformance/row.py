@@ -10,7 +10,7 @@ import pytest
 
 
 class Verdict(StrEnum):
-    """What became of a row."""
+    """Whether a row is as in v1."""
 
     SAME = "same"
     DIFFERS = "differs"

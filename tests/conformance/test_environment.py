@@ -9,7 +9,7 @@ import pytest
 from support import Hand
 from support.jobs import job, pod_spec
 
-from .births import born, variables
+from .created_objects import created_pods, variables
 from .row import same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -26,7 +26,7 @@ def config(pod: dict, container: str = "tensorflow") -> list[str]:
 
 def told(hand: Hand, wanted: dict, *members: str) -> dict[str, list[str]]:
     """The texts of TF_CONFIG by member, for a job of these members."""
-    made = born(hand, wanted, *(f"{NAME}-{member}" for member in members))
+    made = created_pods(hand, wanted, *(f"{NAME}-{member}" for member in members))
     return {member: config(made[f"{NAME}-{member}"]) for member in members}
 
 
@@ -115,7 +115,7 @@ def test_a_role_has_its_own_port(hand: Hand):
 def test_a_sidecar_is_told_nothing(hand: Hand):
     wanted = job(TF, NAME, Worker=2)
     pod_spec(wanted, "Worker")["containers"].append({"name": "sidecar", "image": "busybox"})
-    for pod in born(hand, wanted, f"{NAME}-worker-0", f"{NAME}-worker-1").values():
+    for pod in created_pods(hand, wanted, f"{NAME}-worker-0", f"{NAME}-worker-1").values():
         assert len(config(pod)) == 1
         assert config(pod, "sidecar") == []
 

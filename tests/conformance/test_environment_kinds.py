@@ -8,7 +8,7 @@ from support import Hand
 from support.jobs import KINDS, job, pod_spec
 from support.user_client import eventually
 
-from .births import born, owners, services, variables
+from .created_objects import created_pods, owners, services, variables
 from .row import differs, not_applicable, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -47,7 +47,7 @@ def xgboost(port: int, *, world: int, rank: int) -> list[tuple[str, str]]:
 @differs("TO-143", "D24", "XGBoost: v1's values in v1's order, and after them those that its tracker reads")
 def test_an_xgboost_master_and_its_workers(hand: Hand, stage: object):
     members = ("xgb-master-0", "xgb-worker-0", "xgb-worker-1")
-    made = born(hand, job(XGB, "xgb", Master=1, Worker=2), *members)
+    made = created_pods(hand, job(XGB, "xgb", Master=1, Worker=2), *members)
     for rank, member in enumerate(members):
         assert variables(made[member]) == [
             *xgboost(9999, world=3, rank=rank),
@@ -60,7 +60,7 @@ def test_an_xgboost_master_and_its_workers(hand: Hand, stage: object):
 
 @same("TO-144", "XGBoost: a master alone has world size one, and gets no workers")
 def test_an_xgboost_master_alone(hand: Hand):
-    pod = born(hand, job(XGB, "xgb", Master=1), "xgb-master-0")["xgb-master-0"]
+    pod = created_pods(hand, job(XGB, "xgb", Master=1), "xgb-master-0")["xgb-master-0"]
     found = variables(pod)
     assert found[:5] == xgboost(9999, world=1, rank=0)
     assert [name for name, _ in found if name.startswith("WORKER_")] == []
@@ -69,14 +69,14 @@ def test_an_xgboost_master_alone(hand: Hand):
 @same("TO-145", "XGBoost: the port of master and workers is the one that they have")
 def test_xgboosts_own_port(hand: Hand, stage: object):
     wanted = listening(job(XGB, "xgb", Master=1, Worker=1), "xgboostjob-port", 9991, "Master", "Worker")
-    for rank, pod in enumerate(born(hand, wanted, "xgb-master-0", "xgb-worker-0").values()):
+    for rank, pod in enumerate(created_pods(hand, wanted, "xgb-master-0", "xgb-worker-0").values()):
         assert variables(pod)[:7] == xgboost(9991, world=2, rank=rank)
 
 
 @same("TO-146", "Paddle with a master: the master gets its own address, and its Service has its port")
 def test_a_paddle_master(hand: Hand):
     wanted = listening(job(PD, "pd", Master=1, Worker=1), "master", 8080, "Master", "Worker")
-    made = born(hand, wanted, "pd-master-0", "pd-worker-0")
+    made = created_pods(hand, wanted, "pd-master-0", "pd-worker-0")
     assert variables(made["pd-master-0"])[3:5] == [HERE, ("PADDLE_MASTER", "$(POD_IP_DUMMY):8080")]
     served = eventually(lambda: found if len(found := services(hand)) == 2 else None)
     assert [port["port"] for port in served["pd-master-0"]["spec"]["ports"]] == [8080]
@@ -87,7 +87,7 @@ def test_a_paddle_master(hand: Hand):
 @same("TO-147", "Paddle with a master: workers get its address, and each its rank")
 def test_paddle_servers_and_trainers(hand: Hand):
     wanted = listening(job(PD, "pd", Master=1, Worker=2), "master", 8080, "Master")
-    made = born(hand, wanted, "pd-master-0", "pd-worker-0", "pd-worker-1")
+    made = created_pods(hand, wanted, "pd-master-0", "pd-worker-0", "pd-worker-1")
     common = [UNBUFFERED, ("PADDLE_JOB_ID", "pd"), ("PADDLE_NNODES", "3")]
     here = [HERE, ("PADDLE_MASTER", "$(POD_IP_DUMMY):8080")]
     assert variables(made["pd-master-0"]) == [*common, *here, ("PADDLE_SERVER_NUM", "1")]
@@ -98,7 +98,9 @@ def test_paddle_servers_and_trainers(hand: Hand):
 
 @differs("TO-148", "D24", "Paddle's peers meet at worker 0, which gets its own address; and each gets its rank")
 def test_paddle_peers(hand: Hand):
-    made = born(hand, listening(job(PD, "pd", Worker=2), "master", 37777, "Worker"), "pd-worker-0", "pd-worker-1")
+    made = created_pods(
+        hand, listening(job(PD, "pd", Worker=2), "master", 37777, "Worker"), "pd-worker-0", "pd-worker-1"
+    )
     common = [UNBUFFERED, ("PADDLE_JOB_ID", "pd"), ("PADDLE_NNODES", "2")]
     here = [HERE, ("PADDLE_MASTER", "$(POD_IP_DUMMY):37777")]
     assert variables(made["pd-worker-0"]) == [*common, *here, ("PADDLE_RANK", "0")]
@@ -108,7 +110,7 @@ def test_paddle_peers(hand: Hand):
 
 @differs("TO-149", "D24", "JAX: v1's values in v1's order, and after them those that jax.distributed reads")
 def test_a_jax_process(hand: Hand):
-    pod = born(hand, job(JX, "test-jaxjob", Worker=1), "test-jaxjob-worker-0")["test-jaxjob-worker-0"]
+    pod = created_pods(hand, job(JX, "test-jaxjob", Worker=1), "test-jaxjob-worker-0")["test-jaxjob-worker-0"]
     assert variables(pod) == [
         UNBUFFERED,
         ("COORDINATOR_PORT", "6666"),
@@ -127,7 +129,7 @@ def test_a_jax_process(hand: Hand):
 def test_an_mpi_launcher(hand: Hand, stage: object):
     wanted = job(MPI, "m", Launcher=1, Worker=1)
     pod_spec(wanted, "Worker")["containers"][0]["env"] = [{"name": "OWN", "value": "x"}]
-    made = born(hand, wanted, "m-launcher", "m-worker-0")
+    made = created_pods(hand, wanted, "m-launcher", "m-worker-0")
     kubexec, hostfile = "/etc/mpi/kubexec.sh", "/etc/mpi/hostfile"
     assert variables(made["m-launcher"]) == [
         ("OMPI_MCA_plm_rsh_agent", kubexec),

@@ -7,7 +7,7 @@ import pytest
 from support import Hand
 from support.jobs import job, pod_spec
 
-from .births import born, variables
+from .created_objects import created_pods, variables
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -31,7 +31,7 @@ def told(hand: Hand, wanted: dict) -> dict[str, list[tuple[str, str]]]:
     """The environment of each pod by member."""
     roles = wanted["spec"]["pytorchReplicaSpecs"].items()
     members = [f"{role.lower()}-{index}" for role, group in roles for index in range(group["replicas"])]
-    made = born(hand, wanted, *(f"ddp-{member}" for member in members))
+    made = created_pods(hand, wanted, *(f"ddp-{member}" for member in members))
     return {member: variables(made[f"ddp-{member}"]) for member in members}
 
 
@@ -126,7 +126,7 @@ def test_every_container_is_told(hand: Hand):
     spec = pod_spec(wanted, "Master")
     spec["containers"].append({"name": "sidecar", "image": "busybox"})
     spec["initContainers"] = [{"name": "before", "image": "busybox"}]
-    pod = born(hand, wanted, "ddp-master-0")["ddp-master-0"]
+    pod = created_pods(hand, wanted, "ddp-master-0")["ddp-master-0"]
     assert variables(pod, "sidecar") == variables(pod, "pytorch") != []
     assert [one.get("env") for one in pod["spec"]["initContainers"]] == [None]
 

@@ -12,7 +12,16 @@ from support.jobs import job
 from support.pods import names
 from support.user_client import always, eventually
 
-from .play import alive, becomes, decree, end_all, says, status, suspend, tallies
+from .lifecycle import (
+    condition_types,
+    create_running,
+    end_pods,
+    replica_statuses,
+    set_condition,
+    status,
+    suspend,
+    wait_for_conditions,
+)
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -30,7 +39,7 @@ def left(hand: Hand) -> tuple[list[str], list[str]]:
 
 def six(hand: Hand, **policy: object) -> None:
     """A TFJob of two parameter servers and four workers, all of which run."""
-    alive(hand, job(TF, "a", policy=policy, PS=2, Worker=4), 6)
+    create_running(hand, job(TF, "a", policy=policy, PS=2, Worker=4), 6)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +61,12 @@ def six(hand: Hand, **policy: object) -> None:
 def test_what_stays_of_a_success(hand: Hand, stage: Stage, policy: str, codes: dict, remain: list):
     wanted = job(TF, "a", policy={"cleanPodPolicy": policy}, PS=2, Worker=4)
     wanted["spec"]["successPolicy"] = "AllWorkers"
-    alive(hand, wanted, 6)
+    create_running(hand, wanted, 6)
     if codes:
-        end_all(stage, codes)
-        eventually(lambda: "Succeeded" in says(hand, TF, "a"))
+        end_pods(stage, codes)
+        eventually(lambda: "Succeeded" in condition_types(hand, TF, "a"))
     else:
-        decree(hand, TF, "a", "Succeeded", completionTime="2026-01-01T00:00:00Z")
+        set_condition(hand, TF, "a", "Succeeded", completionTime="2026-01-01T00:00:00Z")
     eventually(lambda: left(hand) == (remain, remain))
     always(lambda: left(hand) == (remain, remain))
 
@@ -65,13 +74,13 @@ def test_what_stays_of_a_success(hand: Hand, stage: Stage, policy: str, codes: d
 @same("TO-205", "which pods and Services go: the running ones, all, or none; all of them when a job is suspended")
 def test_what_goes(hand: Hand, stage: Stage):
     for name, policy in (("some", "Running"), ("all", "All"), ("none", "None"), ("idle", "Running"), ("off", "None")):
-        alive(hand, job(TF, name, policy={"cleanPodPolicy": policy}, Worker=2), 2)
-    end_all(stage, {"some-worker-0": 0, "all-worker-0": 0, "none-worker-0": 1})
+        create_running(hand, job(TF, name, policy={"cleanPodPolicy": policy}, Worker=2), 2)
+    end_pods(stage, {"some-worker-0": 0, "all-worker-0": 0, "none-worker-0": 1})
     for name in ("idle", "off"):
         suspend(hand, TF, name)
     kept = ["none-worker-0", "none-worker-1", "some-worker-0"]
     eventually(lambda: left(hand) == (kept, kept))
-    eventually(lambda: "Failed" in says(hand, TF, "none"))
+    eventually(lambda: "Failed" in condition_types(hand, TF, "none"))
     always(lambda: left(hand) == (kept, kept))
 
 
@@ -79,17 +88,17 @@ def test_what_goes(hand: Hand, stage: Stage):
 def test_a_pending_pod_goes(hand: Hand, stage: Stage):
     stage.script = lambda name: "Running" if name == "a-worker-0" else ""
     hand.create(job(TF, "a", policy={"cleanPodPolicy": "Running"}, Worker=2))
-    eventually(lambda: "Running" in says(hand, TF, "a"))
+    eventually(lambda: "Running" in condition_types(hand, TF, "a"))
     stage.end("a-worker-0", 0)
     eventually(lambda: names(hand.pods()) == ["a-worker-0"])
 
 
 @same("TO-207", "after success those that still run count as succeeded")
 def test_how_the_rest_is_counted(hand: Hand, stage: Stage):
-    alive(hand, job(PT, "a", Master=1, Worker=2), 3)
+    create_running(hand, job(PT, "a", Master=1, Worker=2), 3)
     stage.end("a-master-0", 0)
-    becomes(hand, PT, "a", "Created", "-Running", "Succeeded")
-    counts = tallies(hand, PT, "a")
+    wait_for_conditions(hand, PT, "a", "Created", "-Running", "Succeeded")
+    counts = replica_statuses(hand, PT, "a")
     assert (counts["Master"]["succeeded"], counts["Worker"]["succeeded"]) == (1, 2)
     assert "active" not in counts["Worker"]
     assert hand.pod("a-worker-0")["status"]["phase"] == "Running"
@@ -130,7 +139,7 @@ def test_a_deadline_stops_pods(hand: Hand, stage: Stage):
 @same("TO-211", "a deadline of 0 is over at once, one of many seconds is not")
 def test_when_a_deadline_is_over(hand: Hand, stage: Stage):
     hand.create(job(TF, "now", policy={"activeDeadlineSeconds": 0}, Worker=1))
-    alive(hand, job(TF, "later", policy={"activeDeadlineSeconds": 60}, Worker=1), 1)
+    create_running(hand, job(TF, "later", policy={"activeDeadlineSeconds": 60}, Worker=1), 1)
     eventually(lambda: hand.state(TF, "now") == "Failed")
     assert hand.state(TF, "later") == "Running"
 
@@ -138,7 +147,7 @@ def test_when_a_deadline_is_over(hand: Hand, stage: Stage):
 @same("TO-212", "backoffLimit 4: four containers restarted once each are too many; All takes the pods")
 def test_restarts_in_sum(hand: Hand, stage: Stage):
     policy = {"backoffLimit": 4, "cleanPodPolicy": "All"}
-    alive(hand, job(TF, "a", policy=policy, restart="OnFailure", Worker=4), 4)
+    create_running(hand, job(TF, "a", policy=policy, restart="OnFailure", Worker=4), 4)
     for index in range(4):
         stage.restart_in_place(f"a-worker-{index}", 1)
     assert eventually(lambda: hand.conditions(TF, "a").get("Failed"))["message"].startswith(f"Job a {LIMIT}")
@@ -148,7 +157,7 @@ def test_restarts_in_sum(hand: Hand, stage: Stage):
 @same("TO-213", "backoffLimit 0 allows no restart and 3 fails at the third; without restarts neither does")
 def test_when_restarts_are_too_many(hand: Hand, stage: Stage):
     for name, limit in (("zero", 0), ("three", 3)):
-        alive(hand, job(TF, name, policy={"backoffLimit": limit}, restart="OnFailure", Worker=1), 1)
+        create_running(hand, job(TF, name, policy={"backoffLimit": limit}, restart="OnFailure", Worker=1), 1)
     stage.restart_in_place("three-worker-0", 2)
     always(lambda: hand.state(TF, "zero") == hand.state(TF, "three") == "Running")
     stage.restart_in_place("three-worker-0", 3)
@@ -160,7 +169,7 @@ def test_when_restarts_are_too_many(hand: Hand, stage: Stage):
 def test_what_stays_past_the_limit(hand: Hand, stage: Stage):
     for name in ("none", "all", "running"):
         policy = {"backoffLimit": 1, "cleanPodPolicy": name.capitalize()}
-        alive(hand, job(TF, name, policy=policy, restart="OnFailure", Worker=3), 3)
+        create_running(hand, job(TF, name, policy=policy, restart="OnFailure", Worker=3), 3)
         stage.end(f"{name}-worker-2", 0)
         stage.restart_in_place(f"{name}-worker-0", 1)
     eventually(lambda: names(hand.pods()) == ["none-worker-2", "running-worker-2"])
@@ -177,7 +186,7 @@ def test_retries_are_counted(hand: Hand, stage: Stage):
 
 @same("TO-216", "backoffLimit 0: the first failure is one too many")
 def test_no_failure_at_all(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", policy={"backoffLimit": 0}, Worker=2), 2)
+    create_running(hand, job(TF, "a", policy={"backoffLimit": 0}, Worker=2), 2)
     stage.end("a-worker-1", 1)
     assert eventually(lambda: hand.conditions(TF, "a").get("Failed"))["message"].startswith(f"Job a {LIMIT}")
 
@@ -185,8 +194,8 @@ def test_no_failure_at_all(hand: Hand, stage: Stage):
 @same("TO-217", "a job that succeeded or failed is deleted when its time to live is over")
 def test_a_time_to_live(hand: Hand, stage: Stage):
     for name in ("won", "lost"):
-        alive(hand, job(TF, name, policy={"ttlSecondsAfterFinished": 3}, Worker=1), 1)
-    end_all(stage, {"won-worker-0": 0, "lost-worker-0": 1})
+        create_running(hand, job(TF, name, policy={"ttlSecondsAfterFinished": 3}, Worker=1), 1)
+    end_pods(stage, {"won-worker-0": 0, "lost-worker-0": 1})
     eventually(lambda: {hand.state(TF, "won"), hand.state(TF, "lost")} == {"Succeeded", "Failed"})
     eventually(lambda: hand.jobs(TF) == [], 8)
 
@@ -197,18 +206,18 @@ def test_who_is_deleted(hand: Hand, stage: Stage):
     jobs = {"none": None, "old": 180, "just": 0, "open": 10, "paused": 0}
     for name, ttl in jobs.items():
         policy = {} if ttl is None else {"ttlSecondsAfterFinished": ttl}
-        alive(hand, job(TF, name, policy=policy, Worker=1), 1)
+        create_running(hand, job(TF, name, policy=policy, Worker=1), 1)
     suspend(hand, TF, "paused")
     for name, time_ in (("none", long_ago), ("old", long_ago), ("just", now)):
-        decree(hand, TF, name, "Succeeded", completionTime=time_.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    decree(hand, TF, "open", "Succeeded")
+        set_condition(hand, TF, name, "Succeeded", completionTime=time_.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    set_condition(hand, TF, "open", "Succeeded")
     eventually(lambda: names(hand.jobs(TF)) == ["none", "open", "paused"])
     always(lambda: names(hand.jobs(TF)) == ["none", "open", "paused"])
 
 
 @same("TO-219", "a time to live ends just so many seconds after completion")
 def test_when_a_time_to_live_ends(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", policy={"ttlSecondsAfterFinished": 2}, Worker=1), 1)
+    create_running(hand, job(TF, "a", policy={"ttlSecondsAfterFinished": 2}, Worker=1), 1)
     stage.end("a-worker-0", 0)
     completed = eventually(lambda: status(hand, TF, "a").get("completionTime"))
     end = datetime.fromisoformat(completed).timestamp() + 2

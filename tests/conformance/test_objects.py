@@ -9,7 +9,7 @@ from support.jobs import KINDS, job, pod_spec, replicas
 from support.pods import env, ports
 from support.user_client import always, eventually
 
-from .births import born, labels, owners, pods, resize, services, told, uids
+from .created_objects import created_pods, first_event, labels, owners, pods, resize, services, uids
 from .row import same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -25,13 +25,13 @@ def with_service(hand: Hand, *names: str) -> dict[str, dict]:
 
 @same("TO-087", "a TFJob of one worker is one pod and one Service of the same name")
 def test_one_worker_is_one_pod_and_one_service(hand: Hand):
-    born(hand, job(TF, "a", Worker=1), "a-worker-0")
+    created_pods(hand, job(TF, "a", Worker=1), "a-worker-0")
     with_service(hand, "a-worker-0")
 
 
 @same("TO-088", "four workers and two parameter servers are six pods and six Services, each controlled by the job")
 def test_every_replica_has_a_pod_and_a_service(hand: Hand):
-    made = born(hand, job(TF, "a", Worker=4, PS=2), *SIX)
+    made = created_pods(hand, job(TF, "a", Worker=4, PS=2), *SIX)
     served = with_service(hand, *SIX)
     for found in (*made.values(), *served.values()):
         assert found["metadata"]["ownerReferences"] == owners(hand, TF, "a")
@@ -40,7 +40,7 @@ def test_every_replica_has_a_pod_and_a_service(hand: Hand):
 @same("TO-089", "where three of six pods exist, pending, the other three are made, and their Services")
 def test_only_what_is_missing_is_made(hand: Hand):
     three = ("a-worker-0", "a-worker-1", "a-ps-0")
-    before = uids(born(hand, job(TF, "a", Worker=2, PS=1), *three))
+    before = uids(created_pods(hand, job(TF, "a", Worker=2, PS=1), *three))
     served = uids(with_service(hand, *three))
     resize(hand, TF, "a", Worker=4, PS=2)
     after = pods(hand, *SIX)
@@ -51,7 +51,7 @@ def test_only_what_is_missing_is_made(hand: Hand):
 
 @same("TO-090", "where all pods exist, pending, nothing is made and nothing deleted")
 def test_what_is_there_stays(hand: Hand):
-    before = uids(born(hand, job(TF, "a", Worker=4, PS=2), *SIX)), uids(with_service(hand, *SIX))
+    before = uids(created_pods(hand, job(TF, "a", Worker=4, PS=2), *SIX)), uids(with_service(hand, *SIX))
     hand.patch_job(TF, "a", {"metadata": {"labels": {"look": "again"}}})
     always(lambda: (uids(pods(hand, *SIX)), uids(services(hand))) == before)
 
@@ -80,7 +80,7 @@ def test_what_the_template_carries_is_on_the_pod(hand: Hand):
         "labels": {"label1": "1"},
         "annotations": {"annotation1": "1"},
     }
-    pod = born(hand, wanted, "a-worker-0")["a-worker-0"]
+    pod = created_pods(hand, wanted, "a-worker-0")["a-worker-0"]
     assert pod["metadata"]["annotations"]["annotation1"] == "1"
     assert labels(pod) == {
         "label1": "1",
@@ -96,12 +96,12 @@ def test_what_the_template_carries_is_on_the_pod(hand: Hand):
 def test_a_jobs_own_labels_stay_with_it(hand: Hand):
     wanted = job(TF, "a", Worker=1)
     wanted["metadata"]["labels"] = {"x": "y"}
-    assert "x" not in labels(born(hand, wanted, "a-worker-0")["a-worker-0"])
+    assert "x" not in labels(created_pods(hand, wanted, "a-worker-0")["a-worker-0"])
 
 
 @same("TO-094", "PyTorchJob: the master's labels say its role, the workers' do not")
 def test_the_labels_of_a_pytorchjob(hand: Hand):
-    made = born(hand, job(PT, "a", Master=1, Worker=1), "a-master-0", "a-worker-0")
+    made = created_pods(hand, job(PT, "a", Master=1, Worker=1), "a-master-0", "a-worker-0")
     both = {"operator-name": "pytorchjob-controller", "job-name": "a", "replica-index": "0"}
     assert labels(made["a-master-0"]) == both | {"replica-type": "master", "job-role": "master"}
     assert labels(made["a-worker-0"]) == both | {"replica-type": "worker"}
@@ -131,7 +131,7 @@ def test_the_labels_of_a_pytorchjob(hand: Hand):
 )
 def test_who_has_the_role_of_a_master(hand: Hand, kind: str, roles: dict, leaders: set):
     names = {f"a-{role.lower()}-{index}" for role, count in roles.items() for index in range(count)}
-    assert _leaders(born(hand, job(kind, "a", **roles), *names)) == {f"a-{leader}" for leader in leaders}
+    assert _leaders(created_pods(hand, job(kind, "a", **roles), *names)) == {f"a-{leader}" for leader in leaders}
 
 
 @same("TO-097", "Paddle's peers have no role; JAX's worker 0, XGBoost's master and MPI's launcher are masters")
@@ -156,7 +156,7 @@ def test_the_masters_of_the_other_kinds(hand: Hand):
 def test_a_masters_port_is_told_to_all(hand: Hand):
     wanted = job(PT, "a", Master=1, Worker=2)
     pod_spec(wanted, "Master")["containers"][0]["ports"] = [{"name": "pytorchjob-port", "containerPort": 8080}]
-    made = born(hand, wanted, "a-master-0", "a-worker-0", "a-worker-1")
+    made = created_pods(hand, wanted, "a-master-0", "a-worker-0", "a-worker-1")
     (port,) = made["a-master-0"]["spec"]["containers"][0]["ports"]
     assert port == {"name": "pytorchjob-port", "containerPort": 8080, "protocol": "TCP"}
     served = with_service(hand, *made)
@@ -173,8 +173,8 @@ def test_a_masters_port_is_told_to_all(hand: Hand):
 def test_a_templates_restart_policy_is_overwritten(hand: Hand):
     wanted = job(TF, "a", restart="Never", Worker=1)
     pod_spec(wanted, "Worker")["restartPolicy"] = "Always"
-    assert born(hand, wanted, "a-worker-0")["a-worker-0"]["spec"]["restartPolicy"] == "Never"
-    tone, _, message = told(lambda: hand.events("a"), "SetPodTemplateRestartPolicy")
+    assert created_pods(hand, wanted, "a-worker-0")["a-worker-0"]["spec"]["restartPolicy"] == "Never"
+    tone, _, message = first_event(lambda: hand.events("a"), "SetPodTemplateRestartPolicy")
     assert tone == "Warning"
     assert message == "Restart policy in pod template will be overwritten by restart policy in replica spec"
 
@@ -184,7 +184,7 @@ def test_a_templates_restart_policy_is_overwritten(hand: Hand):
     ("policy", "of_pod"), [("ExitCode", "Never"), ("Never", "Never"), ("Always", "Always"), ("OnFailure", "OnFailure")]
 )
 def test_a_restart_policy_reaches_the_pod(hand: Hand, policy: str, of_pod: str):
-    made = born(hand, job(TF, "a", restart=policy, Worker=1), "a-worker-0")
+    made = created_pods(hand, job(TF, "a", restart=policy, Worker=1), "a-worker-0")
     assert made["a-worker-0"]["spec"]["restartPolicy"] == of_pod
 
 

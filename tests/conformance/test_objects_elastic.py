@@ -9,7 +9,7 @@ from support.jobs import KINDS, job, pod_spec
 from support.pods import env
 from support.user_client import always, eventually
 
-from .births import SCALING, born, listed, owners, services
+from .created_objects import SCALING, created_pods, list_by_name, owners, services
 from .row import same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -31,12 +31,12 @@ def elastic(kind: str, **policy: object) -> dict:
 
 def scalers(hand: Hand) -> dict[str, dict]:
     """The autoscalers by name."""
-    return listed(hand, "horizontalpodautoscalers", SCALING)
+    return list_by_name(hand, "horizontalpodautoscalers", SCALING)
 
 
 @same("TO-103", "an elastic PyTorchJob with metrics has a pod, a Service, an autoscaler, and what torchrun reads")
 def test_an_elastic_job_has_an_autoscaler(hand: Hand):
-    pod = born(hand, elastic(PT, metrics=[CPU]), "elastic-job-worker-0")["elastic-job-worker-0"]
+    pod = created_pods(hand, elastic(PT, metrics=[CPU]), "elastic-job-worker-0")["elastic-job-worker-0"]
     eventually(lambda: list(services(hand)) == ["elastic-job-worker-0"])
     scaler = scalers(hand)["elastic-job"]
     assert scaler["spec"] == {

@@ -12,7 +12,7 @@ from support.jobs import job, pod_spec
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
-from .births import born, variables
+from .created_objects import created_pods, variables
 from .row import differs, same
 
 PT, TF = "PyTorchJob", "TFJob"
@@ -49,22 +49,22 @@ def waiting(pod: dict) -> list[dict]:
 @pytest.mark.usefixtures("operator")
 def test_workers_wait_for_their_master_where_they_are_told_to(hand: Hand, there: Hand):
     wanted = job(PT, "a", Master=1, Worker=1)
-    by_default = born(hand, wanted, "a-master-0", "a-worker-0")
+    by_default = created_pods(hand, wanted, "a-master-0", "a-worker-0")
     assert [waiting(pod) for pod in by_default.values()] == [[], []]
-    told = born(there, wanted, "a-master-0", "a-worker-0")
+    told = created_pods(there, wanted, "a-master-0", "a-worker-0")
     assert (len(waiting(told["a-master-0"])), len(waiting(told["a-worker-0"]))) == (0, 1)
 
 
 @differs("TO-099", "D15", "no init container; with v1's flag one in each worker that has a master")
 def test_workers_without_a_master_wait_for_nobody(there: Hand):
-    assert waiting(born(there, job(PT, "a", Worker=1), "a-worker-0")["a-worker-0"]) == []
+    assert waiting(created_pods(there, job(PT, "a", Worker=1), "a-worker-0")["a-worker-0"]) == []
 
 
 @differs("TO-100", "D15", "with v1's flag the init container is v1's, after the template's own")
 def test_the_init_container_is_v1s(there: Hand):
     wanted = job(PT, "a", Master=1, Worker=1)
     pod_spec(wanted, "Worker")["initContainers"] = [{"name": "own", "image": "busybox"}]
-    own, ours = waiting(born(there, wanted, "a-master-0", "a-worker-0")["a-worker-0"])
+    own, ours = waiting(created_pods(there, wanted, "a-master-0", "a-worker-0")["a-worker-0"])
     assert own["name"] == "own"
     assert (ours["name"], ours["image"], ours["imagePullPolicy"]) == ("init-pytorch", IMAGE, "IfNotPresent")
     assert ours["resources"] == {
@@ -79,7 +79,7 @@ def test_the_init_container_is_v1s(there: Hand):
 
 @same("TO-123", "a single worker gets no TF_CONFIG, whatever the domain")
 def test_a_lone_worker_is_told_nothing_of_a_domain(there: Hand):
-    pod = born(there, job(TF, "test-tfjob", Worker=1, PS=0), "test-tfjob-worker-0")["test-tfjob-worker-0"]
+    pod = created_pods(there, job(TF, "test-tfjob", Worker=1, PS=0), "test-tfjob-worker-0")["test-tfjob-worker-0"]
     assert variables(pod) == []
 
 
@@ -93,7 +93,7 @@ def test_a_lone_worker_is_told_nothing_of_a_domain(there: Hand):
 def test_the_domain_is_in_every_address(there: Hand, roles: tuple[str, ...]):
     known = {"ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
     wanted = job(TF, "test-tfjob", **{known[role]: 1 for role in roles})
-    made = born(there, wanted, *(f"test-tfjob-{role}-0" for role in roles))
+    made = created_pods(there, wanted, *(f"test-tfjob-{role}-0" for role in roles))
     cluster = {role: [f"test-tfjob-{role}-0.{there.namespace}.svc.{DOMAIN}:2222"] for role in roles}
     text = json.dumps(
         {"cluster": cluster, "task": {"type": "worker", "index": 0}, "environment": "cloud"}, separators=(",", ":")

@@ -8,7 +8,7 @@ from support import Hand, Stage
 from support.jobs import KINDS, job, template
 from support.user_client import always, eventually
 
-from .births import born, owners, pods, resize, services, uids
+from .created_objects import created_pods, owners, pods, resize, services, uids
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -26,7 +26,7 @@ def dynamic(workers: int) -> dict:
 @differs("TO-116", "D16", "a deleted pod of a running PyTorchJob is made again under its name, and so are its peers")
 def test_a_deleted_pod_comes_back_under_its_name(hand: Hand, stage: Stage):
     names = ("a-master-0", "a-worker-0")
-    before = uids(born(hand, job(PT, "a", restart="OnFailure", Master=1, Worker=1), *names))
+    before = uids(created_pods(hand, job(PT, "a", restart="OnFailure", Master=1, Worker=1), *names))
     eventually(lambda: hand.state(PT, "a") == "Running")
     hand.delete("pods", "a-worker-0")
     after = eventually(lambda: found if len(found := uids(pods(hand, *names))) == 2 and found != before else None)
@@ -38,7 +38,7 @@ def test_a_deleted_pod_comes_back_under_its_name(hand: Hand, stage: Stage):
 
 @same("TO-117", "a deleted Service is made again")
 def test_a_deleted_service_comes_back(hand: Hand):
-    born(hand, job(TF, "a", Worker=1), "a-worker-0")
+    created_pods(hand, job(TF, "a", Worker=1), "a-worker-0")
     before = eventually(lambda: services(hand).get("a-worker-0"))
     hand.delete("services", "a-worker-0")
     after = eventually(lambda: services(hand).get("a-worker-0"))
@@ -48,7 +48,7 @@ def test_a_deleted_service_comes_back(hand: Hand):
 
 @same("TO-118", "dynamic workers: one more pod than is wanted is deleted")
 def test_a_worker_too_many_goes(hand: Hand, stage: Stage):
-    before = uids(born(hand, dynamic(3), "a-ps-0", "a-worker-0", "a-worker-1", "a-worker-2"))
+    before = uids(created_pods(hand, dynamic(3), "a-ps-0", "a-worker-0", "a-worker-1", "a-worker-2"))
     resize(hand, TF, "a", Worker=2)
     after = uids(pods(hand, "a-ps-0", "a-worker-0", "a-worker-1"))
     assert after.items() <= before.items()
@@ -57,7 +57,7 @@ def test_a_worker_too_many_goes(hand: Hand, stage: Stage):
 
 @same("TO-119", "dynamic workers: two that are wanted and not there are made")
 def test_workers_too_few_are_made(hand: Hand, stage: Stage):
-    before = uids(born(hand, dynamic(1), "a-ps-0", "a-worker-0"))
+    before = uids(created_pods(hand, dynamic(1), "a-ps-0", "a-worker-0"))
     resize(hand, TF, "a", Worker=3)
     after = uids(pods(hand, "a-ps-0", "a-worker-0", "a-worker-1", "a-worker-2"))
     assert before.items() <= after.items()
@@ -65,7 +65,7 @@ def test_workers_too_few_are_made(hand: Hand, stage: Stage):
 
 @differs("TO-120", "D12", "zero parameter servers stay zero; v1 creates one and deletes it, again and again")
 def test_no_replicas_are_none(hand: Hand, stage: Stage):
-    born(hand, job(TF, "a", PS=0, Worker=1), "a-worker-0")
+    created_pods(hand, job(TF, "a", PS=0, Worker=1), "a-worker-0")
     eventually(lambda: hand.state(TF, "a") == "Running")
     always(lambda: set(pods(hand, "a-worker-0")) == set(services(hand)) == {"a-worker-0"})
     assert stage.created == ["a-worker-0"]
@@ -75,7 +75,7 @@ def test_no_replicas_are_none(hand: Hand, stage: Stage):
 @differs("TO-121", "D31", "a pod beyond a gap goes, and nothing is made in the gap; v1 makes that pod and deletes it")
 def test_a_gap_is_not_filled(hand: Hand, stage: Stage):
     three = ("a-worker-0", "a-worker-1", "a-worker-2")
-    before = uids(born(hand, job(TF, "a", Worker=3), *three))
+    before = uids(created_pods(hand, job(TF, "a", Worker=3), *three))
     stray = template("tensorflow") | {"metadata": {"name": "a-worker-4", "ownerReferences": owners(hand, TF, "a")}}
     stray["metadata"]["labels"] = hand.pod("a-worker-2")["metadata"]["labels"] | {
         "training.kubeflow.org/replica-index": "4"

@@ -9,7 +9,7 @@ from support.jobs import job, pod_spec
 from support.pods import container
 from support.user_client import always, eventually
 
-from .births import RBAC, born, by_name, listed, owners, pods, services, variables
+from .created_objects import RBAC, by_name, created_pods, list_by_name, owners, pods, services, variables
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -33,12 +33,12 @@ def launching(wanted: dict, **fields: object) -> dict:
 
 def data(hand: Hand) -> dict[str, str]:
     """What stands in the job's ConfigMap, once it is there."""
-    return eventually(lambda: listed(hand, "configmaps").get("m-config"))["data"]
+    return eventually(lambda: list_by_name(hand, "configmaps").get("m-config"))["data"]
 
 
 @differs("TO-106", "D14", "v1's objects, Role and all; the launcher not before its workers are ready")
 def test_a_launcher_its_configuration_and_its_rights(hand: Hand):
-    born(hand, run(), "m-worker-0", "m-worker-1")
+    created_pods(hand, run(), "m-worker-0", "m-worker-1")
     always(lambda: "m-launcher" not in by_name(hand.pods()), during=0.5)
     made = _owned(hand)
     for found in made.values():
@@ -77,7 +77,7 @@ def test_a_launcher_its_configuration_and_its_rights(hand: Hand):
     [("nvidia.com/gpu", True), ("example.org/big-gpus", True), ("vendor-domain/resourcetype", False)],
 )
 def test_a_launcher_with_a_gpu_is_a_host(hand: Hand, resource: str, computes: bool):
-    made = born(hand, launching(run(), resources={"limits": {resource: "1"}}), *ALL)
+    made = created_pods(hand, launching(run(), resources={"limits": {resource: "1"}}), *ALL)
     assert (data(hand)["hostfile"].splitlines()[0] == "m-launcher slots=4") is computes
     hidden = {name for name, _ in variables(made["m-launcher"]) if name.startswith("NVIDIA_")}
     assert hidden == (set() if computes else {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"})
@@ -106,7 +106,7 @@ def test_a_worker_sleeps(hand: Hand, command: list | None, expected: tuple):
     wanted = run()
     if command:
         pod_spec(wanted, "Worker")["containers"][0]["command"] = command
-    for pod in born(hand, wanted, "m-worker-0", "m-worker-1").values():
+    for pod in created_pods(hand, wanted, "m-worker-0", "m-worker-1").values():
         assert (container(pod)["command"], container(pod).get("args")) == expected
 
 
@@ -124,7 +124,7 @@ def test_a_worker_sleeps(hand: Hand, command: list | None, expected: tuple):
 )
 def test_intels_variables(hand: Hand, preset: dict):
     wanted = launching(run(), env=[{"name": name, "value": value} for name, value in preset.items()])
-    found = [pair for pair in variables(born(hand, wanted, *ALL)["m-launcher"]) if pair[0].startswith("I_MPI_")]
+    found = [pair for pair in variables(created_pods(hand, wanted, *ALL)["m-launcher"]) if pair[0].startswith("I_MPI_")]
     own = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh"}
     assert sorted(found) == sorted((own | preset).items())
 
@@ -135,12 +135,12 @@ def test_a_launchers_own_account_is_used(hand: Hand):
     before = hand.make("serviceaccounts", {"metadata": {"name": "launcher-sa"}})
     wanted = run()
     pod_spec(wanted, "Launcher")["serviceAccountName"] = "launcher-sa"
-    launcher = born(hand, wanted, *ALL)["m-launcher"]
+    launcher = created_pods(hand, wanted, *ALL)["m-launcher"]
     assert launcher["spec"]["serviceAccountName"] == "launcher-sa"
-    accounts = listed(hand, "serviceaccounts")
+    accounts = list_by_name(hand, "serviceaccounts")
     assert set(accounts) == {"default", "launcher-sa"}
     assert accounts["launcher-sa"]["metadata"] == before["metadata"]
-    (subject,) = listed(hand, "rolebindings", RBAC)["m-launcher"]["subjects"]
+    (subject,) = list_by_name(hand, "rolebindings", RBAC)["m-launcher"]["subjects"]
     assert subject["name"] == "launcher-sa"
     eventually(lambda: hand.state(MPI, "m") == "Running")
 
@@ -150,6 +150,6 @@ def _owned(hand: Hand) -> dict[str, dict]:
     kinds = {"serviceaccounts": "/api/v1", "configmaps": "/api/v1", "roles": RBAC, "rolebindings": RBAC}
     found = {}
     for plural, group in kinds.items():
-        own = listed(hand, plural, group)
+        own = list_by_name(hand, plural, group)
         (found[plural],) = (own[name] for name in own if name not in ("default", "kube-root-ca.crt"))
     return found

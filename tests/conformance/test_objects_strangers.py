@@ -8,7 +8,7 @@ from support import Hand, Operator, Stage
 from support.jobs import job, template
 from support.user_client import always, eventually
 
-from .births import RBAC, born, listed, pods, resize, uids
+from .created_objects import RBAC, created_pods, list_by_name, pods, resize, uids
 from .row import differs, same
 
 MPI = "MPIJob"
@@ -40,7 +40,7 @@ def test_a_stranger_is_left_alone(hand: Hand, plural: str, group: str, name: str
     assert blocked["status"] == "True"
     assert blocked["message"].startswith(f"{plural[:-1]} {name} already exists and is not controlled by this job;")
     assert hand.state(MPI, "m") == "Blocked"
-    after = listed(hand, plural, group)[name]
+    after = list_by_name(hand, plural, group)[name]
     for field in ("uid", "labels", "ownerReferences"):
         assert after["metadata"].get(field) == before["metadata"].get(field)
     for field in content:
@@ -60,7 +60,7 @@ def test_a_job_that_is_gone_is_no_error(hand: Hand, operator: Operator):
 @same("TO-115", "from three workers to one: two pods go, and hosts and Role are fewer")
 def test_fewer_workers_are_fewer_hosts(hand: Hand, operator: Operator, stage: Stage):
     wanted = job(MPI, "m", Launcher=1, Worker=3)
-    before = uids(born(hand, wanted, "m-launcher", "m-worker-0", "m-worker-1", "m-worker-2"))
+    before = uids(created_pods(hand, wanted, "m-launcher", "m-worker-0", "m-worker-1", "m-worker-2"))
     eventually(lambda: len(_hosts(hand)) == 3)
     assert _may_enter(hand) == ["m-worker-0", "m-worker-1", "m-worker-2"]
     resize(hand, MPI, "m", Worker=1)
@@ -71,11 +71,11 @@ def test_fewer_workers_are_fewer_hosts(hand: Hand, operator: Operator, stage: St
 
 
 def _hosts(hand: Hand) -> list[str]:
-    return listed(hand, "configmaps")["m-config"]["data"]["hostfile"].splitlines()
+    return list_by_name(hand, "configmaps")["m-config"]["data"]["hostfile"].splitlines()
 
 
 def _may_enter(hand: Hand) -> list[str]:
-    return listed(hand, "roles", RBAC)["m-launcher"]["rules"][1]["resourceNames"]
+    return list_by_name(hand, "roles", RBAC)["m-launcher"]["rules"][1]["resourceNames"]
 
 
 def _complaints(operator: Operator, namespace: str) -> list[str]:

@@ -14,7 +14,7 @@ from support.pods import names
 from support.user_client import always, eventually
 from testbed.control_plane import ControlPlane
 
-from .play import alive, becomes, born, says, status
+from .lifecycle import condition_types, create_running, create_with_pods, status, wait_for_conditions
 from .row import differs, same
 
 TF = "TFJob"
@@ -38,10 +38,10 @@ class TestRefusals:
         hand.create(job(TF, "a", Worker=1))
         blocked = eventually(lambda: hand.conditions(TF, "a").get("Blocked"), 5)
         assert "exceeded quota: few" in blocked["message"]
-        assert says(hand, TF, "a") == ["Created", "Blocked"]
+        assert condition_types(hand, TF, "a") == ["Created", "Blocked"]
         eventually(lambda: any("exceeded quota" in message for message in warnings(hand, "a")))
         hand.call("DELETE", path)
-        eventually(lambda: says(hand, TF, "a") == RUNNING, 40)
+        eventually(lambda: condition_types(hand, TF, "a") == RUNNING, 40)
 
     @differs("TO-232", "D21", "a stranger's pod of that name: a warning, the reason in the status, the pod untouched")
     def test_a_stranger(self, hand: Hand, stage: Stage):
@@ -67,8 +67,8 @@ class TestRefusals:
             "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
         }
         elastic["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
-        alive(hand, elastic, 1)
-        alive(hand, job("MPIJob", "m", Launcher=1, Worker=1), 2)
+        create_running(hand, elastic, 1)
+        create_running(hand, job("MPIJob", "m", Launcher=1, Worker=1), 2)
         assert "finalizers" not in hand.job("PyTorchJob", "p")["metadata"]
         assert (len(hand.pods()), len(owned(hand))) == (3, 6)
         hand.delete_job("PyTorchJob", "p")
@@ -129,11 +129,11 @@ class TestOperators:
 
             proxy.forward = deadly
             operator.append(begin(f"--namespace={lonely.namespace}", kubeconfig=proxy.kubeconfig(tmp_path)))
-            born(lonely, job(TF, "a", PS=1, Worker=2), 3)
+            create_with_pods(lonely, job(TF, "a", PS=1, Worker=2), 3)
             eventually(lambda: not operator[0].alive)
             assert status(lonely, TF, "a") == {}
             begin(f"--namespace={lonely.namespace}")
-            becomes(lonely, TF, "a", *RUNNING)
+            wait_for_conditions(lonely, TF, "a", *RUNNING)
             assert sorted(stage.created) == names(lonely.pods()) == ["a-ps-0", "a-worker-0", "a-worker-1"]
 
     @same("TO-235", "restarted: jobs that are over stay as they are, and are deleted at their time")
@@ -141,11 +141,11 @@ class TestOperators:
         flag = f"--namespace={lonely.namespace}"
         first = begin(flag)
         with Stage(lonely) as stage:
-            alive(lonely, job(TF, "stays", Worker=1), 1)
-            alive(lonely, job(TF, "goes", policy={"ttlSecondsAfterFinished": 6}, Worker=1), 1)
+            create_running(lonely, job(TF, "stays", Worker=1), 1)
+            create_running(lonely, job(TF, "goes", policy={"ttlSecondsAfterFinished": 6}, Worker=1), 1)
             for name in ("stays", "goes"):
                 stage.end(f"{name}-worker-0", 0)
-                becomes(lonely, TF, name, *SUCCEEDED)
+                wait_for_conditions(lonely, TF, name, *SUCCEEDED)
             first.kill()
             before = lonely.job(TF, "stays")
             lonely.delete("pods", "stays-worker-0", grace=0)
@@ -159,7 +159,7 @@ class TestOperators:
         other = Hand.somewhere(plane.kubeconfig, named="elsewhere")
         begin(f"--namespace={lonely.namespace}")
         other.create(job(TF, "a", Worker=1))
-        born(lonely, job(TF, "a", Worker=1), 1)
+        create_with_pods(lonely, job(TF, "a", Worker=1), 1)
         always(lambda: not other.pods() and not status(other, TF, "a"))
 
     @same(

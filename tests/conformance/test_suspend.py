@@ -11,7 +11,16 @@ from support.jobs import job
 from support.pods import names
 from support.user_client import always, eventually
 
-from .play import active, alive, becomes, hold, says, status, suspend, tallies
+from .lifecycle import (
+    active_pods,
+    condition_types,
+    create_running,
+    replica_statuses,
+    set_pod_finalizer,
+    status,
+    suspend,
+    wait_for_conditions,
+)
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -41,29 +50,29 @@ def services(hand: Hand, kind: str) -> int:
 @same("TO-223", "resumed: pods and Services are back, and the start time is a new one")
 @pytest.mark.parametrize("kind", ROLES)
 def test_a_job_is_suspended_and_resumed(hand: Hand, stage: Stage, kind: str):
-    alive(hand, job(kind, "a", **ROLES[kind]), 2)
+    create_running(hand, job(kind, "a", **ROLES[kind]), 2)
     name = f"{hand.namespace}/a" if kind in QUALIFIED else "a"
-    running = becomes(hand, kind, "a", "Created", "Running")["Running"]
+    running = wait_for_conditions(hand, kind, "a", "Created", "Running")["Running"]
     assert (running["reason"], running["message"]) == (f"{kind}Running", f"{kind} {name} is running.")
     started = status(hand, kind, "a")["startTime"]
 
     suspend(hand, kind, "a")
-    found = becomes(hand, kind, "a", "Created", "-Running", "Suspended")
+    found = wait_for_conditions(hand, kind, "a", "Created", "-Running", "Suspended")
     assert found["Running"]["reason"] == f"{kind}Suspended"
     eventually(lambda: not hand.pods() and services(hand, kind) == (2 if kind == "MPIJob" else 0))
     always(lambda: not hand.pods())
-    eventually(lambda: active(hand, kind, "a") == 0)
+    eventually(lambda: active_pods(hand, kind, "a") == 0)
     assert status(hand, kind, "a")["startTime"] == started
 
     suspend(hand, kind, "a", suspended=False)
-    found = becomes(hand, kind, "a", "Created", "-Suspended", "Running")
+    found = wait_for_conditions(hand, kind, "a", "Created", "-Suspended", "Running")
     assert found["Suspended"]["reason"] == f"{kind}Resumed"
     assert found["Suspended"]["message"] == f"{kind} a is resumed."
     eventually(lambda: len(hand.pods()) == services(hand, kind) == 2)
     assert status(hand, kind, "a")["startTime"] != started
 
     hand.create(job(kind, "b", policy={"suspend": True}, **ROLES[kind]))
-    found = becomes(hand, kind, "b", "Created", "Suspended")
+    found = wait_for_conditions(hand, kind, "b", "Created", "Suspended")
     assert found["Created"]["message"] == f"{kind} b is created."
     assert found["Suspended"]["message"] == f"{kind} b is suspended."
     always(lambda: not hand.pods("b") and "startTime" not in status(hand, kind, "b"))
@@ -89,8 +98,8 @@ def test_a_job_that_somebody_else_manages(hand: Hand, stage: Stage, kind: str):
 
 @same("TO-226", "managedBy: the operator's name or none means the operator; only two names are accepted")
 def test_whose_job_it_is(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
-    alive(hand, job(TF, "unsaid", Worker=1), 1)
+    create_running(hand, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
+    create_running(hand, job(TF, "unsaid", Worker=1), 1)
     hand.create(job(TF, "theirs", policy={"managedBy": ELSEWHERE}, Worker=1))
     for stranger in ("", "somebody"):
         with pytest.raises(Refused, match="managedBy"):
@@ -100,9 +109,9 @@ def test_whose_job_it_is(hand: Hand, stage: Stage):
 
 @same("TO-227", "a job that is over and is suspended stays as it is")
 def test_it_is_too_late_to_suspend(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", Worker=2), 2)
+    create_running(hand, job(TF, "a", Worker=2), 2)
     stage.end("a-worker-0", 0)
-    becomes(hand, TF, "a", "Created", "-Running", "Succeeded")
+    wait_for_conditions(hand, TF, "a", "Created", "-Running", "Succeeded")
     before = status(hand, TF, "a")
     suspend(hand, TF, "a")
     always(lambda: status(hand, TF, "a") == before and len(hand.pods()) == 2)
@@ -110,38 +119,40 @@ def test_it_is_too_late_to_suspend(hand: Hand, stage: Stage):
 
 @same("TO-228", "suspended with one pod succeeded and one running: both go, the success stays counted")
 def test_a_success_outlives_its_pod(hand: Hand, stage: Stage):
-    alive(hand, job(PT, "a", Worker=2), 2)
+    create_running(hand, job(PT, "a", Worker=2), 2)
     stage.end("a-worker-1", 0)
-    eventually(lambda: tallies(hand, PT, "a")["Worker"].get("succeeded") == 1)
+    eventually(lambda: replica_statuses(hand, PT, "a")["Worker"].get("succeeded") == 1)
     suspend(hand, PT, "a")
-    eventually(lambda: not hand.pods() and "Suspended" in says(hand, PT, "a"))
-    eventually(lambda: active(hand, PT, "a") == 0)
-    assert tallies(hand, PT, "a")["Worker"]["succeeded"] == 1
+    eventually(lambda: not hand.pods() and "Suspended" in condition_types(hand, PT, "a"))
+    eventually(lambda: active_pods(hand, PT, "a") == 0)
+    assert replica_statuses(hand, PT, "a")["Worker"]["succeeded"] == 1
 
 
 @differs("TO-229", "D3", "resumed while old pods terminate: the job waits for them, and does not fail")
 def test_a_hasty_resume(hand: Hand, stage: Stage):
     for kind in (TF, PT):
         name = kind.lower()
-        alive(hand, job(kind, name, restart="OnFailure", Worker=2), 2)
+        create_running(hand, job(kind, name, restart="OnFailure", Worker=2), 2)
         held = f"{name}-worker-1"
         uid = hand.pod(held)["metadata"]["uid"]
-        hold(hand, held)
+        set_pod_finalizer(hand, held)
         suspend(hand, kind, name)
         eventually(lambda held=held: "deletionTimestamp" in hand.pod(held)["metadata"])
         suspend(hand, kind, name, suspended=False)
-        always(lambda kind=kind, name=name: "Failed" not in says(hand, kind, name))
-        hold(hand, held, held=False)
+        always(lambda kind=kind, name=name: "Failed" not in condition_types(hand, kind, name))
+        set_pod_finalizer(hand, held, held=False)
         eventually(lambda held=held, uid=uid: (hand.pod(held) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
-        eventually(lambda kind=kind, name=name: says(hand, kind, name) == ["Created", "-Suspended", "Running"])
+        eventually(
+            lambda kind=kind, name=name: condition_types(hand, kind, name) == ["Created", "-Suspended", "Running"]
+        )
 
 
 @same("TO-230", "after a resume the deadline is counted again from the start")
 def test_a_deadline_begins_anew(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", policy={"activeDeadlineSeconds": 3}, Worker=1), 1)
+    create_running(hand, job(TF, "a", policy={"activeDeadlineSeconds": 3}, Worker=1), 1)
     suspend(hand, TF, "a")
     eventually(lambda: not hand.pods())
-    always(lambda: "Failed" not in says(hand, TF, "a"), 3.5)
+    always(lambda: "Failed" not in condition_types(hand, TF, "a"), 3.5)
     suspend(hand, TF, "a", suspended=False)
     eventually(lambda: hand.state(TF, "a") == "Running")
     eventually(lambda: hand.state(TF, "a") == "Failed", 8)

@@ -12,7 +12,17 @@ from support.jobs import job
 from support.pods import names
 from support.user_client import always, eventually
 
-from .play import alive, becomes, born, end_all, hold, says, status, suspend, tallies
+from .lifecycle import (
+    condition_types,
+    create_running,
+    create_with_pods,
+    end_pods,
+    replica_statuses,
+    set_pod_finalizer,
+    status,
+    suspend,
+    wait_for_conditions,
+)
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -29,28 +39,28 @@ WORKERS = {f"a-worker-{index}": 0 for index in range(4)}
 
 @same("TO-170", "TFJob, ExitCode: chief and workers ended with 130: Restarting, the pods are deleted")
 def test_retryable_failures(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", restart="ExitCode", Chief=1, Worker=4), 5)
+    create_running(hand, job(TF, "a", restart="ExitCode", Chief=1, Worker=4), 5)
     before = {pod["metadata"]["uid"] for pod in hand.pods()}
-    end_all(stage, dict.fromkeys(["a-chief-0", *WORKERS], 130))
-    eventually(lambda: "Restarting" in says(hand, TF, "a"))
+    end_pods(stage, dict.fromkeys(["a-chief-0", *WORKERS], 130))
+    eventually(lambda: "Restarting" in condition_types(hand, TF, "a"))
     eventually(lambda: not before & {pod["metadata"]["uid"] for pod in hand.pods()})
 
 
 @same("TO-171", "TFJob: worker 0 defines success, whatever the other workers do, and no worker where there is a chief")
 def test_who_decides(hand: Hand, stage: Stage):
     for name, roles in (("one", {"Worker": 2}), ("two", {"Chief": 1}), ("three", {"Worker": 2})):
-        alive(hand, job(TF, name, **roles), sum(roles.values()))
-    end_all(stage, {"one-worker-0": 0, "two-chief-0": 0, "three-worker-1": 1})
-    becomes(hand, TF, "one", *SUCCEEDED)
-    becomes(hand, TF, "two", *SUCCEEDED)
-    becomes(hand, TF, "three", *FAILED)
-    end_all(stage, {"one-worker-1": 1})
-    always(lambda: says(hand, TF, "one") == SUCCEEDED)
+        create_running(hand, job(TF, name, **roles), sum(roles.values()))
+    end_pods(stage, {"one-worker-0": 0, "two-chief-0": 0, "three-worker-1": 1})
+    wait_for_conditions(hand, TF, "one", *SUCCEEDED)
+    wait_for_conditions(hand, TF, "two", *SUCCEEDED)
+    wait_for_conditions(hand, TF, "three", *FAILED)
+    end_pods(stage, {"one-worker-1": 1})
+    always(lambda: condition_types(hand, TF, "one") == SUCCEEDED)
 
 
 @same("TO-172", "TFJob: all pods run: counts, reason TFJobRunning, start time")
 def test_all_run(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", **PS_JOB), 6)
+    create_running(hand, job(TF, "a", **PS_JOB), 6)
     found = status(hand, TF, "a")
     assert {role: count["active"] for role, count in found["replicaStatuses"].items()} == PS_JOB
     assert hand.conditions(TF, "a")["Running"]["reason"] == "TFJobRunning"
@@ -66,8 +76,8 @@ def test_all_run(hand: Hand, stage: Stage):
 )
 def test_what_is_missing_is_made(hand: Hand, stage: Stage, code: int | None, counted: str):
     stage.script = lambda name: "Running" if name == "a-worker-1" else ""
-    born(hand, job(TF, "a", **PS_JOB), 6)
-    eventually(lambda: tallies(hand, TF, "a").get("Worker", {}).get("active") == 1)
+    create_with_pods(hand, job(TF, "a", **PS_JOB), 6)
+    eventually(lambda: replica_statuses(hand, TF, "a").get("Worker", {}).get("active") == 1)
     if code is not None:
         stage.end("a-worker-1", code)
     uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
@@ -77,32 +87,32 @@ def test_what_is_missing_is_made(hand: Hand, stage: Stage, code: int | None, cou
     eventually(lambda: names(hand.pods()) == names(hand.core("services")) == sorted(uids))
     again = {name for name, uid in uids.items() if hand.pod(name)["metadata"]["uid"] != uid}
     assert again == {"a-worker-3", "a-ps-1"}
-    eventually(lambda: tallies(hand, TF, "a")["Worker"].get(counted) == 1)
-    assert "Running" in says(hand, TF, "a")
+    eventually(lambda: replica_statuses(hand, TF, "a")["Worker"].get(counted) == 1)
+    assert "Running" in condition_types(hand, TF, "a")
 
 
 @same("TO-175", "TFJob: all succeeded: counts, and reason TFJobSucceeded")
 def test_all_succeed(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", **PS_JOB), 6)
-    end_all(stage, {"a-ps-0": 0, "a-ps-1": 0, "a-worker-3": 0, "a-worker-2": 0, "a-worker-1": 0, "a-worker-0": 0})
-    assert becomes(hand, TF, "a", *SUCCEEDED)["Succeeded"]["reason"] == "TFJobSucceeded"
-    assert {role: count["succeeded"] for role, count in tallies(hand, TF, "a").items()} == PS_JOB
+    create_running(hand, job(TF, "a", **PS_JOB), 6)
+    end_pods(stage, {"a-ps-0": 0, "a-ps-1": 0, "a-worker-3": 0, "a-worker-2": 0, "a-worker-1": 0, "a-worker-0": 0})
+    assert wait_for_conditions(hand, TF, "a", *SUCCEEDED)["Succeeded"]["reason"] == "TFJobSucceeded"
+    assert {role: count["succeeded"] for role, count in replica_statuses(hand, TF, "a").items()} == PS_JOB
 
 
 @same("TO-176", "TFJob, ExitCode: a pod that ended with 130 is deleted and made again")
 def test_a_retryable_exit_code(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
+    create_running(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
     uid = hand.pod("a-worker-0")["metadata"]["uid"]
     stage.end("a-worker-0", 130)
     eventually(lambda: (hand.pod("a-worker-0") or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
-    becomes(hand, TF, "a", "Created", "Running")
+    wait_for_conditions(hand, TF, "a", "Created", "Running")
 
 
 @differs("TO-177", "D48", "TFJob, ExitCode: a pod that ended with 1 fails the job, with v1's words and who it was")
 def test_a_permanent_exit_code(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
+    create_running(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
     stage.end("a-worker-0", 1)
-    failed = becomes(hand, TF, "a", *FAILED)["Failed"]
+    failed = wait_for_conditions(hand, TF, "a", *FAILED)["Failed"]
     assert failed["reason"] == "TFJobFailed"
     assert failed["message"].startswith('job "a" is failing because "Worker" replica(s) failed. ')
     ours = failed["message"].partition("failed. ")[2]
@@ -120,51 +130,51 @@ def test_which_exit_codes_may_be_tried_again(hand: Hand, stage: Stage):
         stage.end(f"exit-{code}-worker-0", code)
     eventually(lambda: all(hand.state(TF, f"exit-{code}") == "Failed" for code, again in codes.items() if not again))
     eventually(lambda: all(status(hand, TF, f"exit-{code}").get("restarts") == 1 for code in codes if codes[code]))
-    assert not any("Failed" in says(hand, TF, f"exit-{code}") for code, again in codes.items() if again)
+    assert not any("Failed" in condition_types(hand, TF, f"exit-{code}") for code, again in codes.items() if again)
 
 
 @same("TO-179", "ExitCode: a pod that failed without an exit code may be tried again")
 def test_a_failure_without_an_exit_code(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
+    create_running(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
     uid = hand.pod("a-worker-0")["metadata"]["uid"]
     hand.set_pod_status("a-worker-0", {"phase": "Failed", "containerStatuses": None})
     eventually(lambda: (hand.pod("a-worker-0") or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
-    becomes(hand, TF, "a", "Created", "Running")
+    wait_for_conditions(hand, TF, "a", "Created", "Running")
 
 
 @differs("TO-180", "D3, D18", "a running pod that is being deleted counts as active until it is gone, not as failed")
 def test_how_pods_are_counted(hand: Hand, stage: Stage):
     wanted = job(TF, "a", PS=1, Worker=7)
     wanted["spec"] |= {"enableDynamicWorker": True, "successPolicy": "AllWorkers"}
-    alive(hand, wanted, 8)
-    hold(hand, "a-worker-6")
-    end_all(stage, {"a-worker-0": 0, "a-worker-1": 0, "a-worker-2": 0, "a-worker-3": 1, "a-worker-4": 1})
+    create_running(hand, wanted, 8)
+    set_pod_finalizer(hand, "a-worker-6")
+    end_pods(stage, {"a-worker-0": 0, "a-worker-1": 0, "a-worker-2": 0, "a-worker-3": 1, "a-worker-4": 1})
     hand.delete("pods", "a-worker-6")
     expected = {"active": 2, "succeeded": 3, "failed": 2}
-    eventually(lambda: expected.items() <= tallies(hand, TF, "a")["Worker"].items())
-    hold(hand, "a-worker-6", held=False)
+    eventually(lambda: expected.items() <= replica_statuses(hand, TF, "a")["Worker"].items())
+    set_pod_finalizer(hand, "a-worker-6", held=False)
 
 
 @same("TO-181", "Restarting takes the place of Running, Running that of Restarting; a failure leaves Running false")
 def test_how_conditions_follow_each_other(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
-    assert says(hand, TF, "a") == ["Created", "Running"]
+    create_running(hand, job(TF, "a", restart="ExitCode", Worker=1), 1)
+    assert condition_types(hand, TF, "a") == ["Created", "Running"]
     stage.script = lambda _name: ""
     stage.end("a-worker-0", 130)
-    becomes(hand, TF, "a", "Created", "Restarting")
+    wait_for_conditions(hand, TF, "a", "Created", "Restarting")
     stage.script = lambda _name: "Running"
-    becomes(hand, TF, "a", "Created", "Running")
+    wait_for_conditions(hand, TF, "a", "Created", "Running")
     stage.end("a-worker-0", 1)
-    becomes(hand, TF, "a", "Created", "-Running", "Failed")
+    wait_for_conditions(hand, TF, "a", "Created", "-Running", "Failed")
 
 
 @same("TO-182", "a job that succeeded or failed is over, one that is suspended is not")
 def test_what_is_over(hand: Hand, stage: Stage):
     for name in ("won", "lost", "paused"):
-        alive(hand, job(TF, name, Worker=1), 1)
-    end_all(stage, {"won-worker-0": 0, "lost-worker-0": 1})
-    becomes(hand, TF, "won", *SUCCEEDED)
-    becomes(hand, TF, "lost", *FAILED)
+        create_running(hand, job(TF, name, Worker=1), 1)
+    end_pods(stage, {"won-worker-0": 0, "lost-worker-0": 1})
+    wait_for_conditions(hand, TF, "won", *SUCCEEDED)
+    wait_for_conditions(hand, TF, "lost", *FAILED)
     suspend(hand, TF, "paused")
     eventually(lambda: names(hand.pods()) == ["lost-worker-0", "won-worker-0"])
     for name in ("won-worker-0", "lost-worker-0"):

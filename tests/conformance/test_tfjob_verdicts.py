@@ -8,7 +8,7 @@ from support import Hand, Stage
 from support.jobs import job
 from support.user_client import always
 
-from .play import alive, becomes, end_all, says
+from .lifecycle import condition_types, create_running, end_pods, wait_for_conditions
 from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -117,13 +117,13 @@ def fail(pods: dict[str, int]) -> dict[str, int]:
 def test_what_becomes_of_a_tfjob(hand: Hand, stage: Stage, *, roles: dict, success: str, codes: dict, expected: list):
     wanted = job(TF, "a", **roles)
     wanted["spec"]["successPolicy"] = success
-    alive(hand, wanted, sum(roles.values()))
-    end_all(stage, codes)
-    becomes(hand, TF, "a", *expected)
+    create_running(hand, wanted, sum(roles.values()))
+    end_pods(stage, codes)
+    wait_for_conditions(hand, TF, "a", *expected)
     if expected == RUNNING and codes:
-        always(lambda: says(hand, TF, "a") == RUNNING)
+        always(lambda: condition_types(hand, TF, "a") == RUNNING)
     if codes.get("a-chief-0") == 0:
-        always(lambda: says(hand, TF, "a") == SUCCEEDED)
+        always(lambda: condition_types(hand, TF, "a") == SUCCEEDED)
 
 
 def without_statuses(hand: Hand, *pods: str) -> None:
@@ -134,16 +134,16 @@ def without_statuses(hand: Hand, *pods: str) -> None:
 
 @differs("TO-158", "D34", "TFJob: worker 0 succeeded, without container statuses: success")
 def test_a_success_is_believed_without_an_exit_code(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", **PS_JOB), 6)
+    create_running(hand, job(TF, "a", **PS_JOB), 6)
     without_statuses(hand, "a-worker-1", "a-worker-2")
-    always(lambda: says(hand, TF, "a") == RUNNING)
+    always(lambda: condition_types(hand, TF, "a") == RUNNING)
     without_statuses(hand, "a-worker-0")
-    becomes(hand, TF, "a", *SUCCEEDED)
+    wait_for_conditions(hand, TF, "a", *SUCCEEDED)
 
 
 @same("TO-160", "TFJob: two workers succeeded without exit codes, two failed: failure")
 def test_failures_beside_successes_without_an_exit_code(hand: Hand, stage: Stage):
-    alive(hand, job(TF, "a", **PS_JOB), 6)
+    create_running(hand, job(TF, "a", **PS_JOB), 6)
     without_statuses(hand, "a-worker-1", "a-worker-2")
-    end_all(stage, {"a-worker-0": 1, "a-worker-3": 1})
-    becomes(hand, TF, "a", *FAILED)
+    end_pods(stage, {"a-worker-0": 1, "a-worker-3": 1})
+    wait_for_conditions(hand, TF, "a", *FAILED)

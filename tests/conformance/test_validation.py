@@ -14,7 +14,7 @@ from testbed.control_plane import ControlPlane
 
 from .refusals import REFUSALS
 from .row import differs, same
-from .specimens import JX, KUEUES, OURS, PD, PT, TF, XGB, counting, valid
+from .valid_jobs import JX, KUEUES, OURS, PD, PT, TF, XGB, valid, with_roles
 
 IMMUTABLE = r"spec\.runPolicy\.managedBy: Invalid value.*field is immutable"
 DEPRECATED = valid(PT, elasticPolicy={"nProcPerNode": 1})
@@ -33,12 +33,12 @@ def test_what_cannot_be_is_refused_and_says_why(hand: Hand, wanted: dict, words:
     "wanted",
     [
         pytest.param(valid(TF), marks=same("TO-033", "a TFJob of two workers, managed by the operator, is accepted")),
-        pytest.param(counting(TF, Chief=2), marks=same("TO-040", "two Chiefs alone are accepted")),
+        pytest.param(with_roles(TF, Chief=2), marks=same("TO-040", "two Chiefs alone are accepted")),
         pytest.param(valid(PT), marks=same("TO-043", "an elastic PyTorchJob over c10d is accepted without a warning")),
         pytest.param(
             DEPRECATED, marks=differs("TO-049", "D29", "elasticPolicy.nProcPerNode is accepted, and not warned of")
         ),
-        pytest.param(counting(PT, Worker=2), marks=same("TO-056", "a PyTorchJob of workers only is accepted")),
+        pytest.param(with_roles(PT, Worker=2), marks=same("TO-056", "a PyTorchJob of workers only is accepted")),
         pytest.param(valid(XGB), marks=same("TO-057", "an XGBoostJob of a Master and two Workers is accepted")),
         pytest.param(valid(PD), marks=same("TO-065", "a PaddleJob of two Workers is accepted")),
         pytest.param(valid(JX), marks=same("TO-073", "a JAXJob of two Workers is accepted")),
@@ -72,10 +72,10 @@ def test_who_manages_a_job_never_changes(hand: Hand, kind: str, before: str | No
 
 @differs("TO-072", "D30", "an elastic PaddleJob without Workers runs; v1's operator fails on it at every reconcile")
 def test_an_elastic_paddlejob_without_workers_takes_nobody_down(hand: Hand, stage: Stage, operator: Operator):
-    wanted = counting(PD, Master=1)
+    wanted = with_roles(PD, Master=1)
     wanted["spec"]["elasticPolicy"] = {}
     hand.create(wanted)
     eventually(lambda: hand.state(PD, "test") == "Running")
-    hand.create(counting(TF, Worker=1))
+    hand.create(with_roles(TF, Worker=1))
     eventually(lambda: hand.state(TF, "test") == "Running")
     assert operator.alive

@@ -1,4 +1,4 @@
-"""Jobs as v1's own tests of validation have them, and what can be wrong with them."""
+"""The valid jobs of v1's validation tests, and changes that make them invalid."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ def valid(kind: str, policy: dict | None = None, **spec: object) -> dict:
     return wanted
 
 
-def counting(kind: str, **roles: int | None) -> dict:
-    """A valid job of a kind but for its roles."""
+def with_roles(kind: str, **roles: int | None) -> dict:
+    """A job of a kind with these numbers of replicas."""
     return job(kind, "test", **roles)
 
 
-def elastic(policy: dict, **roles: int | None) -> dict:
+def with_elastic_policy(policy: dict, **roles: int | None) -> dict:
     """A PyTorchJob with this elastic policy."""
-    wanted = counting(PT, **roles)
+    wanted = with_roles(PT, **roles)
     wanted["spec"]["elasticPolicy"] = policy
     return wanted
 
 
 def with_container(kind: str, role: str, **fields: object) -> dict:
-    """A valid job with something changed in a role's container."""
+    """A valid job with changed fields in the container of a role."""
     wanted = valid(kind)
     pod_spec(wanted, role)["containers"][0].update(fields)
     return wanted
 
 
 def without_containers(kind: str, role: str) -> dict:
-    """A valid job with a role of no containers."""
+    """A valid job with a role that has no containers."""
     wanted = valid(kind)
     pod_spec(wanted, role)["containers"] = []
     return wanted
 
 
-def named(kind: str, name: str) -> dict:
-    """A valid job of another name."""
+def with_name(kind: str, name: str) -> dict:
+    """A valid job with another name."""
     return valid(kind) | {"metadata": {"name": name}}
 
 
-def field(kind: str) -> str:
+def replicas_field(kind: str) -> str:
     """The path of a kind's replicas."""
     return f"spec.{KINDS[kind].field}"

@@ -1,4 +1,4 @@
-"""What has come of a job: its pods, Services and other objects by name, once they are there."""
+"""The pods, Services and other objects of a job by name, as soon as they exist."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from support.user_client import eventually
 RBAC, SCALING = "/apis/rbac.authorization.k8s.io/v1", "/apis/autoscaling/v2"
 
 
-def born(hand: Hand, wanted: dict, *names: str) -> dict[str, dict]:
-    """Create the job; its pods by name, once they are these and no others."""
+def created_pods(hand: Hand, wanted: dict, *names: str) -> dict[str, dict]:
+    """Create the job, and return its pods by name, once these and no others exist."""
     hand.create(wanted)
     return pods(hand, *names)
 
 
 def pods(hand: Hand, *names: str) -> dict[str, dict]:
-    """The pods by name, once they are these and no others."""
+    """Wait until these pods and no others exist; return them by name."""
     return eventually(lambda: found if set(found := by_name(hand.pods())) == set(names) else None)
 
 
@@ -29,47 +29,47 @@ def services(hand: Hand) -> dict[str, dict]:
     return by_name(hand.core("services"))
 
 
-def listed(hand: Hand, plural: str, group: str = "/api/v1") -> dict[str, dict]:
+def list_by_name(hand: Hand, plural: str, group: str = "/api/v1") -> dict[str, dict]:
     """All objects of a kind by name."""
     return by_name(hand.call("GET", f"{group}/namespaces/{hand.namespace}/{plural}")["items"])
 
 
 def by_name(objects: list[dict]) -> dict[str, dict]:
-    """The same by name."""
+    """Objects by name."""
     return {found["metadata"]["name"]: found for found in objects}
 
 
 def uids(objects: dict[str, dict]) -> dict[str, str]:
-    """Which objects they are."""
+    """The uid of each object."""
     return {name: found["metadata"]["uid"] for name, found in objects.items()}
 
 
 def resize(hand: Hand, kind: str, name: str, **roles: int) -> None:
-    """Ask for so many replicas of each role from now on."""
+    """Change the number of replicas of roles."""
     wanted = {role: {"replicas": count} for role, count in roles.items()}
     hand.patch_job(kind, name, {"spec": {KINDS[kind].field: wanted}})
 
 
 def owners(hand: Hand, kind: str, name: str) -> list[dict]:
-    """The owner references of what a job has made: one, and it controls."""
+    """The owner references of a job's objects: one, the controller."""
     uid = hand.job(kind, name)["metadata"]["uid"]
     reference = {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": uid}
     return [reference | {"controller": True, "blockOwnerDeletion": True}]
 
 
 def labels(found: dict) -> dict[str, str]:
-    """An object's labels, v1's without what they all begin with."""
+    """The labels of an object, without the prefix of v1's."""
     return {
         key.removeprefix("training.kubeflow.org/"): value for key, value in found["metadata"].get("labels", {}).items()
     }
 
 
 def variables(pod: dict, name: str = "") -> list[tuple[str, str]]:
-    """The environment of a container as it stands there; of a source the path of its field."""
+    """The environment of a container in order; for a fieldRef, the path of the field."""
     return [(entry["name"], _value(entry)) for entry in container(pod, name).get("env", [])]
 
 
-def told(operator_says: Callable[[], list[tuple[str, str, str]]], reason: str) -> tuple[str, str, str]:
+def first_event(operator_says: Callable[[], list[tuple[str, str, str]]], reason: str) -> tuple[str, str, str]:
     """The first event with this reason."""
     return eventually(lambda: next((event for event in operator_says() if event[1] == reason), None))
 
