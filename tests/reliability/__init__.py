@@ -1,1 +1,1 @@
-"""The fault matrix, checked against the tests that it names, and the result files of the long runs."""
+"""The check of the fault matrix, and the result files of the long runs."""

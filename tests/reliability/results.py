@@ -10,11 +10,9 @@ from typing import Any
 
 import tomli_w
 
-from testbed.places import written
+from testbed.places import ROOT, written
 
-from .matrix import TESTS
-
-FOLDER = TESTS.parent / "build" / "results"
+FOLDER = ROOT / "build" / "results"
 
 
 def place(run: str) -> Path:
