@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from integration.security.asked import asked
+from integration.security.used_rights import used_rights
 from testbed import kind
 
 ACCOUNT = "system:serviceaccount:trainshed-system:trainshed"
@@ -13,6 +13,6 @@ BEGAN = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def test_nothing_was_refused_that_the_operator_asked_for() -> None:
-    found = asked(kind.audit_log(), ACCOUNT, BEGAN)
+    found = used_rights(kind.audit_log(), ACCOUNT, BEGAN)
     assert found.used, "the operator has asked for nothing, not even to stay the leader"
     assert sorted(map(str, found.refused)) == []

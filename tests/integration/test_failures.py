@@ -15,7 +15,7 @@ from testbed.control_plane import ControlPlane
 MINUTE = 60.0
 
 
-def asked(name: str, knobs: dict[str, str], **fields) -> dict:
+def annotated(name: str, knobs: dict[str, str], **fields) -> dict:
     """A PyTorchJob with annotations of ours."""
     wanted = job("PyTorchJob", name, **{"Master": 1, **fields})
     wanted["metadata"]["annotations"] = {f"trainshed.dev/{knob}": value for knob, value in knobs.items()}
@@ -55,7 +55,7 @@ def test_a_consequence_that_is_heard_of_first_does_not_end_the_job(hand: Hand, s
 @pytest.mark.usefixtures("shared_operator")
 def test_a_pod_whose_node_does_not_answer_is_replaced_once_its_user_says_so(hand: Hand):
     nodes = Stage(hand)  # not entered: nobody says that a pod is gone
-    hand.create(asked("a", {"force-delete-after": "1s"}))
+    hand.create(annotated("a", {"force-delete-after": "1s"}))
     eventually(lambda: hand.pod("a-master-0"), MINUTE)
     hand.bind("a-master-0", "stage-0")
     nodes.run("a-master-0")
@@ -68,7 +68,7 @@ def test_a_pod_whose_node_does_not_answer_is_replaced_once_its_user_says_so(hand
 
 @pytest.mark.usefixtures("shared_operator")
 def test_an_image_that_cannot_be_had_ends_a_job_that_has_a_deadline(hand: Hand):
-    hand.create(asked("a", {"startup-deadline": "3s"}))
+    hand.create(annotated("a", {"startup-deadline": "3s"}))
     eventually(lambda: hand.pod("a-master-0"), MINUTE)
     hand.bind("a-master-0", "stage-0")
     waiting = {"reason": "ErrImagePull", "message": "pull access denied for x"}
@@ -80,7 +80,7 @@ def test_an_image_that_cannot_be_had_ends_a_job_that_has_a_deadline(hand: Hand):
 
 def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, yard: Hand):
     nodes = Stage(yard)
-    yard.create(asked("a", {"track-results": "true"}))
+    yard.create(annotated("a", {"track-results": "true"}))
     eventually(lambda: yard.pod("a-master-0"), MINUTE)
     yard.bind("a-master-0", "stage-0")
     nodes.run("a-master-0")
@@ -97,7 +97,7 @@ def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, yard: Hand):
 
 def test_the_pods_of_a_job_that_is_gone_are_let_go(keeper: Operator, yard: Hand):
     nodes = Stage(yard)
-    yard.create(asked("a", {"track-results": "true"}))
+    yard.create(annotated("a", {"track-results": "true"}))
     eventually(lambda: yard.pod("a-master-0"), MINUTE)
     yard.bind("a-master-0", "stage-0")
     nodes.run("a-master-0")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from integration.security.asked import asked
 from integration.security.rights import Right
+from integration.security.used_rights import used_rights
 from support import Hand, Operator, Stage
 from support.jobs import job
 from support.kubectl import kubectl
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_refused(hand: Hand, change: dict, told: str):
 
 def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, hand: Hand, stage: Stage):
     running(hand, mpijob())
-    assert (found := asked(plane.audit_log, ACCOUNT)).shows(Right("", "secrets", "create"))
+    assert (found := used_rights(plane.audit_log, ACCOUNT)).shows(Right("", "secrets", "create"))
     assert found.refused == frozenset()
 
     def may(verb: str, *resource: str) -> bool:

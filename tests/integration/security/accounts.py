@@ -27,7 +27,7 @@ def parts(*sets: str) -> tuple[list[Document], list[Document]]:
     return found["service-account-policy.yaml"], found["aggregated-roles.yaml"]
 
 
-def asking(wanted: Document, account: str, *roles: str, field: str = "serviceAccountName") -> Document:
+def with_account(wanted: Document, account: str, *roles: str, field: str = "serviceAccountName") -> Document:
     """The same job, the pods of these roles (or of all) with a service account."""
     found = copy.deepcopy(wanted)
     for role in roles or found["spec"][KINDS[found["kind"]].field]:
@@ -59,6 +59,6 @@ def change(hand: Hand, wanted: Document, patch: Document) -> int:
     return 200
 
 
-def of(wanted: Document, role: str, spec: Document) -> Document:
+def pod_patch(wanted: Document, role: str, spec: Document) -> Document:
     """A patch of the pods of a role."""
     return {"spec": {KINDS[wanted["kind"]].field: {role: {"template": {"spec": spec}}}}}

@@ -18,9 +18,9 @@ from support.planes import ready_control_plane
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
-from .asked import asked
 from .people import RBAC, May, person
 from .rights import Right, granted, lines
+from .used_rights import used_rights
 
 pytestmark = pytest.mark.usefixtures("helm")
 SYSTEM, ACCOUNT = "trainshed-system", "system:serviceaccount:trainshed-system:trainshed"
@@ -112,10 +112,10 @@ def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPl
     with Stage(hand) as stage:
         operator = Operator(plane.kubeconfig_for(ACCOUNT), tmp_path, *flags).start()
         play(hand, stage, groups)
-        eventually(lambda: asked(plane.audit_log, ACCOUNT).shows(SAYS_AGAIN), 60)
+        eventually(lambda: used_rights(plane.audit_log, ACCOUNT).shows(SAYS_AGAIN), 60)
         assert operator.stop() == 0
     assert operator.complaints() == []
-    found = asked(plane.audit_log, ACCOUNT)
+    found = used_rights(plane.audit_log, ACCOUNT)
     assert sorted(map(str, found.refused)) == []
     held = {(right.group, right.resource) for line in lines() if line.held for right in line.rights}
     idle = [right for right in granted(documents, "trainshed") if not found.shows(right)]

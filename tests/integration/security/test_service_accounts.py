@@ -17,7 +17,7 @@ from support.user_client import MERGE, eventually
 from testbed.control_plane import ControlPlane
 from trainshed.frameworks import FRAMEWORKS
 
-from .accounts import People, asking, change, code, of, parts, refusal
+from .accounts import People, change, code, parts, pod_patch, refusal, with_account
 from .people import May, person
 
 pytestmark = pytest.mark.usefixtures("helm")
@@ -38,7 +38,7 @@ def policy(server: ControlPlane) -> Iterator[None]:
     admin.call("POST", f"{GROUP}/validatingadmissionpolicies", found)
     admin.call("POST", f"{GROUP}/validatingadmissionpolicybindings", binding)
     prober = person(server, "default", "prober", role=EDIT)
-    eventually(lambda: code(prober, asking(tfjob("probe", Worker=1), "admin")) == 403, 30)
+    eventually(lambda: code(prober, with_account(tfjob("probe", Worker=1), "admin")) == 403, 30)
     yield
     admin.call("DELETE", f"{GROUP}/validatingadmissionpolicybindings/{POLICY}")
     admin.call("DELETE", f"{GROUP}/validatingadmissionpolicies/{POLICY}")
@@ -55,7 +55,7 @@ def people(server: ControlPlane) -> People:
     pods_too = person(server, where, "pods-too", CREATES_PODS, role=EDIT)
     as_builder = person(server, where, "as-builder", USES_BUILDER, role=EDIT)
     jobs_only = person(server, where, "jobs-only", role=EDIT)
-    wanted = asking(tfjob("probe", Worker=1), "builder")
+    wanted = with_account(tfjob("probe", Worker=1), "builder")
     eventually(lambda: [code(user, wanted) for user in (jobs_only, pods_too, as_builder)] == [403, 201, 201])
     return People(admin, jobs_only, pods_too, as_builder)
 
@@ -66,10 +66,10 @@ def test_an_account_in_any_role_of_any_kind_takes_the_right_to_create_pods_or_to
 ):
     roles = dict.fromkeys(dict.fromkeys((*KINDS[kind].least, role)), 1)
     for field in ("serviceAccountName", "serviceAccount"):
-        wanted = asking(job(kind, "new", **roles), "builder", role, field=field)
+        wanted = with_account(job(kind, "new", **roles), "builder", role, field=field)
         assert code(people.jobs_only, wanted) == 403
         assert code(people.pods_too, wanted) == code(people.as_builder, wanted) == code(people.admin, wanted) == 201
-        assert code(people.as_builder, asking(wanted, "admin", role, field=field)) == 403
+        assert code(people.as_builder, with_account(wanted, "admin", role, field=field)) == 403
 
 
 def test_every_account_is_looked_at_however_many_there_are_and_however_a_role_is_written(
@@ -78,7 +78,7 @@ def test_every_account_is_looked_at_however_many_there_are_and_however_a_role_is
     roles = ("Chief", "PS", "worker", "Evaluator")
     wanted = tfjob("new", **dict.fromkeys(roles, 1))
     for role in roles:
-        wanted = asking(wanted, role.lower(), role)
+        wanted = with_account(wanted, role.lower(), role)
     rights = {role: May(("use",), "serviceaccounts", name=role.lower()) for role in roles}
     for role in roles:
         others = [right for other, right in rights.items() if other != role]
@@ -92,13 +92,13 @@ def test_every_account_is_looked_at_however_many_there_are_and_however_a_role_is
 def test_who_asks_for_no_account_or_for_the_default_needs_no_right(people: People, kind: str):
     wanted = smallest(kind, "new")
     assert code(people.jobs_only, wanted) == 201
-    assert code(people.jobs_only, asking(wanted, "default")) == 201
-    assert code(people.jobs_only, asking(wanted, "")) == 201
+    assert code(people.jobs_only, with_account(wanted, "default")) == 201
+    assert code(people.jobs_only, with_account(wanted, "")) == 201
 
 
 def test_who_is_refused_reads_what_he_needs(people: People):
     with pytest.raises(Refused) as refused:
-        people.jobs_only.create(asking(tfjob("new", Worker=1), "builder"))
+        people.jobs_only.create(with_account(tfjob("new", Worker=1), "builder"))
     assert "run as the service account builder" in str(refused.value)
     assert "the right to create pods in this namespace, or the verb use on that service account" in str(refused.value)
 
@@ -107,7 +107,7 @@ def test_who_is_refused_reads_what_he_needs(people: People):
 def test_of_both_fields_the_one_counts_by_which_the_server_makes_pods(
     people: People, newer: str, older: str, said: int
 ):
-    wanted = asking(asking(tfjob("new", Worker=1), newer), older, field="serviceAccount")
+    wanted = with_account(with_account(tfjob("new", Worker=1), newer), older, field="serviceAccount")
     assert code(people.jobs_only, wanted) == said
     pod = {"metadata": {"name": "x"}, "spec": pod_spec(wanted, "Worker")}
     made = people.admin.call("POST", f"/api/v1/namespaces/{people.admin.namespace}/pods?dryRun=All", pod)
@@ -127,7 +127,7 @@ def test_jobs_without_template_roles_or_spec_meet_the_schema_and_not_the_policy(
 @pytest.fixture
 def running(people: People) -> Document:
     """A job that somebody made who may: its workers have an account."""
-    wanted = asking(job("PyTorchJob", f"theirs-{uuid.uuid4().hex[:6]}", Master=1, Worker=2), "builder", "Worker")
+    wanted = with_account(job("PyTorchJob", f"theirs-{uuid.uuid4().hex[:6]}", Master=1, Worker=2), "builder", "Worker")
     people.pods_too.create(wanted)
     return wanted
 
@@ -151,10 +151,10 @@ def test_a_queue_says_where_the_pods_run_and_needs_no_right(people: People, runn
     assert change(people.jobs_only, running, {"spec": {"runPolicy": {"suspend": True}}}) == 200
     flavor = {"nodeSelector": {"gpu": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
     flavor["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
-    admitted = of(running, "Worker", flavor) | {}
+    admitted = pod_patch(running, "Worker", flavor) | {}
     admitted["spec"]["runPolicy"] = {"suspend": False}
     assert change(people.jobs_only, running, admitted) == 200
-    taken_back = of(running, "Worker", dict.fromkeys(flavor))
+    taken_back = pod_patch(running, "Worker", dict.fromkeys(flavor))
     taken_back["spec"]["runPolicy"] = {"suspend": True}
     assert change(people.jobs_only, running, taken_back) == 200
 
@@ -171,7 +171,7 @@ def test_a_queue_says_where_the_pods_run_and_needs_no_right(people: People, runn
 def test_what_runs_as_an_account_is_changed_by_those_who_may_have_it(
     people: People, running: Document, role: str, spec: Document
 ):
-    patch = of(running, role, spec)
+    patch = pod_patch(running, role, spec)
     assert change(people.jobs_only, running, patch) == 403
     assert change(people.pods_too, running, patch) == 200
 
@@ -179,13 +179,15 @@ def test_what_runs_as_an_account_is_changed_by_those_who_may_have_it(
 def test_a_role_that_is_added_is_looked_at(people: People):
     wanted = job("PyTorchJob", "grows", Master=1)
     people.jobs_only.create(wanted)
-    more = asking(job("PyTorchJob", "grows", Master=1, Worker=1), "builder", "Worker")["spec"]
+    more = with_account(job("PyTorchJob", "grows", Master=1, Worker=1), "builder", "Worker")["spec"]
     assert change(people.jobs_only, wanted, {"spec": more}) == 403
     assert change(people.as_builder, wanted, {"spec": more}) == 200
 
 
 def test_the_account_may_be_given_up_by_anybody(people: People, running: Document):
-    assert change(people.jobs_only, running, of(running, "Worker", {"serviceAccountName": None, "x": None})) == 200
+    assert (
+        change(people.jobs_only, running, pod_patch(running, "Worker", {"serviceAccountName": None, "x": None})) == 200
+    )
 
 
 def test_jobs_that_are_there_end_and_go_as_before(server: ControlPlane, people: People, running: Document):
@@ -205,7 +207,7 @@ def test_jobs_that_are_there_end_and_go_as_before(server: ControlPlane, people: 
 
 def test_the_biggest_jobs_are_within_the_servers_budget(people: People):
     roles = {"Chief": 1, "PS": 40_000, "Worker": 59_998, "Evaluator": 1}
-    big = asking(tfjob("big", **roles), "builder")
+    big = with_account(tfjob("big", **roles), "builder")
     variables = [{"name": f"NAME_{number}", "value": "v" * 60} for number in range(3000)]
     for role in roles:
         pod_spec(big, role)["containers"][0]["env"] = variables
@@ -216,7 +218,7 @@ def test_the_biggest_jobs_are_within_the_servers_budget(people: People):
     people.pods_too.create(big)
     assert change(people.jobs_only, big, {"spec": {"runPolicy": {"suspend": True}}}) == 200
     more = [{"name": "tensorflow", "image": "python:3.11-slim", "env": [*variables, {"name": "ONE", "value": "more"}]}]
-    assert change(people.jobs_only, big, of(big, "Evaluator", {"containers": more})) == 403
+    assert change(people.jobs_only, big, pod_patch(big, "Evaluator", {"containers": more})) == 403
 
 
 def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, hand: Hand):

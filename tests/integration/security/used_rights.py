@@ -1,4 +1,4 @@
-"""What somebody has asked of an API server, as rights: what a role would have to grant for it."""
+"""The rights that a user has used, from the audit log of an API server."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DECISION = "authorization.k8s.io/decision"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The rights that were used, and those that were missing when they were needed."""
+class UsedRights:
+    """The rights that a user has used, and those that the authorizer refused."""
 
     used: frozenset[Right]
     refused: frozenset[Right]
 
     def shows(self, right: Right) -> bool:
-        """Whether a right was used; one for all namespaces by a request in any."""
+        """True if a right was used; a cluster-wide right is used by a request in any namespace."""
         return any(
             (used.group, used.resource, used.verb) == (right.group, right.resource, right.verb)
             and right.namespace in ("", used.namespace)
@@ -29,15 +29,15 @@ class Asked:
         )
 
 
-def asked(audit_log: Path, user: str, since: str = "") -> Asked:
-    """All that a user has asked since a time, as RFC 3339 has it in UTC, by an API server's audit log.
+def used_rights(audit_log: Path, user: str, since: str = "") -> UsedRights:
+    """The rights that a user has used since a time (RFC 3339, UTC), from an audit log.
 
-    Refused is what the authorizer refuses: a namespace that is going away, quotas and policies say 403 as well.
+    `refused` has the decisions of the authorizer only: a terminating namespace, quotas and policies answer 403 as well.
     """
     used, refused = set(), set()
     for right, decision in _decisions(audit_log, user, since):
         (refused if decision == "forbid" else used).add(right)
-    return Asked(frozenset(used), frozenset(refused))
+    return UsedRights(frozenset(used), frozenset(refused))
 
 
 def _decisions(audit_log: Path, user: str, since: str) -> Iterator[tuple[Right, str]]:
