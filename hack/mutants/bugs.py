@@ -31,8 +31,8 @@ class Bug:
 
     id: str
     claim: str
-    source: str
     edits: tuple[Edit, ...]
+    source: str = OWN
     peers: str = ""
     hint: tuple[str, ...] = ()
 
