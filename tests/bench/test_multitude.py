@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from chaos.api import Api, where
 from reliability.results import keep
 from support import Operator
 from support.fake_kubelet import Stage
 from support.jobs import tfjob
 from support.measured import USER, Measured
 from support.planes import ready_control_plane
-from support.user_client import Hand, eventually
+from support.user_client import AsyncClient, Hand, eventually, where
 from testbed.control_plane import ControlPlane
 from trainshed.controller.manager import GC_FREEZE_DELAYS
 
@@ -118,7 +117,7 @@ async def fill(plane: ControlPlane) -> None:
     condition |= {"lastUpdateTime": now, "lastTransitionTime": now}
     status = {"conditions": [condition], "startTime": now, "completionTime": now}
     status["replicaStatuses"] = {"Chief": {"succeeded": 1}, "Worker": {"succeeded": 3}}
-    async with Api(plane) as api:
+    async with AsyncClient(plane.kubeconfig) as api:
         await api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "done"}})
         numbers = iter(range(FINISHED))
 

@@ -1,7 +1,6 @@
-"""Fault plans: the operator, a process of its own, through every fault at every one of its requests to a real server.
+"""Faults at every request of the operator to a real API server.
 
-`proxy` stands between the two and names and counts what passes. `blows` is what may happen to a write, `streams` what
-may happen to a watch. `workloads` are lives of jobs, `kubelet` plays their pods, and `chronicle` keeps every version of
-every object. In a `play` a job, an operator and its porter are alone; a `trial` is a play of one workload with a fault
-at one point; and `campaign` runs them all.
+`support.fault_proxy` stands between the two. `write_faults` and `watch_faults` are the faults, `workloads` the jobs;
+`history` keeps every version of every object. A `run` is one job with an operator of its own; a `trial` is the run of
+one workload with a fault at one point, and `campaign` does many trials.
 """

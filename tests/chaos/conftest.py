@@ -1,27 +1,37 @@
-"""One API server for all tests that do it no harm, with a talkative operator, and one for those that do."""
+"""One API server for tests that leave it intact, with an operator at log level debug, and one for those that do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from support import Hand, Operator, Operators
 from support.fixtures import hand, operators, server, stage
 from support.planes import ready_control_plane
 from testbed.control_plane import ControlPlane
+from trainshed.runtime import EventLoop
 
-__all__ = ["hand", "operator", "operators", "server", "stage"]
+from .run import Environment
+from .run import environment as environment_on
 
-#: Who the operator is to the API server, so that its requests can be told from everybody else's.
+__all__ = ["environment", "hand", "operator", "operators", "server", "stage"]
+
+#: The operator's user and groups, which tell its requests from all others.
 USER, GROUPS = "trainshed", ("system:masters",)
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], EventLoop]]:
+    """Run async tests in the operator's event loop."""
+    return {"uvloop": EventLoop}
 
 
 @pytest.fixture(scope="package")
 def operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """One operator for all tests that do no harm to it, at its most talkative; at the end it is well."""
+    """One operator for all tests that leave it intact; at the end it runs, and its log has no traceback."""
     flags = ("--no-leader-elect", "--log-level=debug", "--log-format=json")
     operator = Operator(server.kubeconfig_for(USER, GROUPS), tmp_path_factory.mktemp("operator"), *flags).start()
     yield operator
@@ -32,20 +42,27 @@ def operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="package")
 def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane to which harm is done; whoever does it leaves it whole. Nobody looks after jobs there."""
+    """A control plane that tests may break if they repair it; no operator manages its jobs."""
     with ready_control_plane(tmp_path_factory.mktemp("frail")) as plane:
         yield plane
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def environment(frail: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Environment]:
+    """What all runs of a module share."""
+    async with environment_on(frail, tmp_path_factory.mktemp("runs")) as found:
+        yield found
+
+
 @pytest.fixture
 def yard(frail: ControlPlane) -> Hand:
-    """A user's hand in a namespace of its own, there."""
+    """A user in a namespace of its own, there."""
     return Hand.somewhere(frail.kubeconfig)
 
 
 @pytest.fixture
 def begin(frail: ControlPlane, yard: Hand, operators: Operators) -> Callable[..., Operator]:
-    """Starts operators there that look after the one namespace, each with flags of its own."""
+    """Starts operators there that manage the one namespace, each with flags of its own."""
 
     def begin(*flags: str, kubeconfig: Path | None = None, **how: Any) -> Operator:
         known = kubeconfig or frail.kubeconfig_for(USER, GROUPS)

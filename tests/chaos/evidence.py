@@ -1,4 +1,4 @@
-"""What an auditor is told of one trial: who did what, in the order in which the server committed it."""
+"""The changes in one namespace for the auditor: who did what, in the order in which the server committed it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import orjson
 from support.audit.auditor import Auditor
 from support.audit.change import COLLECTOR, CREATED, DELETED, KUBELET, MODIFIED, OPERATOR, USER, Change
 from support.audit.ending import Portrait
+from support.fault_proxy import Passed
 
 from .history import Version
-from .proxy import Passed
 
-#: What differs from one namespace, one run or one moment to the next, and what it is called instead.
-PASSING = (
+#: What differs between two runs, and what replaces it.
+VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)"), "<time>"),
     (re.compile(r"kube-api-access-\w+"), "<token>"),
@@ -30,21 +30,21 @@ PASSING = (
 
 
 class Evidence:
-    """Everything that happened in one namespace; `asked` are the operator's writes, `mine` the user's versions."""
+    """Everything that happened in one namespace: `passed` are the operator's writes, `user_versions` the user's."""
 
-    def __init__(self, versions: Iterable[Version], passed: Collection[Passed], mine: Collection[str]) -> None:
-        self._mine = mine
-        self._written, self._deleted = _fruits(passed)
+    def __init__(self, versions: Iterable[Version], passed: Collection[Passed], user_versions: Collection[str]) -> None:
+        self._user_versions = user_versions
+        self._written, self._deleted = _effects(passed)
         self._versions = [*versions]
-        self._told = [*_events(passed)]
+        self._events = [*_events(passed)]
 
     def changes(self) -> list[Change]:
         """All changes, each with its actor."""
-        found = [self._change(version) for version in self._versions] + self._told
+        found = [self._change(version) for version in self._versions] + self._events
         return sorted(found, key=lambda change: int(change.object["metadata"]["resourceVersion"]))
 
     def audit(self) -> Auditor:
-        """An auditor who has heard it all."""
+        """An auditor that has seen all changes."""
         auditor = Auditor(skew=1.0, watched=("configmaps",))
         for change in self.changes():
             auditor.hear(change)
@@ -60,14 +60,14 @@ class Evidence:
         if change.verb != DELETED:
             if meta["resourceVersion"] in self._written:
                 return OPERATOR
-            return USER if meta["resourceVersion"] in self._mine or change.plural != "pods" else KUBELET
+            return USER if meta["resourceVersion"] in self._user_versions or change.plural != "pods" else KUBELET
         if change.vanishing and meta["uid"] in self._deleted:
             return OPERATOR
         return KUBELET if change.plural == "pods" and not change.vanishing else COLLECTOR
 
 
-def _fruits(passed: Collection[Passed]) -> tuple[set[str], set[str]]:
-    """The versions that the operator has made, and the uids that it had deleted."""
+def _effects(passed: Collection[Passed]) -> tuple[set[str], set[str]]:
+    """The versions that the operator has written, and the UIDs that it has deleted."""
     written: set[str] = set()
     deleted: set[str] = set()
     for one in passed:
@@ -82,35 +82,35 @@ def _fruits(passed: Collection[Passed]) -> tuple[set[str], set[str]]:
 
 
 def _events(passed: Collection[Passed]) -> Iterator[Change]:
-    """The Events that were written, from the answers: nobody watches them."""
+    """The Events, from the answers to the writes; they are not watched."""
     for one in passed:
         if one.request.plural == "events" and 200 <= one.stored < 300:
             found = orjson.loads(one.found)
             yield Change(one.at, OPERATOR, CREATED, "events", None, found)
 
 
-def likeness(portrait: Portrait, namespace: str, blurred: Collection[str] = ()) -> dict[str, str]:
-    """A portrait without what differs anyhow, nor what is `blurred` in a status: a text for each object and count."""
+def normalized(portrait: Portrait, namespace: str, ignored: Collection[str] = ()) -> dict[str, str]:
+    """A portrait without what differs between two runs and without `ignored` fields of the status, as texts."""
     plain = partial(_plain, namespace=namespace)
-    blurry = {name: _without(found, blurred) for name, found in portrait.items()}
-    return {plain(name): plain(json.dumps(found, sort_keys=True)) for name, found in blurry.items()}
+    found_without = {name: _without(found, ignored) for name, found in portrait.items()}
+    return {plain(name): plain(json.dumps(found, sort_keys=True)) for name, found in found_without.items()}
 
 
-def _without(found: Any, blurred: Collection[str]) -> Any:
-    if not isinstance(found, dict) or not blurred:
+def _without(found: Any, ignored: Collection[str]) -> Any:
+    if not isinstance(found, dict) or not ignored:
         return found
-    return found | {"status": {key: value for key, value in found["status"].items() if key not in blurred}}
+    return found | {"status": {key: value for key, value in found["status"].items() if key not in ignored}}
 
 
 def _plain(text: str, namespace: str) -> str:
     text = text.replace(namespace, "<namespace>")
-    for pattern, word in PASSING:
+    for pattern, word in VOLATILE:
         text = pattern.sub(word, text)
     return text
 
 
-def unlike(reference: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
-    """In which things two likenesses differ."""
+def differences(reference: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    """How two states differ."""
     for name in sorted(reference.keys() | found.keys()):
         was, now = reference.get(name, "nothing"), found.get(name, "nothing")
         if was != now:

@@ -1,4 +1,4 @@
-"""Every version of every object that may matter to a job, as the server tells it, by namespace."""
+"""Every version of every object that may matter to a job, by namespace, from watches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ import aiohttp
 import orjson
 
 from support.jobs import KINDS
-from support.user_client import Refused
-
-from .api import Api, where
+from support.user_client import AsyncClient, Refused, where
 
 PLURALS = (
     *(f"{kind.lower()}s" for kind in KINDS),
@@ -27,7 +25,7 @@ PLURALS = (
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An object as it became at a moment; `after` is None when it went, and `before` when it came."""
+    """A change of an object, seen `at` a time; `after` is None when it was deleted, `before` when it was created."""
 
     at: float
     plural: str
@@ -36,33 +34,38 @@ class Version:
 
     @property
     def name(self) -> str:
-        """Whose it is."""
+        """The name of the object."""
         return (self.after or self.before)["metadata"]["name"]
 
 
 @dataclass
-class Pages:
-    """What happened in one namespace: all versions, and what is there now by plural and name."""
+class NamespaceHistory:
+    """All versions of one namespace, and its objects `now` by plural and name."""
 
     versions: list[Version] = field(default_factory=list)
     now: dict[str, dict[str, dict]] = field(default_factory=lambda: defaultdict(dict))
-    turned: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_true(self, plural: str, name: str, condition: str) -> bool:
+        """Whether a condition of a job is true."""
+        found = (self.now[plural].get(name) or {}).get("status", {}).get("conditions") or ()
+        return any(one["type"] == condition and one["status"] == "True" for one in found)
 
     async def until(self, question: Callable[[], object], within: float) -> object:
-        """The first true answer, asked anew whenever something happens; raises TimeoutError."""
+        """The first true answer, asked again after each change; raises TimeoutError."""
         async with asyncio.timeout(within):
             while not (answer := question()):
-                self.turned.clear()
-                await self.turned.wait()
+                self.changed.clear()
+                await self.changed.wait()
             return answer
 
 
-class Chronicle:
-    """Watches a whole cluster; `listeners` are told of each version as well."""
+class ClusterHistory:
+    """Watches a whole cluster; `observe` gets plural, before and after of each change."""
 
-    def __init__(self, api: Api) -> None:
-        self.pages: dict[str, Pages] = defaultdict(Pages)
-        self.listeners: list[Callable[[str, Version], None]] = []
+    def __init__(self, api: AsyncClient, observe: Callable[[str, dict | None, dict | None], None]) -> None:
+        self.namespaces: dict[str, NamespaceHistory] = defaultdict(NamespaceHistory)
+        self._observe = observe
         self._api = api
         self._tasks: list[asyncio.Task] = []
 
@@ -85,16 +88,16 @@ class Chronicle:
         for item in found["items"]:
             meta = item["metadata"]
             there[meta["namespace"], meta["name"]] = item
-        for namespace, pages in list(self.pages.items()):
-            for name in [name for name in pages.now[plural] if (namespace, name) not in there]:
-                self._take(plural, pages.now[plural][name], gone=True)
+        for namespace, history in list(self.namespaces.items()):
+            for name in [name for name in history.now[plural] if (namespace, name) not in there]:
+                self._take(plural, history.now[plural][name], gone=True)
         for item in there.values():
             self._take(plural, item)
         return found["metadata"]["resourceVersion"]
 
     async def _follow(self, plural: str, version: str) -> None:
         while True:
-            # A server that was away is asked for what we missed; only one that has forgotten it, for all there is.
+            # After an outage the watch continues at the last version; a list follows only if the server has expired it.
             with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
                 try:
                     version = version or await self._list(plural)
@@ -114,8 +117,8 @@ class Chronicle:
 
     def _take(self, plural: str, item: dict, *, gone: bool = False) -> None:
         meta = item["metadata"]
-        pages = self.pages[meta["namespace"]]
-        known = pages.now[plural]
+        history = self.namespaces[meta["namespace"]]
+        known = history.now[plural]
         before = known.get(meta["name"])
         if not gone and before and before["metadata"]["resourceVersion"] == meta["resourceVersion"]:
             return
@@ -125,7 +128,6 @@ class Chronicle:
         else:
             known[meta["name"]] = item
             version = Version(time.time(), plural, before, item)
-        pages.versions.append(version)
-        pages.turned.set()
-        for listener in self.listeners:
-            listener(meta["namespace"], version)
+        history.versions.append(version)
+        history.changed.set()
+        self._observe(plural, version.before, version.after)

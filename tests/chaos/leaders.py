@@ -39,7 +39,7 @@ class Written:
 def writes(plane: ControlPlane, user: str) -> list[Written]:
     """What a user has asked the server to change, the Lease left out."""
     found = []
-    for entry in entries(plane):
+    for entry in entries(plane.audit_log):
         target = entry.get("objectRef") or {}
         if entry["user"]["username"] != user or entry["verb"] not in WRITES or target.get("resource") == "leases":
             continue

@@ -1,8 +1,10 @@
-"""The results of a campaign: lines for the terminal, and a file of results."""
+"""The outcomes of a campaign, one a line in a file; and their tables, for the terminal and the result file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from reliability.results import keep, place, quantile
@@ -11,71 +13,56 @@ from .points import ANSWER, CRASH, FAMILIES, WATCH
 from .trial import Outcome
 from .workloads import WORKLOADS
 
-FILE = place("faults")
 
+class Outcomes(dict[str, Outcome]):
+    """The outcomes so far by their points, read from a file."""
 
-def fault(outcome: Outcome) -> str:
-    """Which fault it was."""
-    return outcome.point.split("/")[1]
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        lines = file.read_text().splitlines() if file.exists() else ()
+        super().__init__((one.point, one) for one in (Outcome(**json.loads(line)) for line in lines))
 
-
-def family(outcome: Outcome) -> str:
-    """Which kind of fault."""
-    return FAMILIES[fault(outcome)]
+    def add(self, outcome: Outcome) -> None:
+        """Add an outcome, without the details that only its trial needs."""
+        self[outcome.point] = short = replace(outcome, state={}, writes=(), events={})
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a") as file:
+            file.write(json.dumps(asdict(short)) + "\n")
 
 
 def by_workload(outcomes: Collection[Outcome]) -> Iterator[dict[str, object]]:
     """A record for each workload."""
     for name in WORKLOADS:
-        mine = [one for one in outcomes if one.point.split("/")[0] == name]
-        if not mine:
-            continue
-        yield {"workload": name, "trials": len(mine)} | points(mine) | violations(mine)
+        if mine := [one for one in outcomes if one.point.split("/")[0] == name]:
+            yield {"workload": name} | counts(mine)
 
 
 def by_fault(outcomes: Collection[Outcome]) -> Iterator[dict[str, object]]:
     """A record for each fault; times are seconds from the fault to the operator's next write."""
     for name in FAMILIES:
-        mine = [one for one in outcomes if fault(one) == name and one.struck]
-        if not mine:
-            continue
-        times = sorted(one.recovery for one in mine if one.recovery is not None)
-        told = {"fault": name, "trials": len(mine), "points": sum(one.struck for one in mine)} | violations(mine)
-        yield told | {"p50_s": quantile(times, 0.5), "p99_s": quantile(times, 0.99), "max_s": quantile(times, 1)}
+        if mine := [one for one in outcomes if one.fault == name and one.struck]:
+            times = sorted(one.recovery for one in mine if one.recovery is not None)
+            quantiles = {"p50_s": quantile(times, 0.5), "p99_s": quantile(times, 0.99), "max_s": quantile(times, 1)}
+            yield {"fault": name} | counts(mine) | quantiles
 
 
-def points(outcomes: Collection[Outcome]) -> dict[str, object]:
-    """How many points of each family were struck at."""
-    kinds = (CRASH, ANSWER, WATCH)
-    return {f"{kind}_points": sum(one.struck for one in outcomes if family(one) == kind) for kind in kinds}
-
-
-def violations(outcomes: Collection[Outcome]) -> dict[str, object]:
-    """In how many trials a promise was broken."""
-    return {"violations": sum(1 for one in outcomes if one.violations)}
+def counts(outcomes: Collection[Outcome]) -> dict[str, object]:
+    """The trials, the points of each family at which a fault was injected, and the trials with violations."""
+    points = {
+        f"{family}_points": sum(one.struck for one in outcomes if FAMILIES[one.fault] == family)
+        for family in (CRASH, ANSWER, WATCH)
+    }
+    total = {"trials": len(outcomes), "points": sum(points.values())}
+    return total | points | {"violations": sum(1 for one in outcomes if one.violations)}
 
 
 def lines(outcomes: Collection[Outcome]) -> Iterator[str]:
-    """Both tables, and the sums."""
-    for records in (by_workload(outcomes), by_fault(outcomes)):
-        for record in records:
-            yield ", ".join(
-                f"{value} {key.replace('_', ' ')}" if key not in ("workload", "fault") else f"{value:22}"
-                for key, value in record.items()
-            )
-    struck = sum(one.struck for one in outcomes)
-    yield f"{struck} points in {len(outcomes)} trials, {violations(outcomes)['violations']} with violations"
+    """Both tables and the sums."""
+    for record in (*by_workload(outcomes), *by_fault(outcomes), {"all": ""} | counts(outcomes)):
+        yield ", ".join(f"{key} {value}" for key, value in record.items() if value)
 
 
-def write(outcomes: Collection[Outcome], file: Path = FILE) -> None:
-    """Write the figures down."""
-    figures = {
-        "workloads": len({one.point.split("/")[0] for one in outcomes}),
-        "trials": len(outcomes),
-        "points": sum(one.struck for one in outcomes),
-        **points(outcomes),
-        **violations(outcomes),
-        "by_workload": list(by_workload(outcomes)),
-        "by_fault": list(by_fault(outcomes)),
-    }
-    keep(file, "make chaos", figures)
+def write(outcomes: Collection[Outcome]) -> None:
+    """Write the result file."""
+    tables = {"by_workload": list(by_workload(outcomes)), "by_fault": list(by_fault(outcomes))}
+    keep(place("faults"), "make chaos", {"workloads": len(tables["by_workload"])} | counts(outcomes) | tables)

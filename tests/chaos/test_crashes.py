@@ -9,26 +9,23 @@ from collections import Counter
 
 import pytest
 
+from support.api_request import Answer, Request
+from support.fault_proxy import LOST, Forward
 from support.jobs import job, pytorchjob
-from support.user_client import Refused
+from support.user_client import Refused, where
 
-from .api import where
-from .fixtures import clock, scenery
-from .play import Play, Stage
-from .proxy import LOST, Forward
-from .request import Answer, Request
+from .run import Environment, Run
 from .workloads import succeeds
 
-__all__ = ["clock", "scenery"]
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
 WORKERS = ("worker-0", "worker-1", "worker-2")
 MEMBERS = ("master-0", *WORKERS)
 
 
-def made(play: Play, plural: str = "pods") -> Counter[str]:
+def made(run: Run, plural: str = "pods") -> Counter[str]:
     """How often each object was made."""
-    found = [version for version in play.pages.versions if version.plural == plural and version.before is None]
+    found = [version for version in run.history.versions if version.plural == plural and version.before is None]
     return Counter(version.name for version in found if version.after)
 
 
@@ -37,13 +34,9 @@ def makes_pod(request: Request) -> bool:
 
 
 @pytest.mark.parametrize("subset", range(8))
-def test_any_of_the_creates_under_way_may_have_been_done(clock: asyncio.Runner, scenery: Stage, subset: int):
+async def test_any_of_the_creates_under_way_may_have_been_done(environment: Environment, subset: int) -> None:
     """Three creates are under way when the operator dies: each of their eight subsets is completed to the whole."""
-    clock.run(dies_with_creates_under_way(scenery, subset))
-
-
-async def dies_with_creates_under_way(scenery: Stage, subset: int) -> None:
-    play = Play(scenery, pytorchjob("a", Master=1, Worker=3))
+    run = Run(environment, pytorchjob("a", Master=1, Worker=3))
     waiting: list[str] = []
     all_here, dead = asyncio.Event(), asyncio.Event()
 
@@ -57,27 +50,23 @@ async def dies_with_creates_under_way(scenery: Stage, subset: int) -> None:
         if subset >> int(request.name[-1]) & 1:
             await forward()
         if not dead.is_set():
-            play.kill()
+            run.kill()
             dead.set()
         return LOST
 
-    play.porter.on_write = hold
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*MEMBERS)
-        await succeeds(play.scene, ("master-0",))
-        await play.rest()
-    assert len(play.keeper.lives) == 2
-    assert made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
-    assert play.violations() == ()
+    run.route.on_write = hold
+    async with run:
+        await run.client.create()
+        await run.client.running(*MEMBERS)
+        await succeeds(run.client, ("master-0",))
+        await run.rest()
+    assert run.supervisor.starts == 2
+    assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+    assert run.violations() == ()
 
 
-def test_the_answer_of_every_create_may_be_lost(clock: asyncio.Runner, scenery: Stage):
-    clock.run(loses_the_first_answers(scenery))
-
-
-async def loses_the_first_answers(scenery: Stage) -> None:
-    play = Play(scenery, pytorchjob("a", policy={"backoffLimit": 0}, Master=1, Worker=3))
+async def test_the_answer_of_every_create_may_be_lost(environment: Environment) -> None:
+    run = Run(environment, pytorchjob("a", policy={"backoffLimit": 0}, Master=1, Worker=3))
     lost: set[str] = set()
 
     async def lose(request: Request, forward: Forward) -> Answer:
@@ -87,27 +76,23 @@ async def loses_the_first_answers(scenery: Stage) -> None:
         lost.add(str(request))
         return LOST
 
-    play.porter.on_write = lose
-    play.counted = 0
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*MEMBERS)
-        await succeeds(play.scene, ("master-0",))
-        await play.rest()
+    run.route.on_write = lose
+    run.counted = 0
+    async with run:
+        await run.client.create()
+        await run.client.running(*MEMBERS)
+        await succeeds(run.client, ("master-0",))
+        await run.rest()
     assert len(lost) >= len(MEMBERS)
-    assert made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
-    assert play.violations(faults=len(lost)) == ()
+    assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+    assert run.violations(faults=len(lost)) == ()
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 5])
-def test_who_dies_at_every_so_many_writes_comes_to_an_end_all_the_same(
-    clock: asyncio.Runner, scenery: Stage, every: int
-):
-    clock.run(dies_again_and_again(scenery, every))
-
-
-async def dies_again_and_again(scenery: Stage, every: int) -> None:
-    play = Play(scenery, job("JAXJob", "a", policy={"cleanPodPolicy": "All"}, Worker=2))
+async def test_who_dies_at_every_so_many_writes_comes_to_an_end_all_the_same(
+    environment: Environment, every: int
+) -> None:
+    run = Run(environment, job("JAXJob", "a", policy={"cleanPodPolicy": "All"}, Worker=2))
     count = 0
 
     async def strike(_request: Request, forward: Forward) -> Answer:
@@ -115,69 +100,63 @@ async def dies_again_and_again(scenery: Stage, every: int) -> None:
         answer = await forward()
         count += 1
         if count % every == 0:
-            play.kill()
+            run.kill()
             return LOST
         return answer
 
-    play.porter.on_write = strike
-    async with play:
-        await play.scene.create()
-        await play.scene.running("worker-0", "worker-1")
-        await succeeds(play.scene, ("worker-0", "worker-1"))
-        await play.scene.until("nothing is left", lambda: not (play.scene.pods or play.scene.services))
-        await play.rest()
-        lives = len(play.keeper.lives)
-    assert 2 <= lives <= len(play.porter.writes) + 1
-    assert made(play) == {"a-worker-0": 1, "a-worker-1": 1}
-    assert play.violations(faults=lives) == ()
+    run.route.on_write = strike
+    async with run:
+        await run.client.create()
+        await run.client.running("worker-0", "worker-1")
+        await succeeds(run.client, ("worker-0", "worker-1"))
+        await run.client.nothing_left()
+        await run.rest()
+        lives = run.supervisor.starts
+    assert 2 <= lives <= len(run.route.writes) + 1
+    assert made(run) == {"a-worker-0": 1, "a-worker-1": 1}
+    assert run.violations(faults=lives) == ()
 
 
-def test_who_is_asked_to_end_in_the_middle_finishes_what_is_under_way_and_gives_the_lease_back(
-    clock: asyncio.Runner, scenery: Stage
-):
-    clock.run(ends_in_the_middle(scenery))
-
-
-async def ends_in_the_middle(scenery: Stage) -> None:
-    play = Play(scenery, pytorchjob("a", Master=1, Worker=3), "--leader-elect", "--lease-name=mine")
+async def test_who_is_asked_to_end_in_the_middle_finishes_what_is_under_way_and_gives_the_lease_back(
+    environment: Environment,
+) -> None:
+    run = Run(environment, pytorchjob("a", Master=1, Worker=3), "--leader-elect", "--lease-name=mine")
     asked: list[float] = []
 
     async def slow(request: Request, forward: Forward) -> Answer:
         if request.name == "a-worker-0" and makes_pod(request) and not asked:
             asked.append(time.time())
-            play.keeper.rest = True
-            play.keeper.life.signal(signal.SIGTERM)
+            run.supervisor.paused = True
+            run.supervisor.operator.signal(signal.SIGTERM)
         if asked and makes_pod(request):
             await asyncio.sleep(0.5)
         return await forward()
 
-    play.porter.on_write = slow
-    async with play:
-        await play.scene.create()
-        first = play.keeper.life
-        assert await asyncio.wait_for(asyncio.shield(first.over), 40) == 0
+    run.route.on_write = slow
+    async with run:
+        await run.client.create()
+        first = run.supervisor.operator
+        assert await asyncio.wait_for(first.ended(), 40) == 0
         took = time.time() - asked[0]
-        assert not play.porter.under_way
-        assert all(one.told for one in play.porter.passed), "a write was broken off"
-        lease = await scenery.api.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{play.namespace}/leases/mine")
+        assert not run.route.under_way
+        assert all(one.told for one in run.route.passed), "a write was broken off"
+        lease = await environment.api.call(
+            "GET", f"/apis/coordination.k8s.io/v1/namespaces/{run.namespace}/leases/mine"
+        )
         assert lease["spec"].get("holderIdentity", "") == ""
-        play.keeper.rest = False
-        await play.scene.running(*MEMBERS)
-        await succeeds(play.scene, ("master-0",))
-        await play.rest()
+        run.supervisor.paused = False
+        await run.client.running(*MEMBERS)
+        await succeeds(run.client, ("master-0",))
+        await run.rest()
     assert took <= 8, "5 s are promised; this machine may be busy"
-    assert made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
-    assert play.violations() == ()
+    assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+    assert run.violations() == ()
 
 
 @pytest.mark.parametrize("plural", ["pods", "services", "pytorchjobs"])
-def test_nothing_is_done_before_everything_is_listed(clock: asyncio.Runner, scenery: Stage, plural: str):
-    clock.run(lists_slowly(scenery, plural))
-
-
-async def lists_slowly(scenery: Stage, plural: str) -> None:
+async def test_nothing_is_done_before_everything_is_listed(environment: Environment, plural: str) -> None:
     """One list takes long, and meanwhile a user makes a job and deletes another; then all is as it should be."""
-    play = Play(scenery, pytorchjob("a", Master=1, Worker=1))
+    run = Run(environment, pytorchjob("a", Master=1, Worker=1))
     listed: list[float] = []
     hold = asyncio.Event()
 
@@ -189,20 +168,20 @@ async def lists_slowly(scenery: Stage, plural: str) -> None:
             return answer
         return await forward()
 
-    play.porter.on_read = slow
-    async with play:
-        await play.scene.create()
+    run.route.on_read = slow
+    async with run:
+        await run.client.create()
         gone = pytorchjob("b", Master=1)
-        await scenery.api.call("POST", where("pytorchjobs", play.namespace), gone)
+        await environment.api.call("POST", where("pytorchjobs", run.namespace), gone)
         await asyncio.sleep(2)
-        await scenery.api.call("DELETE", where("pytorchjobs", play.namespace, "b"))
-        assert play.porter.writes == []
+        await environment.api.call("DELETE", where("pytorchjobs", run.namespace, "b"))
+        assert run.route.writes == []
         hold.set()
-        await play.scene.running("master-0", "worker-0")
-        await succeeds(play.scene, ("master-0",))
-        await play.rest()
-    assert min(write.at for write in play.porter.writes) >= listed[0]
-    assert made(play) == {"a-master-0": 1, "a-worker-0": 1}
-    assert play.violations() == ()
+        await run.client.running("master-0", "worker-0")
+        await succeeds(run.client, ("master-0",))
+        await run.rest()
+    assert min(write.at for write in run.route.writes) >= listed[0]
+    assert made(run) == {"a-master-0": 1, "a-worker-0": 1}
+    assert run.violations() == ()
     with pytest.raises(Refused):
-        await scenery.api.call("GET", where("pods", play.namespace, "b-master-0"))
+        await environment.api.call("GET", where("pods", run.namespace, "b-master-0"))

@@ -17,13 +17,13 @@ from support import Hand, Operator, Refused, Stage
 from support.audit_log import requests
 from support.jobs import pytorchjob, tfjob
 from support.planes import CRDS, served
+from support.tcp_proxy import TcpProxy
 from support.user_client import always, eventually
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 from testbed.processes import Process
 
 from .etcd import Etcd
-from .relay import Relay
 
 pytestmark = pytest.mark.apiserver
 
@@ -142,7 +142,11 @@ def test_a_store_that_is_compacted_all_the_time_hides_nothing(frail: ControlPlan
 
 def test_a_server_that_is_behind_undoes_nothing(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
     """The second API server's line to the store stands still; the operator is led to it, and the line goes on later."""
-    with Relay(urlsplit(frail.etcd_url).port) as store, Relay(urlsplit(frail.url).port) as line, Stage(yard) as stage:
+    with (
+        TcpProxy.start(urlsplit(frail.etcd_url).port) as store,
+        TcpProxy.start(urlsplit(frail.url).port) as line,
+        Stage(yard) as stage,
+    ):
         second = behind(frail, store)
         try:
             begin(kubeconfig=line.kubeconfig(frail.kubeconfig_for("trainshed", ("system:masters",)), tmp_path))
@@ -167,7 +171,7 @@ def test_a_server_that_is_behind_undoes_nothing(frail: ControlPlane, yard: Hand,
             Process("second", frail.folder).stop()
 
 
-def behind(plane: ControlPlane, store: Relay) -> int:
+def behind(plane: ControlPlane, store: TcpProxy) -> int:
     """Start another API server on the same store by that line; its port."""
     flags = [
         flag for flag in plane._apiserver_flags() if not flag.startswith(("--etcd-servers", "--secure-port", "--audit"))

@@ -9,26 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from support import Operator, Proxy
+from support import Operator
+from support.api_request import Answer, Request, refusal
+from support.fault_proxy import FaultProxy, Forward
 from support.jobs import tfjob
 from support.planes import ready_control_plane
 from support.user_client import Hand, eventually
 from testbed.control_plane import ControlPlane
 
-from .fixtures import clock, scenery
 from .leaders import Pair, frozen, killed, pair, released, writes
-from .play import Play, Stage
+from .run import Environment, Run
 from .workloads import WORKLOADS
 
-__all__ = ["clock", "scenery"]
 pytestmark = pytest.mark.apiserver
 
 #: What the promises allow, and what a machine that does other things as well may add.
 FAILOVER, RELEASE, SLACK = 17.0, 2.0, 3.0
 RBAC = "rbac.authorization.k8s.io"
 RULES = f"/apis/{RBAC}/v1"
-NOWHERE = "/apis/nothing.there/v1/things"
-#: Who a replica behind a door is to the API server.
+#: The user of the replica behind the proxy.
 MASTER = ("behind-the-door", ("system:masters",))
 #: The oracles that ask for safety; two leaders may write a little more often than one.
 SAFETY = tuple(f"V{number} " for number in range(1, 7))
@@ -56,22 +55,15 @@ def test_a_leader_that_was_frozen_in_the_middle_of_a_job_writes_nothing_when_it_
 
 
 def test_a_leader_that_cannot_renew_stops_before_another_begins(plane: ControlPlane, tmp_path: Path):
-    """Only its requests about the Lease are stopped: it could write, and must not."""
-    with (
-        pair(plane, "cut", tmp_path) as found,
-        Proxy(Hand(plane.kubeconfig_for(*MASTER), found.hand.namespace)) as door,
-    ):
-        third = begin_behind(door, found, tmp_path)
+    """Only its requests about the Lease fail: it could write, and must not."""
+    with pair(plane, "cut", tmp_path) as found, FaultProxy.start(plane.kubeconfig_for(*MASTER)) as proxy:
+        third = begin_behind(proxy, found, tmp_path)
         found.first.operator.stop()
         found.second.operator.stop()
         eventually(lambda: found.hand.holder() == "behind", 30)
         found.first.operator.start()
-        forward, cut = door.forward, time.time()
-
-        def without_leases(verb: str, path: str, body: bytes | None, headers: dict[str, str]):
-            return forward("GET" if "/leases" in path else verb, NOWHERE if "/leases" in path else path, body, headers)
-
-        door.forward = without_leases
+        cut = time.time()
+        proxy.default.on_write = proxy.default.on_read = without_leases
         number = 0
         while found.hand.holder() == "behind":
             found.job(f"j-{(number := number + 1)}")
@@ -79,20 +71,24 @@ def test_a_leader_that_cannot_renew_stops_before_another_begins(plane: ControlPl
         taken = time.time()
         time.sleep(3)
         last = max(one.at for one in writes(plane, MASTER[0]))
-        assert cut < last <= cut + 12.5, "it went on for as long as it was safe, and no longer"
+        assert cut < last <= cut + 12.5, "it continued for as long as it was safe, and no longer"
         assert last < taken
         assert min(one.at for one in found.first.writes(cut)) >= last
         assert "lease trainshed: lost" in third.log.read_text()
         third.kill()
 
 
-def begin_behind(door: Proxy, found: Pair, folder: Path) -> Operator:
-    """A third replica, whose requests go through a door."""
+async def without_leases(request: Request, forward: Forward) -> Answer:
+    return refusal(404, "NotFound") if request.plural == "leases" else await forward()
+
+
+def begin_behind(proxy: FaultProxy, found: Pair, folder: Path) -> Operator:
+    """A third replica, whose requests go through a proxy."""
     home = folder / "behind"
     home.mkdir()
     namespace = found.hand.namespace
     words = (f"--namespace={namespace}", f"--lease-namespace={namespace}", "--lease-identity=behind")
-    return Operator(door.kubeconfig(home), home, *words).start()
+    return Operator(proxy.kubeconfig(home), home, *words).start()
 
 
 @pytest.mark.parametrize("edit", ["deleted", "taken by nobody we know", "without a holder"])
@@ -113,29 +109,22 @@ def test_whatever_is_done_to_the_lease_one_leads_soon_again(plane: ControlPlane,
         assert len(pods) == 1
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["one-again", "all-again", "taken-away", "pauses", "scales", "fails"])
-def test_two_leaders_by_force_do_no_harm(clock: asyncio.Runner, scenery: Stage, name: str):
-    violations = clock.run(played_by_two(scenery, name))
-    assert violations == []
-
-
-async def played_by_two(scenery: Stage, name: str) -> list[str]:
-    """The promises broken when two operators do a job together, neither asking who leads."""
+async def test_two_leaders_by_force_do_no_harm(environment: Environment, name: str):
+    """Two operators manage a job together, both without leader election."""
     workload = WORKLOADS[name]
-    play = Play(scenery, workload.job)
-    play.counted = workload.counted
-    async with play:
-        where = (f"--namespace={play.namespace}", f"--kubeconfig={scenery.kubeconfig}", "--no-leader-elect")
-        doors = ("--health-probe-bind-address=0", "--metrics-bind-address=0")
-        twin = await scenery.nursery.begin(f"{play.namespace}-twin", *where, *doors)
+    run = Run(environment, workload.job)
+    run.counted = workload.counted
+    async with run:
+        twin = run.operator(f"{run.namespace}-twin").start(wait=False)
         await asyncio.sleep(1.5)
-        await workload.play(play.scene)
-        await play.rest()
+        await workload.script(run.client)
+        await run.rest()
         assert twin.alive
         assert "ready: " in twin.log.read_text()
         twin.kill()
-        await twin.over
-    return [one for one in play.violations() if one.startswith((*SAFETY, "V10"))]
+    assert [one for one in run.violations() if one.startswith((*SAFETY, "V10"))] == []
 
 
 def test_who_may_not_have_a_lease_says_so_and_writes_nothing(plane: ControlPlane, tmp_path: Path):

@@ -21,10 +21,10 @@ import yaml
 from support import Hand, Operator, Stage
 from support.audit_log import Request, requests
 from support.jobs import tfjob
+from support.process_usage import rss
+from support.tcp_proxy import TcpProxy
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
-
-from .relay import Relay
 
 pytestmark = pytest.mark.apiserver
 
@@ -49,7 +49,7 @@ def runs(hand: Hand, name: str, within: float = 30) -> None:
 
 
 def test_over_a_long_line_requests_go_side_by_side(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
-    with Relay(port(frail.url), delay=FAR / 2) as line:
+    with TcpProxy.start(port(frail.url), delay=FAR / 2) as line:
         begin(kubeconfig=line.kubeconfig(known(frail), tmp_path))
         yard.create(tfjob("far", Worker=100))
         eventually(lambda: len(yard.pods()) == len(yard.core("services")) == 100, 60)
@@ -76,7 +76,7 @@ def test_over_a_thin_line_lists_end_and_the_lease_is_kept(
         wanted = tfjob(f"full-{number}", policy={"suspend": True}, Worker=1)
         wanted["metadata"]["annotations"] = {"note": secrets.token_hex(4000)}
         yard.create(wanted)
-    with Relay(port(frail.url), rate=125_000) as line, Stage(yard):
+    with TcpProxy.start(port(frail.url), rate=125_000) as line, Stage(yard):
         operator = begin(f"--lease-namespace={yard.namespace}", kubeconfig=line.kubeconfig(known(frail), tmp_path))
         began = time.monotonic()
         eventually(lambda: yard.state("TFJob", "full-59") == "Suspended", 30)
@@ -110,7 +110,7 @@ def test_a_name_that_does_not_resolve_is_asked_for_again(frail: ControlPlane, ya
     own = ("unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$0" "$@"')
     if not shutil.which("unshare") or not may_mount(own):
         pytest.skip("a mount namespace takes rights that are not there")
-    with Relay(port(frail.url)) as line, Stage(yard):
+    with TcpProxy.start(port(frail.url)) as line, Stage(yard):
         kubeconfig = line.kubeconfig(known(frail), tmp_path, "kubernetes.default.svc")
         operator = begin(kubeconfig=kubeconfig, program=(*own, sys.executable, "-m", "trainshed"), wait=False)
         yard.create(tfjob("named", Worker=1))
@@ -190,7 +190,7 @@ def ask(hand: Hand, end: float) -> float:
 
 
 def test_our_doors_stand_whatever_knocks(server: ControlPlane, operator: Operator):
-    before = memory(operator)
+    before = rss(operator.pid)
     with ExitStack() as stack:
         for number in range(300):
             caller = stack.enter_context(socket.create_connection(("127.0.0.1", operator.health), 5))
@@ -205,7 +205,7 @@ def test_our_doors_stand_whatever_knocks(server: ControlPlane, operator: Operato
         assert answer(operator.health, "GET", "/healthz") == answer(operator.metrics, "GET", "/metrics") == 200
         assert answer(operator.health, "GET", "/debug/pprof") == 404
     assert operator.alive
-    assert memory(operator) - before <= 40
+    assert rss(operator.pid) - before <= 40
 
 
 def answer(door: int, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> int:
@@ -216,9 +216,3 @@ def answer(door: int, verb: str, path: str, body: bytes | None = None, headers: 
         return caller.getresponse().status
     finally:
         caller.close()
-
-
-def memory(operator: Operator) -> int:
-    """MiB that the operator holds now."""
-    lines = Path(f"/proc/{operator.pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024

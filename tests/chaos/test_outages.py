@@ -12,20 +12,20 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from support.api_request import Answer, Request
+from support.fault_proxy import LOST, Forward
 from support.jobs import pytorchjob
 from support.planes import ready_control_plane
 from support.user_client import Refused
 from testbed.control_plane import ControlPlane
 from trainshed.runtime import EventLoop
 
-from .fixtures import clock, scenery
-from .play import Play, Stage, stage
-from .proxy import LOST, Forward
-from .request import Answer, Request
+from .run import Environment, Run
+from .run import environment as environment_on
 from .test_crashes import made
 
-__all__ = ["clock", "scenery"]
 pytestmark = pytest.mark.apiserver
+in_loop = pytest.mark.asyncio(loop_scope="module")
 
 MEMBERS = ("master-0", "worker-0", "worker-1")
 
@@ -53,15 +53,12 @@ def come_back(plane: ControlPlane) -> None:
 
 @pytest.mark.parametrize("number", [3, 8, 10])
 @pytest.mark.parametrize("strike", [kill_apiserver, kill_etcd])
-def test_a_server_may_die_at_a_write(
-    clock: asyncio.Runner, scenery: Stage, frail: ControlPlane, strike: Callable[[ControlPlane], None], number: int
-):
+@in_loop
+async def test_a_server_may_die_at_a_write(
+    environment: Environment, frail: ControlPlane, strike: Callable[[ControlPlane], None], number: int
+) -> None:
     """At the third, a pod is being made; at the eighth the job says that it runs; at the tenth it is cleaned up."""
-    clock.run(dies_at(scenery, frail, strike, number))
-
-
-async def dies_at(scenery: Stage, plane: ControlPlane, strike: Callable[[ControlPlane], None], number: int) -> None:
-    play = Play(scenery, pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2))
+    run = Run(environment, pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2))
     struck: list[asyncio.Task[None]] = []
     group = asyncio.TaskGroup()
 
@@ -70,24 +67,24 @@ async def dies_at(scenery: Stage, plane: ControlPlane, strike: Callable[[Control
             return await forward()
         on_its_way = asyncio.create_task(forward())
         await asyncio.sleep(0)
-        strike(plane)
-        struck.append(group.create_task(asyncio.to_thread(come_back, plane)))
+        strike(frail)
+        struck.append(group.create_task(asyncio.to_thread(come_back, frail)))
         return await on_its_way
 
-    play.porter.on_write = at
-    play.counted = 0
-    async with group, play:  # if the server does not come back there is nothing to wait for
-        await play.scene.create()
-        await persistently(lambda: play.scene.running(*MEMBERS))
-        await persistently(lambda: play.scene.end("master-0", 0))
-        await persistently(lambda: play.scene.says("Succeeded"))
-        await play.scene.until("nothing is left", lambda: not (play.scene.pods or play.scene.services))
+    run.route.on_write = at
+    run.counted = 0
+    async with group, run:  # if the server does not come back there is nothing to wait for
+        await run.client.create()
+        await persistently(lambda: run.client.running(*MEMBERS))
+        await persistently(lambda: run.client.end("master-0", 0))
+        await persistently(lambda: run.client.says("Succeeded"))
+        await run.client.nothing_left()
         await asyncio.gather(*struck)
-        await play.rest()
-        assert len(play.keeper.lives) == 1, "the operator may not die of it"
+        await run.rest()
+        assert run.supervisor.starts == 1, "the operator may not die of it"
     assert struck
-    assert made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
-    assert play.violations() == ()
+    assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+    assert run.violations() == ()
 
 
 async def persistently(work: Callable[[], Awaitable[None]]) -> None:
@@ -102,44 +99,38 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
     return await work()
 
 
-def test_a_store_that_freezes_costs_time_and_at_the_most_the_lease(
-    clock: asyncio.Runner, scenery: Stage, frail: ControlPlane
-):
-    clock.run(freezes(scenery, frail))
-
-
-async def freezes(scenery: Stage, plane: ControlPlane) -> None:
+@in_loop
+async def test_a_store_that_freezes_costs_time_and_at_the_most_the_lease(
+    environment: Environment, frail: ControlPlane
+) -> None:
     """Nothing can be stored for 20 s: longer than the Lease lasts, so that its holder must have stepped down."""
     job = pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2)
-    play = Play(scenery, job, "--leader-elect", "--lease-name=mine")
-    play.counted = 0
-    etcd, *_ = plane.processes
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*MEMBERS)
+    run = Run(environment, job, "--leader-elect", "--lease-name=mine")
+    run.counted = 0
+    etcd, *_ = frail.processes
+    async with run:
+        await run.client.create()
+        await run.client.running(*MEMBERS)
         os.kill(etcd.pid, signal.SIGSTOP)
         try:
             await asyncio.sleep(20)
-            log = play.keeper.life.log.read_text()
+            log = run.supervisor.operator.log.read_text()
         finally:
             os.kill(etcd.pid, signal.SIGCONT)
         assert "lease mine: lost" in log, log[-2000:]
-        await persistently(lambda: play.scene.end("master-0", 0))
-        await persistently(lambda: play.scene.says("Succeeded"))
-        await play.scene.until("nothing is left", lambda: not (play.scene.pods or play.scene.services))
-        await play.rest()
-        assert len(play.keeper.lives) == 1
-    assert made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
-    assert play.violations() == ()
+        await persistently(lambda: run.client.end("master-0", 0))
+        await persistently(lambda: run.client.says("Succeeded"))
+        await run.client.nothing_left()
+        await run.rest()
+        assert run.supervisor.starts == 1
+    assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+    assert run.violations() == ()
 
 
-def test_all_connections_may_be_cut_again_and_again(clock: asyncio.Runner, scenery: Stage):
-    clock.run(is_cut(scenery))
-
-
-async def is_cut(scenery: Stage) -> None:
+@in_loop
+async def test_all_connections_may_be_cut_again_and_again(environment: Environment) -> None:
     """Every third write, and every other read, is hung up on, half of them once they were carried out."""
-    play = Play(scenery, pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2))
+    run = Run(environment, pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2))
     count = 0
 
     async def cut(_request: Request, forward: Forward) -> Answer:
@@ -151,20 +142,20 @@ async def is_cut(scenery: Stage) -> None:
             await forward()
         return LOST
 
-    play.porter.on_write = play.porter.on_read = cut
-    play.counted = 0
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*MEMBERS)
-        scenery.proxy.hang_up()
-        await play.scene.end("master-0", 0)
-        scenery.proxy.hang_up()
-        await play.scene.says("Succeeded")
-        await play.scene.until("nothing is left", lambda: not (play.scene.pods or play.scene.services))
-        await play.rest()
-        assert len(play.keeper.lives) == 1
-    assert made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
-    assert play.violations(faults=count) == ()
+    run.route.on_write = run.route.on_read = cut
+    run.counted = 0
+    async with run:
+        await run.client.create()
+        await run.client.running(*MEMBERS)
+        environment.proxy.hang_up()
+        await run.client.end("master-0", 0)
+        environment.proxy.hang_up()
+        await run.client.says("Succeeded")
+        await run.client.nothing_left()
+        await run.rest()
+        assert run.supervisor.starts == 1
+    assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+    assert run.violations(faults=count) == ()
 
 
 def test_whoever_looks_on_may_go_while_the_server_hangs(frail: ControlPlane, tmp_path: Path):
@@ -172,7 +163,7 @@ def test_whoever_looks_on_may_go_while_the_server_hangs(frail: ControlPlane, tmp
     _, apiserver, *_ = frail.processes
 
     async def look_on() -> None:
-        async with stage(frail, tmp_path):
+        async with environment_on(frail, tmp_path):
             await asyncio.sleep(1)
             os.kill(apiserver.pid, signal.SIGSTOP)
 

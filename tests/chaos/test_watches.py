@@ -9,17 +9,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from support.api_request import Request
 from support.jobs import pytorchjob, tfjob
+from support.user_client import where
 
-from .api import where
-from .fixtures import clock, scenery
-from .play import Play, Stage
-from .request import Request
+from .run import Environment, Run
 from .test_crashes import made
 from .workloads import succeeds
 
-__all__ = ["clock", "scenery"]
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
 Lines = AsyncIterator[bytes]
 MEMBERS = ("master-0", "worker-0", "worker-1")
@@ -30,16 +28,12 @@ def ddp() -> dict:
     return pytorchjob("a", restart="ExitCode", policy={"cleanPodPolicy": "Running"}, Master=1, Worker=2)
 
 
-def all_once(play: Play) -> bool:
-    return made(play) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
+def all_once(run: Run) -> bool:
+    return made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
 
 
-def test_every_watch_may_end_after_a_second(clock: asyncio.Runner, scenery: Stage):
-    clock.run(ends_after_a_second(scenery))
-
-
-async def ends_after_a_second(scenery: Stage) -> None:
-    play, began = Play(scenery, ddp()), []
+async def test_every_watch_may_end_after_a_second(environment: Environment) -> None:
+    run, began = Run(environment, ddp()), []
 
     async def short(_request: Request, lines: Lines) -> Lines:
         began.append(time.time())
@@ -48,27 +42,23 @@ async def ends_after_a_second(scenery: Stage) -> None:
                 async for line in lines:
                     yield line
 
-    play.porter.on_watch = short
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*MEMBERS)
+    run.route.on_watch = short
+    async with run:
+        await run.client.create()
+        await run.client.running(*MEMBERS)
         await asyncio.sleep(3)
-        await succeeds(play.scene, ("master-0",))
-        await play.rest()
+        await succeeds(run.client, ("master-0",))
+        await run.rest()
         lasted, kinds = time.time() - began[0], 4
-    assert all_once(play)
+    assert all_once(run)
     assert len(began) <= kinds * (lasted + 2), "the watches begin again in haste"
-    assert play.violations(faults=0) == ()
+    assert run.violations(faults=0) == ()
 
 
 @pytest.mark.parametrize("plural", ["pytorchjobs", "pods", "services"])
-def test_one_watch_may_be_late_all_the_time(clock: asyncio.Runner, scenery: Stage, plural: str):
+async def test_one_watch_may_be_late_all_the_time(environment: Environment, plural: str) -> None:
     """So that pods come before their job, and jobs go before their pods."""
-    clock.run(is_late(scenery, plural))
-
-
-async def is_late(scenery: Stage, plural: str) -> None:
-    play = Play(scenery, ddp())
+    run = Run(environment, ddp())
 
     async def late(request: Request, lines: Lines) -> Lines:
         async for line in lines:
@@ -76,31 +66,29 @@ async def is_late(scenery: Stage, plural: str) -> None:
                 await asyncio.sleep(0.7)
             yield line
 
-    play.porter.on_watch = late
-    play.counted = 0
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*MEMBERS)
-        await succeeds(play.scene, ("master-0",))
-        await play.rest(lambda: sorted(play.scene.pods) == ["master-0"])
-        assert all_once(play)
-        path = where("pytorchjobs", play.namespace, "a")
-        await scenery.api.call("DELETE", path)
-        await play.scene.until("nothing is left", lambda: not (play.scene.pods or play.scene.services))
-        await play.rest()
-    assert all_once(play)
-    assert play.violations() == ()
+    run.route.on_watch = late
+    run.counted = 0
+    async with run:
+        await run.client.create()
+        await run.client.running(*MEMBERS)
+        await succeeds(run.client, ("master-0",))
+        await run.rest(lambda: sorted(run.client.pods) == ["master-0"])
+        assert all_once(run)
+        path = where("pytorchjobs", run.namespace, "a")
+        await environment.api.call("DELETE", path)
+        await run.client.nothing_left()
+        await run.rest()
+    assert all_once(run)
+    assert run.violations() == ()
 
 
 @pytest.mark.parametrize("plural", ["tfjobs", "pods"])
-def test_who_takes_over_may_know_one_half_much_later_than_the_other(clock: asyncio.Runner, scenery: Stage, plural: str):
-    clock.run(knows_one_half(scenery, plural))
-
-
-async def knows_one_half(scenery: Stage, plural: str) -> None:
+async def test_who_takes_over_may_know_one_half_much_later_than_the_other(
+    environment: Environment, plural: str
+) -> None:
     """A worker fails and is replaced; the next operator hears of one kind six seconds after the other."""
     job = tfjob("a", restart="ExitCode", policy={"backoffLimit": 1}, Chief=1, PS=1, Worker=2)
-    play, slow = Play(scenery, job), asyncio.Event()
+    run, slow = Run(environment, job), asyncio.Event()
 
     async def behind(request: Request, lines: Lines) -> Lines:
         async for line in lines:
@@ -109,31 +97,27 @@ async def knows_one_half(scenery: Stage, plural: str) -> None:
                 slow.clear()
             yield line
 
-    play.porter.on_watch = behind
-    play.counted = 1
-    async with play:
-        await play.scene.create()
-        await play.scene.running(*PS)
-        old = {"worker-1": play.scene.uids["worker-1"]}
-        play.keeper.rest = True
-        play.kill()
+    run.route.on_watch = behind
+    run.counted = 1
+    async with run:
+        await run.client.create()
+        await run.client.running(*PS)
+        old = {"worker-1": run.client.uids["worker-1"]}
+        run.supervisor.paused = True
+        run.kill()
         slow.set()
-        play.keeper.rest = False
-        await play.scene.end("worker-1", 137)
-        await play.scene.running(*PS, old=old)
-        await succeeds(play.scene, ("chief-0",))
-        await play.rest()
-    assert made(play)["a-worker-1"] == 2
-    assert play.violations() == ()
+        run.supervisor.paused = False
+        await run.client.end("worker-1", 137)
+        await run.client.running(*PS, old=old)
+        await succeeds(run.client, ("chief-0",))
+        await run.rest()
+    assert made(run)["a-worker-1"] == 2
+    assert run.violations() == ()
 
 
-def test_a_life_that_nobody_saw_is_no_success(clock: asyncio.Runner, scenery: Stage):
-    clock.run(sees_nothing(scenery))
-
-
-async def sees_nothing(scenery: Stage) -> None:
+async def test_a_life_that_nobody_saw_is_no_success(environment: Environment) -> None:
     """In one gap a worker fails and is deleted: what was not seen is a disruption, and is not counted."""
-    play, gap = Play(scenery, tfjob("a", restart="ExitCode", policy={"backoffLimit": 0}, Chief=1, PS=1, Worker=2)), []
+    run, gap = Run(environment, tfjob("a", restart="ExitCode", policy={"backoffLimit": 0}, Chief=1, PS=1, Worker=2)), []
 
     async def blind(request: Request, lines: Lines) -> Lines:
         async for line in lines:
@@ -143,53 +127,49 @@ async def sees_nothing(scenery: Stage) -> None:
                 return
             yield line
 
-    play.porter.on_watch = blind
-    play.counted = 0
-    async with play:
-        scene = play.scene
-        await scene.create()
-        await scene.running(*PS)
+    run.route.on_watch = blind
+    run.counted = 0
+    async with run:
+        client = run.client
+        await client.create()
+        await client.running(*PS)
         gap.append(asyncio.Event())
-        old = {"worker-1": scene.uids["worker-1"]}
-        await scene.end("worker-1", 137)
-        path = where("pods", play.namespace, "a-worker-1")
-        await scenery.api.call("DELETE", path, {"gracePeriodSeconds": 0})
-        await scene.until("it is gone", lambda: "worker-1" not in scene.pods)
+        old = {"worker-1": client.uids["worker-1"]}
+        await client.end("worker-1", 137)
+        path = where("pods", run.namespace, "a-worker-1")
+        await environment.api.call("DELETE", path, {"gracePeriodSeconds": 0})
+        await client.until("it is gone", lambda: "worker-1" not in client.pods)
         gap.pop().set()
-        await scene.running(*PS, old=old)
-        await succeeds(scene, ("chief-0",))
-        await play.rest()
-    assert made(play)["a-worker-1"] == 2
-    assert play.violations() == ()
+        await client.running(*PS, old=old)
+        await succeeds(client, ("chief-0",))
+        await run.rest()
+    assert made(run)["a-worker-1"] == 2
+    assert run.violations() == ()
 
 
-def test_a_result_that_was_stored_outlives_its_pod(clock: asyncio.Runner, scenery: Stage):
-    clock.run(forgets_no_result(scenery))
-
-
-async def forgets_no_result(scenery: Stage) -> None:
+async def test_a_result_that_was_stored_outlives_its_pod(environment: Environment) -> None:
     """One of two workers succeeds, which is stored; while nobody looks its pod is deleted, and is not made again."""
     job = tfjob("a", Worker=2)
     job["spec"]["successPolicy"] = "AllWorkers"
-    play = Play(scenery, job)
-    async with play:
-        scene = play.scene
-        await scene.create()
-        await scene.running("worker-0", "worker-1")
-        await scene.end("worker-0", 0)
-        await scene.until("it is stored", lambda: stored_as_done(scene.document))
-        play.keeper.rest = True
-        play.kill()
-        path = where("pods", play.namespace, "a-worker-0")
-        await scenery.api.call("DELETE", path, {"gracePeriodSeconds": 0})
-        await scene.until("it is gone", lambda: "worker-0" not in scene.pods)
-        play.keeper.rest = False
+    run = Run(environment, job)
+    async with run:
+        client = run.client
+        await client.create()
+        await client.running("worker-0", "worker-1")
+        await client.end("worker-0", 0)
+        await client.until("it is stored", lambda: stored_as_done(client.document))
+        run.supervisor.paused = True
+        run.kill()
+        path = where("pods", run.namespace, "a-worker-0")
+        await environment.api.call("DELETE", path, {"gracePeriodSeconds": 0})
+        await client.until("it is gone", lambda: "worker-0" not in client.pods)
+        run.supervisor.paused = False
         await asyncio.sleep(2)
-        await scene.end("worker-1", 0)
-        await scene.says("Succeeded")
-        await play.rest()
-    assert made(play) == {"a-worker-0": 1, "a-worker-1": 1}
-    assert play.violations() == ()
+        await client.end("worker-1", 0)
+        await client.says("Succeeded")
+        await run.rest()
+    assert made(run) == {"a-worker-0": 1, "a-worker-1": 1}
+    assert run.violations() == ()
 
 
 def stored_as_done(document: dict) -> bool:

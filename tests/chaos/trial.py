@@ -1,4 +1,4 @@
-"""One workload with one fault at one point: it is played to its end, and everything that happened is judged."""
+"""One workload with one fault at one point: it runs to its end, and the auditor judges everything that happened."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 
 from support.user_client import Refused
 
-from .evidence import likeness, unlike
-from .faults import BLOWS, CRASHES, At, Named, named
-from .play import Play, Stage
-from .streams import STALE, TRICKS, Backwater, Rapids
+from .evidence import differences, normalized
+from .run import Environment, Run
+from .watch_faults import STALE, WATCH_FAULTS, FaultAtEvents, StaleList
 from .workloads import Workload
+from .write_faults import CRASHES, WRITE_FAULTS, FaultAtWrites, Numbered, numbered
 
-#: Seconds: until it must have ended as it would have without a fault, and of rest where that is learned.
+#: Seconds until the end must be that of a run without faults; and of quiet after which a run without faults has ended.
 ENDED, REST = 60.0, 3.0
-#: Seconds of silence after which an operator takes a watch for dead, where a trial cannot wait for a minute and a half.
+#: Seconds of silence after which the operator reconnects a watch: a trial cannot wait for the usual 90.
 IMPATIENT = {"trainshed.client.transport.READ_TIMEOUT": 1.5}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a fault strikes: at write `number`, or at event `number` of the watch of `plural`.
+    """Where a fault is injected: at write `number`, or at event `number` of the watch of `plural`.
 
-    With a `stride` it strikes at every so many writes, or events of all watches, from that number on: if all goes well
-    even so, these are as many points at once.
+    With a `stride` it is injected at every so many writes, or events of all watches, from that number on: without
+    violations these are as many points at once.
     """
 
     workload: str
@@ -38,28 +38,26 @@ class Point:
         which = f"{self.number} of {self.stride}" if self.stride else str(self.number)
         return "/".join(word for word in (self.workload, self.fault, self.plural, which) if word)
 
-    def writes(self, all_of_them: Sequence[str]) -> list[Named]:
-        """Which of the writes of an undisturbed life it strikes at."""
-        numbered = enumerate(named(all_of_them), 1)
-        chosen = ((n, one) for n, one in numbered if (n % self.stride if self.stride else n) == self.number)
-        return [one for _, one in chosen]
+    def writes(self, all_writes: Sequence[str]) -> list[Numbered]:
+        """The writes of a run without faults at which it is injected."""
+        chosen = ((n % self.stride if self.stride else n) == self.number for n in range(1, len(all_writes) + 1))
+        return [one for one, hit in zip(numbered(all_writes), chosen, strict=True) if hit]
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What one run without faults has taught: its end, its writes, and how many events each watch has told."""
+class Baseline:
+    """A run without faults: how it ended, its writes, and the number of events of each watch."""
 
-    workload: str
-    likeness: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, str] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
-    told: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial, which `struck` so often.
+    """What a trial has found, in which the fault `struck` so often.
 
-    `recovery` are the seconds from the last strike to the operator's next write, if any came.
+    `recovery` are the seconds from the last fault to the operator's next write, if there was one.
     """
 
     point: str
@@ -68,80 +66,82 @@ class Outcome:
     violations: tuple[str, ...] = ()
     at: str = ""
     recovery: float | None = None
-    likeness: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, str] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
-    told: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fault(self) -> str:
+        """The name of the fault."""
+        return self.point.split("/")[1]
 
 
 class Trial:
-    """One workload, one fault, one operator. What is known of it without a fault is empty if that is asked."""
+    """One run of a workload with a fault; without a reference it is the reference."""
 
-    def __init__(self, stage: Stage, workload: Workload, point: Point, known: Lesson) -> None:
+    def __init__(self, environment: Environment, workload: Workload, point: Point, baseline: Baseline) -> None:
         self._workload = workload
         self._point = point
-        self._known = known
-        self._reference = known.likeness
-        self._play = Play(stage, workload.job, **(IMPATIENT if point.fault == "half-open" else {}))
-        self._play.counted = workload.counted
-        self._fault = self._arranged()
+        self._baseline = baseline
+        self._run = Run(environment, workload.job, **(IMPATIENT if point.fault == "half-open" else {}))
+        self._run.counted = workload.counted
+        self._fault = self._injected()
 
     async def run(self) -> Outcome:
-        """Play it, wait until all is quiet, and judge."""
-        began, play, fault = time.time(), self._play, self._fault
-        async with play:
-            broken = await self._played()
+        """Run it, wait until it is quiet, and judge."""
+        began, run, fault = time.time(), self._run, self._fault
+        async with run:
+            broken = await self._scripted()
             found = await self._ended(hopeless=bool(broken))
-        broken += play.violations(struck=fault.struck, faults=fault.strikes)
-        broken += tuple(unlike(self._reference, found)) if self._reference else ()
-        writes = tuple(map(str, play.porter.writes))
+        broken += run.violations(struck=fault.struck, faults=fault.strikes)
+        broken += tuple(differences(self._baseline.state, found)) if self._baseline.state else ()
         return Outcome(
             point=str(self._point),
             struck=fault.strikes,
             took=round(time.time() - began, 2),
             violations=broken,
-            at=", ".join(fault.at) if isinstance(fault, At) else self._point.plural,
+            at=", ".join(fault.at) if isinstance(fault, FaultAtWrites) else self._point.plural,
             recovery=self._recovery(fault.struck),
-            likeness=found,
-            writes=writes,
-            told=getattr(fault, "told", {}),
+            state=found,
+            writes=tuple(map(str, run.route.writes)),
+            events=getattr(fault, "events", {}),
         )
 
-    def _arranged(self) -> At | Rapids | Backwater:
-        point, porter = self._point, self._play.porter
-        if point.fault in BLOWS:
-            porter.on_write = at = At(BLOWS[point.fault], point.writes(self._known.writes), self._play.kill)
+    def _injected(self) -> FaultAtWrites | FaultAtEvents | StaleList:
+        point, route, run = self._point, self._run.route, self._run
+        if point.fault in WRITE_FAULTS:
+            wanted = point.writes(self._baseline.writes)
+            route.on_write = at = FaultAtWrites(WRITE_FAULTS[point.fault], wanted, run.kill)
             return at
         if point.fault == STALE:
-            back = Backwater(point.plural, point.number, lambda: self._play.pages, self._play.kill)
-            porter.on_watch, porter.on_read = back.watch, back.read
-            return back
-        assert point.fault in ("", *TRICKS)
-        porter.on_watch = rapids = Rapids(point.plural, point.number, point.fault, point.stride)
-        return rapids
+            stale = StaleList(point.plural, point.number, lambda: run.history, run.kill)
+            route.on_watch, route.on_read = stale.watch, stale.read
+            return stale
+        assert point.fault in ("", *WATCH_FAULTS)
+        route.on_watch = events = FaultAtEvents(point.plural, point.number, point.fault, point.stride)
+        return events
 
-    async def _played(self) -> tuple[str, ...]:
+    async def _scripted(self) -> tuple[str, ...]:
         try:
-            await self._workload.play(self._play.scene)
+            await self._workload.script(self._run.client)
         except (TimeoutError, Refused, KeyError) as error:
-            waiting = ", ".join(map(str, self._play.porter.under_way))
+            waiting = ", ".join(map(str, self._run.route.under_way))
             return (f"V8: {type(error).__name__}: {error}; under way: {waiting}",)
         return ()
 
     async def _ended(self, *, hopeless: bool) -> dict[str, str]:
-        """How it ends: as the reference did, or as it is once it has had its time."""
-        play = self._play
+        """The end: that of the reference, or that at the deadline."""
+        run, reference = self._run, self._baseline.state
 
         def found() -> dict[str, str]:
-            return likeness(play.evidence.audit().portrait(), play.namespace, self._workload.blurred)
+            return normalized(run.evidence.audit().portrait(), run.namespace, self._workload.ignored)
 
-        if self._reference and not hopeless:
-            await play.rest(lambda: found() == self._reference, ENDED)
-        elif not hopeless:
-            await play.rest(lambda: play.quiet(REST), ENDED)
+        if not hopeless:
+            await run.rest(lambda: found() == reference if reference else run.quiet(REST), ENDED)
         return found()
 
     def _recovery(self, struck: float) -> float | None:
-        # What a life had sent before it died may still be on its way.
+        # What an operator had sent before it was killed may still be on its way.
         since = struck + (0.02 if self._point.fault in CRASHES else 0)
-        later = (one.at for one in self._play.porter.writes if one.at > since)
+        later = (one.at for one in self._run.route.writes if one.at > since)
         return next((round(at - struck, 3) for at in later), None) if struck else None

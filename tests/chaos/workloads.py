@@ -1,4 +1,4 @@
-"""Lives of jobs, each from its creation to its end; what is waited for in between is what a user could see."""
+"""Jobs, each with the script of a user from creation to the end; it waits only for what a user can see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from support.jobs import job, pytorchjob, tfjob
 
-from .scene import Scene
+from .job_client import JobClient
 
 DDP = ("master-0", "worker-0", "worker-1")
 PS = ("chief-0", "ps-0", "worker-0", "worker-1")
@@ -17,132 +17,132 @@ CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utili
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A job and its life; `counted` failures are to be found in its status.
+    """A job and its script; `counted` is the number of failures that its status must show at the end.
 
-    What is `blurred` in its status depends on what the operator happened to see, and is right either way.
+    The `ignored` fields of its status depend on what the operator has seen; several values are right.
     """
 
     name: str
     job: dict
-    play: Callable[[Scene], Awaitable[None]]
+    script: Callable[[JobClient], Awaitable[None]]
     counted: int = 0
-    blurred: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
-async def trains(scene: Scene, members: tuple[str, ...], leaders: tuple[str, ...]) -> None:
-    """All run, those who decide succeed, and so does the job."""
-    await scene.create()
-    await scene.running(*members)
-    await succeeds(scene, leaders)
+async def trains(client: JobClient, members: tuple[str, ...], leaders: tuple[str, ...]) -> None:
+    """All run, the replicas that define success succeed, and so does the job."""
+    await client.create()
+    await client.running(*members)
+    await succeeds(client, leaders)
 
 
-async def succeeds(scene: Scene, leaders: tuple[str, ...]) -> None:
-    """Those who decide succeed, and so does the job."""
+async def succeeds(client: JobClient, leaders: tuple[str, ...]) -> None:
+    """The replicas that define success succeed, and so does the job."""
     for leader in leaders:
-        await scene.end(leader, 0)
-    await scene.says("Succeeded")
+        await client.end(leader, 0)
+    await client.says("Succeeded")
 
 
-async def one_again(scene: Scene) -> None:
-    """A worker fails in a way that is worth another try; it alone gets one."""
-    await scene.create()
-    await scene.running(*PS)
-    old = {"worker-1": scene.uids["worker-1"]}
-    await scene.end("worker-1", 137)
-    await scene.running(*PS, old=old)
-    await succeeds(scene, ("chief-0",))
+async def one_again(client: JobClient) -> None:
+    """A worker fails with a retryable exit code; it alone is restarted."""
+    await client.create()
+    await client.running(*PS)
+    old = {"worker-1": client.uids["worker-1"]}
+    await client.end("worker-1", 137)
+    await client.running(*PS, old=old)
+    await succeeds(client, ("chief-0",))
 
 
-async def all_again(scene: Scene) -> None:
-    """A worker fails in a way that is worth another try, and all begin anew together."""
-    await scene.create()
-    await scene.running(*DDP)
-    old = scene.uids
-    await scene.end("worker-1", 137)
-    await scene.running(*DDP, old=old)
-    await succeeds(scene, ("master-0",))
+async def all_again(client: JobClient) -> None:
+    """A worker fails with a retryable exit code, and all replicas are restarted."""
+    await client.create()
+    await client.running(*DDP)
+    old = client.uids
+    await client.end("worker-1", 137)
+    await client.running(*DDP, old=old)
+    await succeeds(client, ("master-0",))
 
 
-async def preempted(scene: Scene) -> None:
-    """A worker is preempted; nobody's fault, and nothing is counted."""
-    await scene.create()
-    await scene.running(*DDP)
-    old = scene.uids
-    await scene.kubelet.evict(scene.pods["worker-0"])
-    await scene.running(*DDP, old=old)
-    await succeeds(scene, ("master-0",))
+async def preempted(client: JobClient) -> None:
+    """A worker is preempted, which is not counted."""
+    await client.create()
+    await client.running(*DDP)
+    old = client.uids
+    await client.kubelet.preempt(client.pods["worker-0"])
+    await client.running(*DDP, old=old)
+    await succeeds(client, ("master-0",))
 
 
-async def taken_away(scene: Scene) -> None:
-    """Somebody deletes a worker of a job with parameter servers; it alone is replaced."""
-    await scene.create()
-    await scene.running(*PS)
-    old = {"worker-0": scene.uids["worker-0"]}
-    await scene.delete_pod("worker-0")
-    await scene.running(*PS, old=old)
-    await succeeds(scene, ("chief-0",))
+async def taken_away(client: JobClient) -> None:
+    """A user deletes a worker of a job with parameter servers; it alone is replaced."""
+    await client.create()
+    await client.running(*PS)
+    old = {"worker-0": client.uids["worker-0"]}
+    await client.delete_pod("worker-0")
+    await client.running(*PS, old=old)
+    await succeeds(client, ("chief-0",))
 
 
-async def pauses(scene: Scene) -> None:
+async def pauses(client: JobClient) -> None:
     """It is suspended, its pods go, and it is resumed."""
-    await scene.create()
-    await scene.running("worker-0", "worker-1")
-    await scene.patch(runPolicy={"suspend": True})
-    await scene.says("Suspended")
-    await scene.until("no pods and no Services", lambda: not (scene.pods or scene.services))
-    await scene.patch(runPolicy={"suspend": False})
-    await scene.running("worker-0", "worker-1")
-    await succeeds(scene, ("worker-0",))
+    await client.create()
+    await client.running("worker-0", "worker-1")
+    await client.patch(runPolicy={"suspend": True})
+    await client.says("Suspended")
+    await client.nothing_left()
+    await client.patch(runPolicy={"suspend": False})
+    await client.running("worker-0", "worker-1")
+    await succeeds(client, ("worker-0",))
 
 
-async def scales(scene: Scene) -> None:
+async def scales(client: JobClient) -> None:
     """Down to one worker, then up to three."""
-    await scene.create()
-    await scene.running("chief-0", "ps-0", "worker-0", "worker-1")
-    await scene.patch(tfReplicaSpecs={"Worker": {"replicas": 1}})
+    await client.create()
+    await client.running("chief-0", "ps-0", "worker-0", "worker-1")
+    await client.patch(tfReplicaSpecs={"Worker": {"replicas": 1}})
     left = ["chief-0", "ps-0", "worker-0"]
-    await scene.until("one worker", lambda: sorted(scene.pods) == left == sorted(scene.services))
-    await scene.patch(tfReplicaSpecs={"Worker": {"replicas": 3}})
-    await scene.running("chief-0", "ps-0", "worker-0", "worker-1", "worker-2")
-    await succeeds(scene, ("chief-0",))
+    await client.until("one worker", lambda: sorted(client.pods) == left == sorted(client.services))
+    await client.patch(tfReplicaSpecs={"Worker": {"replicas": 3}})
+    await client.running("chief-0", "ps-0", "worker-0", "worker-1", "worker-2")
+    await succeeds(client, ("chief-0",))
 
 
-async def leaves(scene: Scene) -> None:
-    """It succeeds, and is deleted when its time is up."""
-    await scene.create()
-    await scene.running("worker-0", "worker-1")
+async def leaves(client: JobClient) -> None:
+    """It succeeds, and is deleted after its TTL."""
+    await client.create()
+    await client.running("worker-0", "worker-1")
     for worker in ("worker-0", "worker-1"):
-        await scene.end(worker, 0)
-    await scene.until("the job is gone", lambda: any(_gone(scene, found) for found in scene.pages.versions))
+        await client.end(worker, 0)
+    await client.until("the job is gone", lambda: any(_gone(client, found) for found in client.history.versions))
 
 
-async def expires(scene: Scene) -> None:
-    """It takes longer than it may."""
-    await scene.create()
-    await scene.says("Failed")
+async def expires(client: JobClient) -> None:
+    """It exceeds activeDeadlineSeconds."""
+    await client.create()
+    await client.says("Failed")
 
 
-async def gives_up(scene: Scene) -> None:
-    """It fails once more than it may."""
-    await scene.create()
-    await scene.running("master-0", "worker-0")
-    old = scene.uids
-    await scene.end("worker-0", 137)
-    await scene.running("master-0", "worker-0", old=old)
-    await scene.end("worker-0", 139)
-    await scene.says("Failed")
+async def gives_up(client: JobClient) -> None:
+    """It exceeds backoffLimit."""
+    await client.create()
+    await client.running("master-0", "worker-0")
+    old = client.uids
+    await client.end("worker-0", 137)
+    await client.running("master-0", "worker-0", old=old)
+    await client.end("worker-0", 139)
+    await client.says("Failed")
 
 
-async def fails(scene: Scene) -> None:
-    """A worker ends with an error of its own, and may not be tried again."""
-    await scene.create()
-    await scene.running(*DDP)
-    await scene.end("worker-1", 1)
-    await scene.says("Failed")
+async def fails(client: JobClient) -> None:
+    """A worker fails with a permanent exit code."""
+    await client.create()
+    await client.running(*DDP)
+    await client.end("worker-1", 1)
+    await client.says("Failed")
 
 
-def _gone(scene: Scene, found: object) -> bool:
-    return found.plural == scene.plural and found.after is None
+def _gone(client: JobClient, found: object) -> bool:
+    return found.plural == client.plural and found.after is None
 
 
 def _elastic() -> dict:
@@ -164,7 +164,7 @@ def _finishing(kind: str, leaders: str, policy: str = "", **roles: int) -> Workl
     return Workload(name, made, partial(trains, members=tuple(members), leaders=leading))
 
 
-#: What a status says of a pod that was taken away, if it was seen to go.
+#: Fields about a deleted pod, if the operator has seen it terminate.
 SEEN = ("failure", "recentRestarts")
 KEEP_GOING = {"cleanPodPolicy": "Running"}
 WORKLOADS = {
@@ -180,15 +180,15 @@ WORKLOADS = {
         Workload("one-again", tfjob("one", restart="ExitCode", Chief=1, PS=1, Worker=2), one_again, counted=1),
         Workload("all-again", pytorchjob("all", restart="ExitCode", Master=1, Worker=2), all_again, counted=1),
         Workload("preempted", pytorchjob("pre", policy=KEEP_GOING, Master=1, Worker=2), preempted),
-        Workload("taken-away", tfjob("taken", Chief=1, PS=1, Worker=2), taken_away, blurred=SEEN),
+        Workload("taken-away", tfjob("taken", Chief=1, PS=1, Worker=2), taken_away, ignored=SEEN),
         Workload("pauses", tfjob("pauses", Worker=2), pauses),
-        Workload("scales", tfjob("scales", Chief=1, PS=1, Worker=2), scales, blurred=SEEN),
+        Workload("scales", tfjob("scales", Chief=1, PS=1, Worker=2), scales, ignored=SEEN),
         Workload("leaves", job("JAXJob", "leaves", policy={"ttlSecondsAfterFinished": 1}, Worker=2), leaves),
         Workload(
             "expires",
             tfjob("late", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, Worker=2),
             expires,
-            blurred=("conditions", "ready", "replicaStatuses"),  # how many ran by then is chance
+            ignored=("conditions", "ready", "replicaStatuses"),  # how many ran by then is chance
         ),
         Workload(
             "gives-up",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support import Hand, Operator, Operators, Proxy, Refused, Stage
+from support import FaultProxy, Hand, Operator, Operators, Refused, Stage
+from support.api_request import Answer, Request
+from support.fault_proxy import LOST, Forward
 from support.jobs import KINDS, job, smallest
 from support.planes import ready_control_plane
 from support.pods import names
@@ -115,19 +117,16 @@ class TestOperators:
     """On operators of their own."""
 
     @same("TO-234", "killed after it made the pods and before it wrote the status: no pod is made twice")
-    def test_a_crash(self, lonely: Hand, begin: Callable[..., Operator], tmp_path: Path):
+    def test_a_crash(self, plane: ControlPlane, lonely: Hand, begin: Callable[..., Operator], tmp_path: Path):
         operator: list[Operator] = []
-        with Proxy(lonely) as proxy, Stage(lonely) as stage:
-            forward = proxy.forward
+        with FaultProxy.start(plane.kubeconfig) as proxy, Stage(lonely) as stage:
 
-            def deadly(verb: str, path: str, body: bytes | None, headers: dict[str, str]):
-                if verb == "PATCH" and path.partition("?")[0].endswith("/status") and operator[0].alive:
+            async def killed(request: Request, forward: Forward) -> Answer:
+                if request.verb == "PATCH" and request.parts[3] == "status" and operator[0].alive:
                     operator[0].kill()
-                return (
-                    forward("GET", "/healthz", None, headers) if verb == "PATCH" else forward(verb, path, body, headers)
-                )
+                return LOST if request.verb == "PATCH" else await forward()
 
-            proxy.forward = deadly
+            proxy.default.on_write = killed
             operator.append(begin(f"--namespace={lonely.namespace}", kubeconfig=proxy.kubeconfig(tmp_path)))
             create_with_pods(lonely, job(TF, "a", PS=1, Worker=2), 3)
             eventually(lambda: not operator[0].alive)

@@ -6,13 +6,14 @@ import re
 import time
 from pathlib import Path
 
-from support import Operator, Operators, Proxy
+from support import FaultProxy, Operator, Operators
+from support.api_request import refusal
 from support.fake_kubelet import Stage
 from support.jobs import tfjob
 from support.user_client import Hand, eventually
 from testbed.control_plane import ControlPlane
 
-NOWHERE = "/apis/nothing.there/v1/things"
+NOT_FOUND = refusal(404, "NotFound")
 
 
 def runs(hand: Hand, name: str, within: float = 20) -> None:
@@ -21,16 +22,11 @@ def runs(hand: Hand, name: str, within: float = 20) -> None:
     eventually(lambda: hand.state("TFJob", name) == "Running", within)
 
 
-def test_kopf_may_fall_over_as_often_as_it_likes(yard: Hand, tmp_path: Path, operators: Operators):
-    with Proxy(yard) as proxy, Stage(yard):
-        forward = proxy.forward
-
-        def unkind(verb: str, path: str, body: bytes | None, headers: dict[str, str]):
-            if "watch=" in path and "kopf" in headers.get("User-Agent", ""):
-                return forward(verb, NOWHERE, body, headers)
-            return forward(verb, path, body, headers)
-
-        proxy.forward = unkind
+def test_kopf_may_fall_over_as_often_as_it_likes(
+    elsewhere: ControlPlane, yard: Hand, tmp_path: Path, operators: Operators
+):
+    with FaultProxy.start(elsewhere.kubeconfig) as proxy, Stage(yard):
+        proxy.default.instead = lambda request: NOT_FOUND if request.watches and request.by_kopf else None
         operator = operators.begin(proxy.kubeconfig(tmp_path), "--no-leader-elect", f"--namespace={yard.namespace}")
         for number in range(25):
             runs(yard, f"job-{number}")

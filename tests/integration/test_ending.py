@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.relay import Relay
 from support import Operator, Operators
 from support.audit_log import requests
 from support.jobs import tfjob
+from support.tcp_proxy import TcpProxy
 from support.user_client import Hand, always, eventually
 from testbed.control_plane import ControlPlane
 
@@ -20,14 +20,14 @@ WITHIN, MANY = 5.0, 400
 
 
 @pytest.fixture
-def line(elsewhere: ControlPlane) -> Iterator[Relay]:
+def line(elsewhere: ControlPlane) -> Iterator[TcpProxy]:
     """The operator's line to the API server."""
-    with Relay(int(elsewhere.url.rpartition(":")[2])) as line:
+    with TcpProxy.start(int(elsewhere.url.rpartition(":")[2])) as line:
         yield line
 
 
 @pytest.fixture
-def operator(elsewhere: ControlPlane, yard: Hand, line: Relay, operators: Operators, tmp_path: Path) -> Operator:
+def operator(elsewhere: ControlPlane, yard: Hand, line: TcpProxy, operators: Operators, tmp_path: Path) -> Operator:
     """An operator that leads, by way of this line."""
     user = elsewhere.kubeconfig_for(yard.namespace, ("system:masters",))
     flags = (f"--namespace={yard.namespace}", f"--lease-namespace={yard.namespace}")
@@ -44,7 +44,7 @@ def ended(operator: Operator) -> float:
 
 
 def test_with_a_slow_server_what_was_sent_is_answered_and_the_lease_is_given_back(
-    elsewhere: ControlPlane, yard: Hand, line: Relay, operator: Operator
+    elsewhere: ControlPlane, yard: Hand, line: TcpProxy, operator: Operator
 ):
     line.delay = 0.2
     yard.create(tfjob("big", Worker=MANY))
@@ -61,7 +61,7 @@ def test_with_a_slow_server_what_was_sent_is_answered_and_the_lease_is_given_bac
 
 
 @pytest.mark.parametrize("how", ["silent", "away"])
-def test_without_a_server_it_is_over_as_soon(yard: Hand, line: Relay, operator: Operator, how: str):
+def test_without_a_server_it_is_over_as_soon(yard: Hand, line: TcpProxy, operator: Operator, how: str):
     yard.create(tfjob("big", Worker=MANY))
     eventually(lambda: len(yard.pods()) >= 5, 30)
     if how == "away":

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from support import Operator, Proxy
+from support import FaultProxy, Operator
+from support.api_request import Answer, Request
 from support.fake_kubelet import Stage
+from support.fault_proxy import LOST, Forward
 from support.jobs import pytorchjob, tfjob
 from support.planes import ready_control_plane
 from support.user_client import Hand, eventually
+from testbed.control_plane import ControlPlane
 
 PS_JOB = {"Chief": 1, "PS": 2, "Worker": 2, "Evaluator": 1}
 PS_PODS = ["ps-chief-0", "ps-evaluator-0", "ps-ps-0", "ps-ps-1", "ps-worker-0", "ps-worker-1"]
@@ -153,26 +157,35 @@ def test_the_operator_may_be_killed_at_any_of_its_writes(tmp_path: Path):
 
     Every other one is struck before it is sent, the others after they are done; `make chaos` does both to each.
     """
-    writes: list[str] = []
+    writes: list[Request] = []
     at = 0
     with ready_control_plane(tmp_path / "plane") as plane:  # where no other operator lends a hand
         while at <= len(writes):
             at += 1
             hand = Hand(plane.kubeconfig, f"kill-{at}")
             hand.make_namespace()
-            writes = killed_once(hand, tmp_path / str(at), at, before=at % 2 == 0)
-    assert at > 20, f"six pods, six Services, two states and ten deletions are more writes than these: {writes}"
+            writes = killed_once(plane, hand, tmp_path / str(at), at, before=at % 2 == 0)
+    assert at > 20, f"six pods, six Services, two states and ten deletions are more writes than {[*map(str, writes)]}"
 
 
-def killed_once(hand: Hand, folder: Path, at: int, *, before: bool) -> list[str]:
+def killed_once(plane: ControlPlane, hand: Hand, folder: Path, at: int, *, before: bool) -> list[Request]:
     """Run the job with a kill at this write; the writes that were made in all."""
     folder.mkdir()
     struck: list[bool] = []
-    with Proxy(hand) as proxy, Stage(hand) as stage:
+
+    async def kill(request: Request, forward: Forward) -> Answer:
+        if request.number != at:
+            return await forward()
+        if not before:
+            await forward()
+        operator.signal(signal.SIGKILL)
+        struck.append(True)
+        return LOST
+
+    with FaultProxy.start(plane.kubeconfig) as proxy, Stage(hand) as stage:
         flags = (f"--namespace={hand.namespace}", "--no-leader-elect")
         operator = Operator(proxy.kubeconfig(folder), folder, *flags).start()
-        proxy.at, proxy.before = at, before
-        proxy.strike = lambda: (operator.kill(), struck.append(True))
+        proxy.default.on_write = kill
         hand.create(tfjob("ps", policy={"cleanPodPolicy": "Running"}, **PS_JOB))
         eventually(lambda: struck or hand.state("TFJob", "ps") == "Running", 20)
         revive(operator)
@@ -193,8 +206,9 @@ def killed_once(hand: Hand, folder: Path, at: int, *, before: bool) -> list[str]
         if operator.alive:
             operator.stop()
         assert operator.complaints() == []
-    assert bool(struck) == (len(proxy.writes) >= at), proxy.writes
-    return proxy.writes
+    writes = proxy.default.writes
+    assert bool(struck) == (len(writes) >= at), [*map(str, writes)]
+    return writes
 
 
 def revive(operator: Operator) -> None:

@@ -1,4 +1,4 @@
-"""What a watch has missed while the server was away, filled in from what the operator and the user were told."""
+"""The versions that a watch has missed while the server was unavailable, from what the operator and the user got."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from itertools import chain
 import orjson
 
 from chaos.history import Version
-from chaos.proxy import Passed
+from support.fault_proxy import Passed
 
 
 def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterable[Version] = ()) -> list[Version]:
-    """The versions with those that only others were told of; each follows the one before it of the same object.
+    """The versions and those that only others have got; each follows the one before it of the same object.
 
-    A server that was started again has forgotten what happened just before, and a list tells what is there, not how it
-    came about: a job may have ended and gone in between. The answers to the operator's writes are in `passed`, what
-    else somebody heard, by a watch or in an answer, is `told`.
+    A restarted server has no history, and a list shows only what exists: a job may have ended and been deleted in
+    between. The answers to the operator's writes are in `passed`, other versions of watches and answers in `told`.
     """
     known = [*versions]
     seen = {_version(one) for one in known}

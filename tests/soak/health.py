@@ -1,41 +1,13 @@
-"""How a process does over hours: its memory and its open files, and whether they grow."""
+"""Whether the memory of a process grows over hours."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-#: Seconds after its start in which a process may grow as it likes: modules, pools and caches fill.
+from support.process_usage import Sample
+
+#: Seconds after its start in which a process may grow: pools and caches fill.
 WARM = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What one process held at one moment."""
-
-    at: float
-    pid: int
-    rss: float
-    files: int
-
-
-def sample(pid: int) -> Sample | None:
-    """A process as it is now, in MiB and open files; None if it is gone."""
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        rss = int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
-        return Sample(time.monotonic(), pid, rss, len(list(Path(f"/proc/{pid}/fd").iterdir())))
-    return None
-
-
-def cpu(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def longest(samples: Sequence[Sample]) -> list[Sample]:

@@ -1,4 +1,4 @@
-"""The results of a soak: lines for the terminal, and a file of results."""
+"""The results of a soak: lines for the terminal, and a result file."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reliability.results import keep, place, quantile
+from support.process_usage import Sample
 
-from .health import Sample, every, longest, slope
-from .lives import Round
+from .health import every, longest, slope
+from .jobs import Round
 
 FILE = place("soak")
 
 
 @dataclass
 class Record:
-    """What has been found so far; `asked` are the minutes that were asked for, `commit` what was soaked."""
+    """The results so far; `asked` are the minutes that were asked for."""
 
     asked: float
     commit: str
     file: Path = FILE
     began: float = field(default_factory=time.monotonic)
-    rounds: int = 0
     writes: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    troubles: Counter[str] = field(default_factory=Counter)
-    lives: dict[str, int] = field(default_factory=dict)
+    faults: Counter[str] = field(default_factory=Counter)
+    starts: dict[str, int] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -37,8 +37,7 @@ class Record:
     complaints: list[str] = field(default_factory=list)
 
     def take(self, found: Round, left: list[str], broken: list[str], writes: int) -> None:
-        """A round is over."""
-        self.rounds += 1
+        """Add a round."""
         self.writes += writes
         self.counts += found.counts
         self.waits += found.waits
@@ -47,16 +46,14 @@ class Record:
         self.violations += broken
 
     def figures(self) -> dict[str, object]:
-        """What is to be known of it."""
-        life = longest(self.samples)
-        hours = [((one.at - life[0].at) / 3600, one.rss) for one in life]
-        waits = sorted(self.waits) or [0.0]
+        """The figures."""
+        waits, life = sorted(self.waits) or [0.0], longest(self.samples)
         return {
             "commit": self.commit,
             "minutes": round((time.monotonic() - self.began) / 60, 1),
             "jobs": self.counts["jobs"],
             "writes": self.writes,
-            "faults": self.troubles.total(),
+            "faults": self.faults.total(),
             "mishaps_of_jobs": self.counts.total() - self.counts["jobs"],
             "violations": len(self.violations),
             "duplicates": sum(": V1 " in one for one in self.violations),
@@ -65,16 +62,22 @@ class Record:
             "tracebacks": len(self.complaints),
             "running_p50_s": quantile(waits, 0.5),
             "running_max_s": round(waits[-1], 1),
-            "rss_hours_observed": round(hours[-1][0] if hours else 0.0, 2),
-            "rss_first_mib": round(life[0].rss if life else 0.0, 1),
-            "rss_last_mib": round(life[-1].rss if life else 0.0, 1),
-            "rss_slope_mib_per_hour": round(slope(hours), 2),
-            "rss_slope_second_half_mib_per_hour": round(slope(hours[len(hours) // 2 :]), 2),
-            "rss_every_ten_minutes_mib": every(hours, 1 / 6),
-            "files_first": life[0].files if life else 0,
-            "files_last": life[-1].files if life else 0,
-            "files_max": max((one.files for one in life), default=0),
-        }
+        } | (_growth(life) if life else {})
+
+
+def _growth(life: list[Sample]) -> dict[str, object]:
+    hours = [((one.at - life[0].at) / 3600, one.rss) for one in life]
+    return {
+        "rss_hours_observed": round(hours[-1][0], 2),
+        "rss_first_mib": round(life[0].rss, 1),
+        "rss_last_mib": round(life[-1].rss, 1),
+        "rss_slope_mib_per_hour": round(slope(hours), 2),
+        "rss_slope_second_half_mib_per_hour": round(slope(hours[len(hours) // 2 :]), 2),
+        "rss_every_ten_minutes_mib": every(hours, 1 / 6),
+        "files_first": life[0].files,
+        "files_last": life[-1].files,
+        "files_max": max(one.files for one in life),
+    }
 
 
 def lines(record: Record) -> Iterator[str]:
@@ -82,14 +85,14 @@ def lines(record: Record) -> Iterator[str]:
     for words in (record.violations, record.leaks, record.stuck, record.complaints[-20:]):
         yield from words
     yield from (f"{key.replace('_', ' ')}: {value}" for key, value in record.figures().items())
-    yield f"faults: {dict(record.troubles)}; jobs: {dict(record.counts)}; lives: {record.lives}"
+    yield f"faults: {dict(record.faults)}; jobs: {dict(record.counts)}; starts: {record.starts}"
 
 
-def write(record: Record, file: Path) -> None:
-    """Write the figures down."""
-    counted = {"fault": record.troubles, "mishap": record.counts, "replica": record.lives}
+def write(record: Record) -> None:
+    """Write the result file."""
+    counted = {"fault": record.faults, "mishap": record.counts, "replica": record.starts}
     tables = {
         f"by_{name}": [{name: key.replace("_", " "), "times": count} for key, count in sorted(table.items())]
         for name, table in counted.items()
     }
-    keep(file, f"make soak MINUTES={record.asked:.0f}", record.figures() | tables)
+    keep(record.file, f"make soak MINUTES={record.asked:.0f}", record.figures() | tables)

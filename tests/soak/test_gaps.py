@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 
 from chaos.history import Version
-from chaos.proxy import Passed
-from chaos.request import Request
+from support.api_request import Request
+from support.fault_proxy import Passed
 
 from .gaps import filled
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .health import WARM, Sample, every, longest, slope
+from support.process_usage import Sample
+
+from .health import WARM, every, longest, slope
 
 
 def test_the_longest_life_counts_once_it_is_warm():

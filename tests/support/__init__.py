@@ -1,8 +1,8 @@
-"""What a test of the whole operator needs: a hand on the API server, pods whose lives it plays, the operator itself."""
+"""What a test of the whole operator needs: a user's client, a fake kubelet, a fault proxy, and the operator itself."""
 
 from .fake_kubelet import Stage
+from .fault_proxy import FaultProxy
 from .operator import Operator, Operators
-from .proxy import Proxy
 from .user_client import Hand, Refused
 
-__all__ = ["Hand", "Operator", "Operators", "Proxy", "Refused", "Stage"]
+__all__ = ["FaultProxy", "Hand", "Operator", "Operators", "Refused", "Stage"]

@@ -1,4 +1,4 @@
-"""What a user has asked of the API server, as its audit log tells."""
+"""The requests of a user, from the audit log of the API server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from testbed.control_plane import ControlPlane
 
@@ -25,14 +26,14 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it was to change something."""
+        """Whether it is a write."""
         return self.what.split()[0] in WRITES
 
 
 def requests(plane: ControlPlane, user: str, namespace: str = "") -> list[Request]:
     """A user's requests so far in one namespace, or everywhere, in the order in which they ended; watches left out."""
     found = []
-    for entry in entries(plane):
+    for entry in entries(plane.audit_log):
         if entry["user"]["username"] != user or entry["verb"] == "watch" or entry["stage"] != "ResponseComplete":
             continue
         target = entry.get("objectRef") or {}
@@ -41,12 +42,12 @@ def requests(plane: ControlPlane, user: str, namespace: str = "") -> list[Reques
     return found
 
 
-def entries(plane: ControlPlane) -> Iterator[dict]:
+def entries(audit_log: Path) -> Iterator[dict]:
     """All entries so far, as they are."""
-    for line in plane.audit_log.read_text().splitlines():
+    for line in audit_log.read_text().splitlines():
         try:
             yield json.loads(line)
-        except ValueError:  # the last one, half written
+        except ValueError:  # the last one is not complete yet
             return
 
 

@@ -1,18 +1,25 @@
-"""The stage on which pods' lives are played: a thread that does what scheduler and kubelet would, as it is told."""
+"""A fake scheduler and kubelet: pods get a node and run, or do what a test wants; deleted pods disappear."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from typing import Any, Self
 
-from .user_client import Hand, Refused
+import aiohttp
+import urllib3
+
+from .user_client import AsyncClient, Hand, Refused, where
 
 NODE = "stage-0"
-#: What becomes of a pod that has just been made, by its name: "Running" is the usual; "" leaves it pending.
+#: What becomes of a new pod, by its name: "Running" is the usual, an exit code ends it; "" leaves it pending.
 Script = Callable[[str], str]
+#: How often the async kubelet repeats a request that has failed, and the seconds between.
+TRIES, PAUSE = 100, 0.3
 
 
 def running(_name: str) -> str:
@@ -20,19 +27,43 @@ def running(_name: str) -> str:
     return "Running"
 
 
+def runs(container: str, *, ready: bool = True, restarts: int = 0) -> dict[str, Any]:
+    """The status of a pod whose container runs, and has been restarted so often."""
+    return _status("Running", _container(container, ready, {"running": {"startedAt": _now()}}, restarts))
+
+
+def ended(container: str, code: int, reason: str = "", message: str = "") -> dict[str, Any]:
+    """The status of a pod whose container has ended with this exit code."""
+    state = {"exitCode": code, "startedAt": _now(), "finishedAt": _now(), "message": message}
+    state["reason"] = reason or ("Error" if code else "Completed")
+    return _status("Failed" if code else "Succeeded", _container(container, False, {"terminated": state}))
+
+
+def evicted() -> dict[str, Any]:
+    """The status of a pod that the kubelet has evicted."""
+    return {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
+
+
+def preempted() -> dict[str, Any]:
+    """The status of a pod that the scheduler has preempted."""
+    ready = {"type": "Ready", "status": "False"}
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    return {"phase": "Failed", "reason": "Preempted", "conditions": [ready, condition]}
+
+
 class Stage:
-    """Plays all pods of one namespace: those that are made get a node and run, those that are deleted go."""
+    """Schedules and runs all pods of one namespace, in threads; `created` are their names in order."""
 
     def __init__(self, hand: Hand, script: Script = running, pause: float = 0.05) -> None:
         self.hand = hand
         self.script = script
         self.created: list[str] = []
         self._pause = pause
-        self._known: dict[str, str] = {}
+        self._uids: set[str] = set()
         self._containers: dict[str, str] = {}
         self._over = threading.Event()
         self._pool = ThreadPoolExecutor(8)
-        self._thread = threading.Thread(target=self._play, daemon=True)
+        self._thread = threading.Thread(target=self._loop, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -44,73 +75,136 @@ class Stage:
         self._pool.shutdown()
 
     def run(self, name: str, *, ready: bool = True) -> None:
-        """A pod starts to run."""
-        container = {"name": self._container(name), "ready": ready, "restartCount": 0, "image": "", "imageID": ""}
-        started = {"state": {"running": {"startedAt": _now()}}}
-        conditions = [{"type": "Ready", "status": str(ready)}]
-        status = {"phase": "Running", "conditions": conditions, "containerStatuses": [container | started]}
-        self.hand.set_pod_status(name, status)
+        """Let a pod run."""
+        self.hand.set_pod_status(name, runs(self._name_of_container(name), ready=ready))
 
     def end(self, name: str, code: int, reason: str = "", message: str = "") -> None:
-        """A pod's container ends with this exit code, and the pod with it."""
-        ended = {"exitCode": code, "finishedAt": _now(), "startedAt": _now(), "message": message}
-        ended["reason"] = reason or ("Error" if code else "Completed")
-        container = {"name": self._container(name), "ready": False, "restartCount": 0, "image": "", "imageID": ""}
-        statuses = [container | {"state": {"terminated": ended}}]
-        phase = "Failed" if code else "Succeeded"
-        conditions = [{"type": "Ready", "status": "False"}]
-        self.hand.set_pod_status(name, {"phase": phase, "conditions": conditions, "containerStatuses": statuses})
+        """Let a pod's container end with this exit code, and the pod with it."""
+        self.hand.set_pod_status(name, ended(self._name_of_container(name), code, reason, message))
 
     def restart_in_place(self, name: str, times: int) -> None:
-        """The kubelet has restarted a pod's container so often."""
-        container = {"name": self._container(name), "ready": True, "restartCount": times, "image": "", "imageID": ""}
-        statuses = [container | {"state": {"running": {"startedAt": _now()}}}]
-        self.hand.set_pod_status(name, {"phase": "Running", "containerStatuses": statuses})
+        """Report that the container was restarted so often."""
+        self.hand.set_pod_status(name, runs(self._name_of_container(name), restarts=times))
 
     def evict(self, name: str) -> None:
-        """The node's kubelet throws a pod off."""
-        self.hand.set_pod_status(
-            name, {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
-        )
+        """Evict a pod."""
+        self.hand.set_pod_status(name, evicted())
 
-    def _container(self, name: str) -> str:
+    def _name_of_container(self, name: str) -> str:
         if name not in self._containers:
             pod = self.hand.pod(name)
             self._containers[name] = pod["spec"]["containers"][0]["name"] if pod else ""
         return self._containers[name]
 
-    def _play(self) -> None:
+    def _loop(self) -> None:
         while not self._over.wait(self._pause):
-            try:
-                # As many at a time as a few nodes would: one after another they would take longer than a real cluster.
+            # As many at a time as a few nodes would: one after another they would take longer than a real cluster.
+            # A pod may be gone already, or the API server unavailable: then the next round sees to it.
+            with contextlib.suppress(Refused, OSError, urllib3.exceptions.HTTPError):
                 list(self._pool.map(self._act, self.hand.pods()))
-            except (Refused, OSError):
-                continue  # the pod is gone already, or the API server is: look again
-            except Exception as error:
-                if not type(error).__module__.startswith("urllib3"):
-                    raise
 
     def _act(self, pod: dict) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        if uid not in self._known:
-            self._known[uid] = name
+        if uid not in self._uids:
+            self._uids.add(uid)
             self._containers[name] = pod["spec"]["containers"][0]["name"]
             self.created.append(name)
         if "deletionTimestamp" in pod["metadata"]:
             self.hand.delete("pods", name, grace=0)
-        elif pod["status"].get("phase") == "Pending":
-            self._start(pod, name)
+        elif pod["status"].get("phase") == "Pending" and (what := self.script(name)):
+            if "nodeName" not in pod["spec"]:
+                self.hand.bind(name, NODE)
+            if what == "Running":
+                self.run(name)
+            else:
+                self.end(name, int(what))
 
-    def _start(self, pod: dict, name: str) -> None:
-        what = self.script(name)
+
+class AsyncKubelet:
+    """The same for all namespaces, without threads; `observe` gets every change of a pod.
+
+    `scripts` are for namespaces where not every pod runs.
+    """
+
+    def __init__(self, client: AsyncClient) -> None:
+        self.scripts: dict[str, Script] = {}
+        self._client = client
+        self._tasks: set[asyncio.Task] = set()
+
+    def observe(self, plural: str, before: dict | None, after: dict | None) -> None:
+        """Schedule and start a new pod, and remove one that is being deleted."""
+        if plural != "pods" or after is None:
+            return
+        new = before is None or before["metadata"]["uid"] != after["metadata"]["uid"]
+        if "deletionTimestamp" in after["metadata"]:
+            if new or "deletionTimestamp" not in before["metadata"]:
+                self._do(lambda: self._remove(after))
+        elif new and after["status"].get("phase") == "Pending":
+            self._do(lambda: self._start(after))
+
+    async def run(self, pod: dict) -> None:
+        """Let a pod run."""
+        await self._set_status(pod, runs(_first(pod)))
+
+    async def end(self, pod: dict, code: int, message: str = "") -> None:
+        """Let a pod's container end with this exit code, and the pod with it."""
+        await self._set_status(pod, ended(_first(pod), code, message=message))
+
+    async def preempt(self, pod: dict) -> None:
+        """Preempt a pod."""
+        await self._set_status(pod, preempted())
+
+    async def _start(self, pod: dict) -> None:
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        what = self.scripts.get(namespace, running)(name)
         if not what:
             return
-        if "nodeName" not in pod["spec"]:
-            self.hand.bind(name, NODE)
-        if what == "Running":
-            self.run(name)
-        else:
-            self.end(name, int(what))
+        target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        with contextlib.suppress(Refused):  # bound by an earlier try; or the pod is gone, which the next request shows
+            await self._client.call("POST", where("pods", namespace, name, "binding"), body)
+        await (self.run(pod) if what == "Running" else self.end(pod, int(what)))
+
+    async def _remove(self, pod: dict) -> None:
+        meta = pod["metadata"]
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+        await self._client.call("DELETE", where("pods", meta["namespace"], meta["name"]), options)
+
+    async def _set_status(self, pod: dict, status: dict) -> None:
+        meta = pod["metadata"]
+        patch = {"metadata": {"uid": meta["uid"]}, "status": status}
+        await self._client.merge(where("pods", meta["namespace"], meta["name"], "status"), patch)
+
+    def _do(self, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(_repeated(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _repeated(work: Callable[[], Awaitable[None]]) -> None:
+    """Repeat it while the server is unavailable; a pod that is no longer there does not matter."""
+    for _ in range(TRIES):
+        with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+            try:
+                return await work()
+            except Refused as refused:
+                if refused.code < 500 and refused.code != 429:
+                    return None
+        await asyncio.sleep(PAUSE)
+    return None
+
+
+def _first(pod: dict) -> str:
+    return pod["spec"]["containers"][0]["name"]
+
+
+def _container(name: str, ready: bool, state: dict, restarts: int = 0) -> dict:
+    return {"name": name, "ready": ready, "restartCount": restarts, "image": "", "imageID": "", "state": state}
+
+
+def _status(phase: str, container: dict) -> dict:
+    conditions = [{"type": "Ready", "status": str(container["ready"])}]
+    return {"phase": phase, "conditions": conditions, "containerStatuses": [container]}
 
 
 def _now() -> str:

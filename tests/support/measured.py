@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
+from .audit_log import entries
 from .operator import Operator
+from .process_usage import cpu, rss
 
 #: Who the operator is to the API server, so that its requests can be told from everybody else's.
 USER = "trainshed-operator"
@@ -22,8 +23,7 @@ class Measured:
     def requests(self, namespace: str = "") -> Counter[str]:
         """How many requests of each sort have ended so far, as `verb resource`; watches are counted when they begin."""
         found: Counter[str] = Counter()
-        for line in self._audit.read_text().splitlines():
-            entry = json.loads(line)
+        for entry in entries(self._audit):
             target = entry.get("objectRef") or {}
             if entry["user"]["username"] != USER or (namespace and target.get("namespace") != namespace):
                 continue
@@ -34,10 +34,8 @@ class Measured:
 
     def cpu(self) -> float:
         """Seconds of CPU that the operator has used so far."""
-        fields = Path(f"/proc/{self.operator.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / 100
+        return cpu(self.operator.pid)
 
-    def memory(self) -> int:
+    def memory(self) -> float:
         """MiB that the operator holds now."""
-        lines = Path(f"/proc/{self.operator.pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024
+        return rss(self.operator.pid)

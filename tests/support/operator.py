@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -20,22 +21,14 @@ class Operator:
     def __init__(self, kubeconfig: Path, folder: Path, *flags: str) -> None:
         self.kubeconfig = kubeconfig
         self.log = folder / "operator.log"
-        self.health, self.metrics = free_port(), free_port()
+        self.health, self.metrics = self._ports()
         self.program: tuple[str, ...] = (sys.executable, "-m", "trainshed")
         self._flags = flags
         self._process: subprocess.Popen | None = None
 
     def start(self, *, wait: bool = True) -> Operator:
-        """Start it, and wait until it says that it is ready; if it never does, it is not left behind."""
-        command = [*self.program, "operator", "--kubeconfig", str(self.kubeconfig)]
-        doors = [
-            f"--health-probe-bind-address=127.0.0.1:{self.health}",
-            f"--metrics-bind-address=127.0.0.1:{self.metrics}",
-        ]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *doors, *self._flags], stdout=log, stderr=log, env=os.environ | {"PYTHONUNBUFFERED": "1"}
-            )
+        """Start it, and wait until it is ready; if it never is, it is killed."""
+        self._process = self._launched()
         try:
             if wait:
                 self.wait_until_ready()
@@ -68,6 +61,13 @@ class Operator:
         """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
+    async def ended(self) -> int:
+        """Wait until it ends; its exit code."""
+        assert self._process is not None
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(0.01)
+        return code
+
     def wait_until_over(self, within: float = 30) -> int:
         """Wait until it ends by itself; its exit code."""
         assert self._process is not None
@@ -92,9 +92,26 @@ class Operator:
             return answer.read().decode()
 
     def complaints(self) -> list[str]:
-        """What its log should not say: each such line, with at most 40 that follow it."""
-        wanted = "Traceback|Task exception was never retrieved|never awaited|unhandled"
-        return re.findall(rf"^.*(?:{wanted}).*(?:\n.+){{0,40}}", self.log.read_text(), re.MULTILINE)
+        """The lines of its log that no operator may write, with at most 40 that follow each."""
+        unwanted = "Traceback|never retrieved|never awaited|unhandled|please report"
+        text = self.log.read_text(errors="replace")
+        return re.findall(rf"^.*(?:{unwanted}).*(?:\n.+){{0,40}}", text, re.MULTILINE)
+
+    def _ports(self) -> tuple[int, int]:
+        return free_port(), free_port()
+
+    def _launched(self) -> subprocess.Popen:
+        endpoints = (
+            f"--health-probe-bind-address=127.0.0.1:{self.health}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics}",
+        )
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [*self.program, "operator", "--kubeconfig", str(self.kubeconfig), *endpoints, *self._flags],
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
 
     def _end(self, how: signal.Signals) -> int:
         assert self._process is not None

@@ -1,16 +1,22 @@
-"""A user's hand on a real API server: plain requests, independent of the operator's own client."""
+"""A user's requests to a real API server, blocking or async; independent of the operator's own client."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import ssl
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import aiohttp
+import orjson
 import urllib3
 import yaml
 
@@ -18,6 +24,20 @@ from .jobs import KINDS
 
 GROUP = "/apis/kubeflow.org/v1"
 MERGE = "application/merge-patch+json"
+#: The status of a server that is busy, or has just got another definition of a kind.
+BUSY = 429
+#: The APIs of the objects that a job may own, or that matter to it.
+PREFIXES = {
+    "pods": "/api/v1",
+    "services": "/api/v1",
+    "configmaps": "/api/v1",
+    "serviceaccounts": "/api/v1",
+    "events": "/api/v1",
+    "resourcequotas": "/api/v1",
+    "roles": "/apis/rbac.authorization.k8s.io/v1",
+    "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
+    "horizontalpodautoscalers": "/apis/autoscaling/v2",
+}
 
 
 class Refused(Exception):
@@ -28,24 +48,41 @@ class Refused(Exception):
         self.code = code
 
 
-class Hand:
-    """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The server of a kubeconfig, and the files of its certificates."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, group: str = GROUP) -> None:
+    server: str
+    authority: str | None
+    certificate: str | None
+    key: str | None
+
+    @classmethod
+    def read(cls, kubeconfig: Path) -> Self:
+        """The access of the current context."""
         config = yaml.safe_load(kubeconfig.read_text())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
+        certificates = _file(user, "client-certificate"), _file(user, "client-key")
+        return cls(cluster["server"], _file(cluster, "certificate-authority"), *certificates)
+
+
+class Hand:
+    """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, group: str = GROUP) -> None:
+        access = Access.read(kubeconfig)
         self.namespace = namespace
         self._group = group
-        self._server = cluster["server"]
+        self._server = access.server
         self._http = urllib3.PoolManager(
             maxsize=64,
             retries=False,
             timeout=30,
-            ca_certs=_file(cluster, "certificate-authority"),
-            cert_file=_file(user, "client-certificate"),
-            key_file=_file(user, "client-key"),
+            ca_certs=access.authority,
+            cert_file=access.certificate,
+            key_file=access.key,
         )
 
     @classmethod
@@ -56,16 +93,16 @@ class Hand:
         return hand
 
     def call(self, verb: str, path: str, body: object = None, kind: str = "application/json") -> dict:
-        """One request; the parsed answer, or `Refused`."""
+        """One request; the parsed response, or `Refused`."""
         data = None if body is None else json.dumps(body)
-        answer = self._http.request(verb, self._server + path, body=data, headers={"Content-Type": kind})
-        try:
-            found = json.loads(answer.data)
-        except ValueError:
-            found = {"message": answer.data.decode(errors="replace")}
-        if answer.status >= 400:
-            raise Refused(answer.status, found.get("message", ""))
-        return found
+        response = self.send(verb, path, data, kind)
+        return _parsed(response.status, response.data)
+
+    def send(
+        self, verb: str, path: str, data: str | None = None, kind: str = "application/json"
+    ) -> urllib3.BaseHTTPResponse:
+        """One request with the body as it is; the response, whatever its status."""
+        return self._http.request(verb, self._server + path, body=data, headers={"Content-Type": kind})
 
     def make_namespace(self) -> None:
         """Create the hand's own namespace."""
@@ -168,6 +205,80 @@ class Hand:
             raise
 
 
+class AsyncClient:
+    """The same without blocking: a connection pool with the credentials of a kubeconfig, for all namespaces."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        access = Access.read(kubeconfig)
+        context = ssl.create_default_context(cafile=access.authority)
+        context.load_cert_chain(access.certificate, access.key)
+        self.url = access.server
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=context),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+            read_bufsize=2**20,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close()
+        await asyncio.sleep(0.3)  # TLS connections close after this
+
+    async def call(
+        self, verb: str, path: str, body: object = None, kind: str = "application/json", within: float = 30
+    ) -> dict:
+        """One request, repeated while the server is busy; the parsed response, or `Refused`."""
+        data = None if body is None else orjson.dumps(body)
+        headers = {"Content-Type": kind}
+        async with asyncio.timeout(within):
+            while True:
+                async with self.session.request(verb, self.url + path, data=data, headers=headers) as response:
+                    content = await response.read()
+                if response.status != BUSY:
+                    return _parsed(response.status, content)
+                await asyncio.sleep(0.5)
+
+    async def merge(self, path: str, patch: Mapping[str, object]) -> dict:
+        """Merge a patch into an object."""
+        return await self.call("PATCH", path, patch, MERGE)
+
+    @asynccontextmanager
+    async def stream(self, path: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A response without an end; its connection is aborted, because a server that hangs does not close TLS."""
+        async with self.session.get(self.url + path, **options) as response:
+            try:
+                yield response
+            finally:
+                if response.connection and response.connection.transport:
+                    response.connection.transport.abort()
+
+    async def lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The lines of a watch, until it ends."""
+        async with self.stream(path, params=query) as response:
+            if response.status >= 400:
+                raise Refused(response.status, "watch")
+            async for line in split(response.content):
+                yield line
+
+
+async def split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The whole lines of a stream."""
+    rest = b""
+    async for piece in content.iter_any():
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line
+
+
+def where(plural: str, namespace: str = "", name: str = "", sub: str = "") -> str:
+    """The path of an object, of a kind in a namespace, or of a kind in all namespaces."""
+    within = f"/namespaces/{namespace}" if namespace else ""
+    parts = (plural, name, sub)
+    return PREFIXES.get(plural, GROUP) + within + "".join(f"/{part}" for part in parts if part)
+
+
 def eventually(question: Callable[[], object], within: float = 10, every: float = 0.05) -> object:
     """The first true answer; fails with the last one once the time is up."""
     end = time.monotonic() + within
@@ -186,6 +297,16 @@ def always(question: Callable[[], object], during: float = 1, every: float = 0.1
         answer = question()
         assert answer, f"not any more: {answer!r}"
         time.sleep(every)
+
+
+def _parsed(status: int, content: bytes) -> dict:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = {"message": content.decode(errors="replace")}
+    if status >= 400:
+        raise Refused(status, found.get("message", ""))
+    return found
 
 
 def _named(items: list[dict], name: str) -> dict:

@@ -1,4 +1,4 @@
-"""What may happen to a write: the operator dies around it, or hears something else than that all went well."""
+"""Faults at writes: the operator is killed before or after one, or gets another answer than the server's."""
 
 from __future__ import annotations
 
@@ -7,75 +7,74 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .proxy import LOST, Forward
-from .request import Answer, Request, refusal
+from support.api_request import Answer, Request, refusal
+from support.fault_proxy import LOST, Forward
 
-#: Seconds after an answer until the operator is dead: it has just read it.
+#: Seconds between an answer and the kill: the operator has just read it.
 A_MOMENT = 0.003
 
 Kill = Callable[[], None]
-Blow = Callable[[Request, Forward, Kill], Awaitable[Answer]]
+WriteFault = Callable[[Request, Forward, Kill], Awaitable[Answer]]
 
 
 async def killed_before(_request: Request, _forward: Forward, kill: Kill) -> Answer:
-    """The operator dies, and the server never hears of it."""
+    """The operator is killed, and the server does not get the request."""
     kill()
     return LOST
 
 
 async def killed_after_commit(_request: Request, forward: Forward, kill: Kill) -> Answer:
-    """The server has done it, and the operator dies before it knows."""
+    """The server has carried it out, and the operator is killed before the answer."""
     await forward()
     kill()
     return LOST
 
 
 async def killed_after_answer(_request: Request, forward: Forward, kill: Kill) -> Answer:
-    """The operator knows, and dies before it can do much about it."""
+    """The operator is killed right after the answer."""
     answer = await forward()
     asyncio.get_running_loop().call_later(A_MOMENT, kill)
     return answer
 
 
 async def conflict(request: Request, _forward: Forward, _kill: Kill) -> Answer:
-    """409: there is such an object already, or another version of it."""
+    """409: the object exists already, or has changed."""
     return refusal(409, "AlreadyExists" if request.verb == "POST" else "Conflict")
 
 
 async def throttled(_request: Request, _forward: Forward, _kill: Kill) -> Answer:
-    """429: come back in a second."""
+    """429 with Retry-After: 1."""
     return refusal(429, "TooManyRequests", Retry_After="1")
 
 
 async def broken(_request: Request, _forward: Forward, _kill: Kill) -> Answer:
-    """500, and nothing was done."""
+    """500, and the request was not carried out."""
     return refusal(500, "InternalError")
 
 
 async def timed_out(_request: Request, forward: Forward, _kill: Kill) -> Answer:
-    """504, though it was done."""
+    """504, though the request was carried out."""
     await forward()
     return refusal(504, "Timeout")
 
 
 async def torn(_request: Request, forward: Forward, _kill: Kill) -> Answer:
-    """It was done, and the connection breaks in the middle of the answer."""
+    """The request was carried out, and the connection breaks in the middle of the answer."""
     answer = await forward()
     return Answer(answer.status, answer.body, cut=len(answer.body) // 2)
 
 
 async def denied(_request: Request, _forward: Forward, _kill: Kill) -> Answer:
-    """403, this once."""
-    return refusal(403, "Forbidden", "somebody is changing the rights just now")
+    """403, once."""
+    return refusal(403, "Forbidden", "the rights are being changed")
 
 
-#: The three ways to die at a write, and the six answers.
-CRASHES: dict[str, Blow] = {
+CRASHES: dict[str, WriteFault] = {
     "killed-before": killed_before,
     "killed-after-commit": killed_after_commit,
     "killed-after-answer": killed_after_answer,
 }
-ANSWERS: dict[str, Blow] = {
+ANSWERS: dict[str, WriteFault] = {
     "409": conflict,
     "429": throttled,
     "500": broken,
@@ -83,15 +82,15 @@ ANSWERS: dict[str, Blow] = {
     "reset-after-commit": torn,
     "403": denied,
 }
-BLOWS = CRASHES | ANSWERS
+WRITE_FAULTS = CRASHES | ANSWERS
 
 
-#: A write by its name, and the how-manieth of that name.
-Named = tuple[str, int]
+#: A write by its name, and its number among the writes of that name, from 1.
+Numbered = tuple[str, int]
 
 
-def named(writes: Iterable[str]) -> Iterator[Named]:
-    """Each write with its place among those of the same name."""
+def numbered(writes: Iterable[str]) -> Iterator[Numbered]:
+    """Each write with its number among those of the same name."""
     seen: Counter[str] = Counter()
     for write in writes:
         seen[write] += 1
@@ -99,11 +98,11 @@ def named(writes: Iterable[str]) -> Iterator[Named]:
 
 
 @dataclass
-class At:
-    """Deals a blow to each of the `wanted` writes; `struck` is when the last was dealt, and `at` which they were."""
+class FaultAtWrites:
+    """Injects a fault at each of the `wanted` writes; `struck` is the time of the last, `at` are their names."""
 
-    blow: Blow
-    wanted: Collection[Named]
+    fault: WriteFault
+    wanted: Collection[Numbered]
     kill: Kill
     struck: float = 0.0
     at: list[str] = field(default_factory=list)
@@ -111,7 +110,7 @@ class At:
 
     @property
     def strikes(self) -> int:
-        """How many were dealt."""
+        """How many faults were injected."""
         return len(self.at)
 
     async def __call__(self, request: Request, forward: Forward) -> Answer:
@@ -122,4 +121,4 @@ class At:
             return await forward()
         self.struck = request.at
         self.at.append(name)
-        return await self.blow(request, forward, self.kill)
+        return await self.fault(request, forward, self.kill)

@@ -1,4 +1,4 @@
-"""The door between operators and the API server: it names and counts every request, and a porter may do as he likes."""
+"""An HTTP proxy between operators and the API server: it records each write, and a test may change any response."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,31 +17,36 @@ from aiohttp import web
 
 from testbed.kubeconfig import kubeconfig
 
-from .api import Api, split
-from .request import Answer, Request, refusal
+from .api_request import Answer, Request
+from .background import in_background
+from .user_client import AsyncClient, split
 
-#: Hands a request on, and has the server's answer.
+#: Sends a request to the server, and returns its answer.
 Forward = Callable[[], Awaitable[Answer]]
 OnRequest = Callable[[Request, Forward], Awaitable[Answer]]
 OnWatch = Callable[[Request, AsyncIterator[bytes]], AsyncIterator[bytes]]
-#: What belongs to one connection and not to what is said on it; and who is asking: the server knows the door.
+#: Headers that belong to one connection; and the credentials, because the proxy has its own.
 HOP = {"connection", "host", "content-length", "transfer-encoding", "accept-encoding", "keep-alive", "authorization"}
 LOST = Answer(0, b"", cut=-1)
 
 
-async def pass_on(_request: Request, forward: Forward) -> Answer:
-    """Do nothing."""
+async def unchanged(_request: Request, forward: Forward) -> Answer:
+    """Forward a request and return the answer as it is."""
     return await forward()
 
 
-def flow(_request: Request, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Leave a watch as it is."""
+def from_server(_request: Request) -> None:
+    """Let the server answer."""
+
+
+def unchanged_watch(_request: Request, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Forward a watch as it is."""
     return lines
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A write as it went: what the server answered, 0 if it was never asked, and what the operator was told."""
+    """A write: the status and body of the server, 0 if it was not forwarded; and the status that the operator got."""
 
     request: Request
     stored: int
@@ -49,19 +54,18 @@ class Passed:
     told: int
     at: float
 
-    @property
-    def disturbed(self) -> bool:
-        """Whether the operator was told something else than what the server said."""
-        return self.stored != self.told
-
 
 @dataclass
-class Porter:
-    """What happens to the requests in one namespace; `writes` are all that came, in the order of their coming."""
+class Route:
+    """What happens to the requests in one namespace; `writes` are all that came, in the order of arrival.
 
-    on_write: OnRequest = pass_on
-    on_read: OnRequest = pass_on
-    on_watch: OnWatch = flow
+    `instead` is the answer to a request, or to a watch, that is not forwarded.
+    """
+
+    instead: Callable[[Request], Answer | None] = from_server
+    on_write: OnRequest = unchanged
+    on_read: OnRequest = unchanged
+    on_watch: OnWatch = unchanged_watch
     writes: list[Request] = field(default_factory=list)
     passed: list[Passed] = field(default_factory=list)
     under_way: list[Request] = field(default_factory=list)
@@ -74,7 +78,7 @@ class Porter:
         return request
 
     async def answer(self, request: Request, forward: Forward) -> Answer:
-        """What the operator is told; of a write it is kept what became of it."""
+        """The answer for the operator; writes are recorded."""
         self.under_way.append(request)
         try:
             return await (self._written if request.writes else self.on_read)(request, forward)
@@ -95,14 +99,25 @@ class Porter:
         return told
 
 
-class Proxy:
-    """Listens on a port of its own; `porters` by namespace, `open_door` for what asks for all namespaces at once."""
+class FaultProxy:
+    """Listens on a port of its own; `routes` by namespace, `default` for all other requests."""
 
-    def __init__(self, api: Api) -> None:
-        self.porters: dict[str, Porter] = {}
-        self.open_door = Porter()
-        self._api = api
+    def __init__(self, client: AsyncClient) -> None:
+        self.routes: dict[str, Route] = {}
+        self.default = Route()
+        self._client = client
         self._under_way: set[asyncio.Task] = set()
+
+    @classmethod
+    def start(cls, kubeconfig: Path) -> AbstractContextManager[Self]:
+        """One in the background, with the credentials of a kubeconfig."""
+
+        @asynccontextmanager
+        async def started() -> AsyncIterator[Self]:
+            async with AsyncClient(kubeconfig) as client, cls(client) as proxy:
+                yield proxy
+
+        return in_background(started())
 
     async def __aenter__(self) -> Self:
         self._server = web.Server(self._serve, handler_cancellation=True, access_log=None)
@@ -115,11 +130,11 @@ class Proxy:
         await self._server.shutdown(1)
 
     def kubeconfig(self, folder: Path, **user: str) -> Path:
-        """A kubeconfig that leads through this door."""
-        return kubeconfig(folder / "door.kubeconfig", "door", f"http://127.0.0.1:{self.port}", user)
+        """A kubeconfig that leads through this proxy."""
+        return kubeconfig(folder / "proxy.kubeconfig", "proxy", f"http://127.0.0.1:{self.port}", user)
 
     def hang_up(self) -> None:
-        """Cut all connections there are, whatever goes over them."""
+        """Abort all connections."""
         for connection in self._server.connections:
             if connection.transport:
                 connection.transport.abort()
@@ -127,19 +142,21 @@ class Proxy:
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         body = await incoming.read()
         request = Request(incoming.method, incoming.path_qs, body, incoming.headers, at=time.time())
-        porter = self.porters.get(request.namespace, self.open_door)
-        request = porter.noted(request)
+        route = self.routes.get(request.namespace, self.default)
+        request = route.noted(request)
+        if answer := route.instead(request):
+            return await _give(incoming, answer)
         if request.watches:
-            return await self._stream(incoming, request, porter)
-        # Whoever was killed meanwhile cannot call back what has gone out.
-        task = asyncio.create_task(porter.answer(request, partial(self._forward, request)))
+            return await self._stream(incoming, request, route)
+        # An operator that is killed meanwhile cannot take back what it has sent.
+        task = asyncio.create_task(route.answer(request, partial(self._forward, request)))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await _give(incoming, await asyncio.shield(task))
 
     async def _forward(self, request: Request) -> Answer:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
-        url, session = self._api.url + request.path, self._api.session
+        url, session = self._client.url + request.path, self._client.session
         timeout = aiohttp.ClientTimeout(total=120)
         try:
             async with session.request(
@@ -149,17 +166,17 @@ class Proxy:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return LOST
 
-    async def _stream(self, incoming: web.BaseRequest, request: Request, porter: Porter) -> web.StreamResponse:
+    async def _stream(self, incoming: web.BaseRequest, request: Request, route: Route) -> web.StreamResponse:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
         try:
-            async with self._api.stream(request.path, headers=headers) as answer:
+            async with self._client.stream(request.path, headers=headers) as answer:
                 if answer.status >= 400:
                     return await _give(incoming, Answer(answer.status, await answer.read(), _kept(answer)))
                 response = web.StreamResponse(status=200, headers=_kept(answer))
                 response.enable_chunked_encoding()
                 await response.prepare(incoming)
                 async with aclosing(split(answer.content)) as lines:
-                    watched = lines if request.by_kopf else porter.on_watch(request, lines)
+                    watched = lines if request.by_kopf else route.on_watch(request, lines)
                     async for line in watched:
                         await response.write(line + b"\n")
                 return response
@@ -187,6 +204,3 @@ async def _give(incoming: web.BaseRequest, answer: Answer) -> web.StreamResponse
     if incoming.transport:
         incoming.transport.abort()
     return web.Response(status=499)
-
-
-__all__ = ["LOST", "Forward", "OnRequest", "OnWatch", "Passed", "Porter", "Proxy", "refusal"]

@@ -1,4 +1,4 @@
-"""What the operator asks of the API server, and what it is told."""
+"""A request of the operator to the API server, and its answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Request:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """What is asked for after the question mark."""
+        """The query string, the last value of each name."""
         return {key: values[-1] for key, values in parse_qs(urlsplit(self.path).query).items()}
 
     @cached_property
@@ -42,51 +42,51 @@ class Request:
 
     @property
     def namespace(self) -> str:
-        """Where; nothing for all namespaces at once."""
+        """The namespace; empty for all of them."""
         return self.parts[0]
 
     @property
     def plural(self) -> str:
-        """What kind of object."""
+        """The plural of the kind."""
         return self.parts[1]
 
     @cached_property
     def name(self) -> str:
-        """Which object, be it in the path or in the body."""
+        """The object's name, from the path or the body."""
         if self.parts[2] or not self.body:
             return self.parts[2]
         return orjson.loads(self.body).get("metadata", {}).get("name", "")
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something that is counted: a Lease is renewed by the clock, and is not."""
+        """Whether it may change an object other than a Lease, which is renewed by the clock."""
         return self.verb in WRITES and self.plural != "leases"
 
     @property
     def watches(self) -> bool:
-        """Whether its answer is a stream."""
+        """Whether it is a watch."""
         return "watch" in self.query
 
     @property
     def lists(self) -> bool:
-        """Whether it asks for all objects of a kind."""
+        """Whether it is a list."""
         return self.verb == "GET" and not self.parts[2] and not self.watches
 
     @property
     def by_kopf(self) -> bool:
-        """Whether it is the shell's: nothing is decided by what that one hears."""
+        """Whether it is kopf's: the operator decides nothing by its answer."""
         return "kopf" in self.headers.get("User-Agent", "")
 
     def __str__(self) -> str:
         _, plural, _, sub = self.parts
         what = f"{plural}/{sub}" if sub else plural
-        # An Event's name ends in chance.
+        # The name of an Event ends in a random suffix.
         return f"{self.verb} {what} {self.name.partition('.')[0] if plural == 'events' else self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the operator is told; `cut` ends the connection after so many bytes of the body, -1 before any word."""
+    """An answer to the operator; `cut` aborts the connection after so many bytes of the body, -1 before a response."""
 
     status: int
     body: bytes
@@ -94,8 +94,8 @@ class Answer:
     cut: int | None = None
 
 
-def refusal(code: int, reason: str, message: str = "so it is written", **headers: str) -> Answer:
-    """An answer of the API server that is an error; header names have their dashes as underscores."""
+def refusal(code: int, reason: str, message: str = "injected by the test", **headers: str) -> Answer:
+    """An error of the API server; in the names of headers `_` stands for `-`."""
     said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
     body = orjson.dumps(said | {"reason": reason, "message": message})
     return Answer(code, body, JSON | {name.replace("_", "-"): value for name, value in headers.items()})

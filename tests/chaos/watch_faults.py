@@ -1,4 +1,4 @@
-"""What may happen to a watch, at one of its events."""
+"""Faults at the events of watches."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from .faults import Kill
-from .history import Pages
-from .proxy import Forward
-from .request import Answer, Request
+from support.api_request import Answer, Request
+from support.fault_proxy import Forward
+
+from .history import NamespaceHistory
+from .write_faults import Kill
 
 Lines = AsyncIterator[bytes]
-#: Seconds: of a delay, of a gap, and of a server that is behind.
+#: Seconds: of a delay, of a gap, and of a watch cache that lags.
 DELAY, GAP, LAG = 0.8, 0.5, 0.7
 EVENTS = (b'"ADDED"', b'"MODIFIED"', b'"DELETED"')
-#: What is told in the place of an event, and whether the stream goes on.
-Told = tuple[tuple[bytes, ...], bool]
+#: The lines that replace an event, and whether the watch continues.
+Replaced = tuple[tuple[bytes, ...], bool]
 LABEL = "training.kubeflow.org/job-name"
 
 
-async def delayed(line: bytes, _lines: Lines) -> Told:
-    """This event, and all behind it, comes late."""
+async def delayed(line: bytes, _lines: Lines) -> Replaced:
+    """The event, and all that follow, come late."""
     await asyncio.sleep(DELAY)
     return (line,), True
 
 
-async def repeated(line: bytes, _lines: Lines) -> Told:
+async def repeated(line: bytes, _lines: Lines) -> Replaced:
     """It comes five times."""
     return (line,) * 5, True
 
 
-async def gap(_line: bytes, lines: Lines) -> Told:
-    """It and what follows for a while never comes; then the server says that it has forgotten."""
+async def gap(_line: bytes, lines: Lines) -> Replaced:
+    """It and what follows for a while is lost; then the server answers 410 Expired."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GAP):
             async for _ in lines:
@@ -44,23 +45,23 @@ async def gap(_line: bytes, lines: Lines) -> Told:
     return (_error(410, "Expired"),), False
 
 
-async def failing(_line: bytes, _lines: Lines) -> Told:
-    """An error comes in its place."""
+async def failing(_line: bytes, _lines: Lines) -> Replaced:
+    """An error event replaces it."""
     return (_error(500, "InternalError"),), False
 
 
-async def severed(_line: bytes, _lines: Lines) -> Told:
+async def severed(_line: bytes, _lines: Lines) -> Replaced:
     """The watch ends before it."""
     return (), False
 
 
-async def silent(_line: bytes, _lines: Lines) -> Told:
-    """Nothing comes any more, and nobody hangs up."""
+async def silent(_line: bytes, _lines: Lines) -> Replaced:
+    """Nothing comes any more, and the connection stays open."""
     await asyncio.sleep(600)
     return (), False
 
 
-TRICKS: dict[str, Callable[[bytes, Lines], Awaitable[Told]]] = {
+WATCH_FAULTS: dict[str, Callable[[bytes, Lines], Awaitable[Replaced]]] = {
     "delayed": delayed,
     "repeated": repeated,
     "gap-410": gap,
@@ -73,23 +74,23 @@ STALE = "stale-list"
 
 def _error(code: int, reason: str) -> bytes:
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
-    return orjson.dumps({"type": "ERROR", "object": status | {"metadata": {}, "message": "so it is written"}})
+    return orjson.dumps({"type": "ERROR", "object": status | {"metadata": {}, "message": "injected by the test"}})
 
 
 @dataclass
-class Rapids:
-    """A trick at event number `number` of the watch of `plural`, or at every `stride`-th event of all from it on.
+class FaultAtEvents:
+    """A fault at event number `number` of the watch of `plural`, or at every `stride`-th event of all from it on.
 
-    `told` counts the events of every kind, `strikes` how often the trick was played.
+    `events` counts the events of every kind, `strikes` the faults.
     """
 
     plural: str = ""
     number: int = 0
-    trick: str = ""
+    fault: str = ""
     stride: int = 0
     struck: float = 0.0
     strikes: int = 0
-    told: dict[str, int] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)
 
     async def __call__(self, request: Request, lines: Lines) -> Lines:
         """The lines of a watch."""
@@ -98,29 +99,29 @@ class Rapids:
                 yield line
                 continue
             self.struck, self.strikes = time.time(), self.strikes + 1
-            told, goes_on = await TRICKS[self.trick](line, lines)
-            for other in told:
+            lines_instead, continues = await WATCH_FAULTS[self.fault](line, lines)
+            for other in lines_instead:
                 yield other
-            if not goes_on:
+            if not continues:
                 return
 
     def _hits(self, plural: str) -> bool:
-        count = self.told[plural] = self.told.get(plural, 0) + 1
+        count = self.events[plural] = self.events.get(plural, 0) + 1
         if self.stride:
             return count % self.stride == self.number
         return not self.struck and plural == self.plural and count == self.number
 
 
 @dataclass
-class Backwater:
-    """A server that is behind: at event `number` of `plural` the operator dies, and its next life finds the past.
+class StaleList:
+    """A stale watch cache: at event `number` of `plural` the operator is killed, and then lists the past.
 
-    It lists what was there a few events ago; what has happened since comes a little later.
+    The list is a few events old; the watch delivers the rest a little later.
     """
 
     plural: str
     number: int
-    pages: Callable[[], Pages]
+    history: Callable[[], NamespaceHistory]
     kill: Kill
     struck: float = 0.0
     strikes: int = 0
@@ -148,8 +149,8 @@ class Backwater:
         return Answer(200, orjson.dumps(self._past(request)))
 
     def _past(self, request: Request) -> dict:
-        """A list as of an earlier version; what matters is that it and its version belong together."""
-        found = [version for version in self.pages().versions if version.plural == self.plural]
+        """A list as of an earlier resourceVersion."""
+        found = [version for version in self.history().versions if version.plural == self.plural]
         chosen = found[: max(1, self.number - 3)]
         there: dict[str, dict] = {}
         latest = 1

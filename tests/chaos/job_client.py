@@ -1,26 +1,27 @@
-"""One job in a namespace of its own: what a user and fate do to it, and what they wait for."""
+"""A user of one job in a namespace of its own: what they do, and what they wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .api import Api, where
-from .history import Pages
-from .kubelet import Kubelet
+from support.fake_kubelet import AsyncKubelet
+from support.user_client import AsyncClient, where
 
-#: Seconds within which a step of a job's life must be taken, whatever the fault and however busy the machine.
+from .history import NamespaceHistory
+
+#: Seconds within which each step must happen, with any fault and on a busy machine.
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """The stage of one life."""
+class JobClient:
+    """The user of one job; `versions` are the resourceVersions of their own writes."""
 
     namespace: str
-    api: Api
-    pages: Pages
-    kubelet: Kubelet
+    api: AsyncClient
+    history: NamespaceHistory
+    kubelet: AsyncKubelet
     job: dict
     versions: set[str]
 
@@ -37,38 +38,37 @@ class Scene:
     @property
     def document(self) -> dict | None:
         """The job as it is now."""
-        return self.pages.now[self.plural].get(self.name)
+        return self.history.now[self.plural].get(self.name)
 
     @property
     def pods(self) -> dict[str, dict]:
-        """The pods that are there, by what follows the job's name."""
+        """The pods, by the part of the name after the job's."""
         return self._members("pods")
 
     @property
     def services(self) -> dict[str, dict]:
-        """The Services that are there, in the same way."""
+        """The Services, in the same way."""
         return self._members("services")
 
     @property
     def uids(self) -> dict[str, str]:
-        """Which pods these are."""
+        """The UIDs of the pods."""
         return {member: pod["metadata"]["uid"] for member, pod in self.pods.items()}
 
     def is_true(self, condition: str) -> bool:
         """Whether a condition of the job is true."""
-        found = ((self.document or {}).get("status") or {}).get("conditions") or ()
-        return any(one["type"] == condition and one["status"] == "True" for one in found)
+        return self.history.is_true(self.plural, self.name, condition)
 
     async def until(self, what: str, question: Callable[[], object]) -> None:
         """Wait for something; raises TimeoutError with its name."""
         try:
-            await self.pages.until(question, PATIENCE)
+            await self.history.until(question, PATIENCE)
         except TimeoutError:
             status = (self.document or {}).get("status")
             raise TimeoutError(f"not within {PATIENCE:.0f} s: {what}; {sorted(self.pods)}; {status}") from None
 
     async def create(self) -> None:
-        """Hand the job in."""
+        """Create the job."""
         made = await self.api.call("POST", where(self.plural, self.namespace), self.job)
         self.versions.add(made["metadata"]["resourceVersion"])
 
@@ -78,14 +78,14 @@ class Scene:
         self.versions.add(changed["metadata"]["resourceVersion"])
 
     async def delete_pod(self, member: str) -> None:
-        """Take a pod away."""
+        """Delete a pod."""
         await self.api.call("DELETE", where("pods", self.namespace, f"{self.name}-{member}"))
 
     async def running(self, *members: str, old: dict[str, str] | None = None) -> None:
-        """Wait until exactly these pods run, none of them one of the `old`, and are found, and the job says Running."""
+        """Wait until exactly these pods run, none of them `old`, each has its Service, and the job is Running."""
         found = [] if self.plural == "mpijobs" else sorted(members)
 
-        def so() -> bool:
+        def running() -> bool:
             pods, before = self.pods, (old or {}).values()
             return (
                 sorted(pods) == sorted(members)
@@ -94,17 +94,21 @@ class Scene:
                 and self.is_true("Running")
             )
 
-        await self.until(f"running: {', '.join(members)}", so)
+        await self.until(f"running: {', '.join(members)}", running)
 
     async def end(self, member: str, code: int) -> None:
-        """A pod ends."""
+        """Let a pod end."""
         await self.kubelet.end(self.pods[member], code)
 
     def _members(self, plural: str) -> dict[str, dict]:
-        return {name.removeprefix(f"{self.name}-"): found for name, found in self.pages.now[plural].items()}
+        return {name.removeprefix(f"{self.name}-"): found for name, found in self.history.now[plural].items()}
+
+    async def nothing_left(self) -> None:
+        """Wait until it has neither pods nor Services."""
+        await self.until("nothing is left", lambda: not (self.pods or self.services))
 
     async def says(self, condition: str) -> None:
-        """Wait until the job says so."""
+        """Wait until a condition of the job is true."""
         await self.until(condition, lambda: self.is_true(condition))
 
 

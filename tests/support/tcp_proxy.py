@@ -1,24 +1,23 @@
-"""A line to a server that is slow, thin, dead or led elsewhere: bytes pass as they are, TLS and all."""
+"""A TCP proxy that adds latency, limits the bandwidth, freezes, or connects to another server; TLS passes unchanged."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import threading
-from collections.abc import Coroutine
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 import yaml
 
-T = TypeVar("T")
+from .background import in_background
+
 #: Bytes that are read at once.
 PIECE = 16384
 
 
-class Relay:
-    """Listens on a port of its own and passes on to `target`.
+class TcpProxy:
+    """Listens on a port of its own and forwards to `target`.
 
     Everything arrives `delay` seconds late, and at most `rate` bytes a second pass both ways together, unless it is 0.
     While it is `frozen` nothing passes, and nothing is lost.
@@ -32,44 +31,32 @@ class Relay:
         self.passed = 0
         self._free = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._server = self._call(asyncio.start_server(self._connected, sock=self._socket))
+    @classmethod
+    def start(cls, target: int, *, delay: float = 0, rate: float = 0) -> AbstractContextManager[Self]:
+        """One in the background."""
+        return in_background(cls(target, delay=delay, rate=rate))
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._call(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.close()
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
 
     def cut(self) -> None:
-        """Break all connections."""
+        """Abort all connections; from any thread."""
         self._loop.call_soon_threadsafe(lambda: [writer.transport.abort() for writer in self._writers])
 
-    def kubeconfig(self, whole: Path, folder: Path, host: str = "127.0.0.1") -> Path:
-        """A kubeconfig like that one, but by way of this line."""
-        config = yaml.safe_load(whole.read_text())
+    def kubeconfig(self, original: Path, folder: Path, host: str = "127.0.0.1") -> Path:
+        """A copy of a kubeconfig that leads through this proxy."""
+        config = yaml.safe_load(original.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://{host}:{self.port}"
-        path = folder / "relayed.kubeconfig"
+        path = folder / "tcp-proxy.kubeconfig"
         path.write_text(yaml.safe_dump(config))
         return path
-
-    def _call(self, what: Coroutine[object, object, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
-
-    async def _end(self) -> None:
-        self._server.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.1)  # what was aborted is closed at the next turn of the loop
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = {writer}
@@ -79,7 +66,7 @@ class Relay:
             self._writers |= ends
             await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
         except (OSError, asyncio.CancelledError):
-            pass  # nobody is there, or it is all over: the caller sees that at once
+            pass  # no server there, or the test is over: the caller sees that at once
         finally:
             self._writers -= ends
             for end in ends:
