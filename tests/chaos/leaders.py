@@ -1,4 +1,4 @@
-"""Replicas of the operator that share a Lease, each a user of its own: who leads, and who has written what and when."""
+"""Replicas of the operator that share a Lease, each a user of its own: which one leads, and what each has written."""
 
 from __future__ import annotations
 
@@ -9,44 +9,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import click
 
 from reliability.results import keep, place, quantile
 from support import Operator
-from support.audit_log import entries
+from support.audit_log import Request, requests
 from support.fake_kubelet import Stage
 from support.jobs import tfjob
 from support.planes import ready_control_plane
 from support.user_client import Hand, eventually
 from testbed.control_plane import ControlPlane
 
-WRITES = ("create", "patch", "update", "delete", "deletecollection")
 FILE = place("leaders")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A write as the API server's audit log has it: when it came, and what it was."""
-
-    at: float
-    what: str
-    code: int
-
-
-def writes(plane: ControlPlane, user: str) -> list[Written]:
-    """What a user has asked the server to change, the Lease left out."""
-    found = []
-    for entry in entries(plane.audit_log):
-        target = entry.get("objectRef") or {}
-        if entry["user"]["username"] != user or entry["verb"] not in WRITES or target.get("resource") == "leases":
-            continue
-        at = datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
-        what = " ".join((entry["verb"], target.get("resource", ""), target.get("name", "")))
-        found.append(Written(at, what, entry.get("responseStatus", {}).get("code", 0)))
-    return found
+def writes(plane: ControlPlane, user: str) -> list[Request]:
+    """The writes of a user, without those of the Lease."""
+    return [one for one in requests(plane, user) if one.writes and "leases" not in one.what]
 
 
 class Replica:
@@ -61,18 +42,18 @@ class Replica:
         kubeconfig = plane.kubeconfig_for(self.name, ("system:masters",))
         self.operator = Operator(kubeconfig, home, *where, f"--lease-identity={self.name}", *words)
 
-    def writes(self, since: float = 0.0) -> list[Written]:
-        """What it has asked the server to change since then, the Lease left out."""
+    def writes(self, since: float = 0.0) -> list[Request]:
+        """Its writes since then, without those of the Lease."""
         return [one for one in writes(self._plane, self.name) if one.at >= since]
 
     def leads(self) -> bool:
-        """Whether it thinks so itself."""
+        """Whether its own metrics say that it leads."""
         return "trainshed_leader 1.0" in self.operator.served()
 
 
 @dataclass
 class Pair:
-    """Two replicas that were begun one after the other; whoever leads is the `first`."""
+    """Two replicas, of which the `first` leads."""
 
     plane: ControlPlane
     hand: Hand
@@ -120,7 +101,7 @@ def killed(plane: ControlPlane, namespace: str, folder: Path) -> float:
 
 
 def released(plane: ControlPlane, namespace: str, folder: Path) -> float:
-    """Seconds from the end of the leader, who was asked to end, to the other's first write."""
+    """Seconds from the regular end of the leader to the other's first write."""
     with pair(plane, namespace, folder) as found:
         found.job("before")
         eventually(lambda: found.hand.state("TFJob", "before") == "Running", 30)
@@ -130,8 +111,8 @@ def released(plane: ControlPlane, namespace: str, folder: Path) -> float:
         return found.acted(found.second, ended)
 
 
-def frozen(plane: ControlPlane, namespace: str, folder: Path, workers: int = 60) -> tuple[int, list[Written], int]:
-    """Writes of a leader that was frozen in the middle of a job before that, and after it woke; and the job's pods."""
+def frozen(plane: ControlPlane, namespace: str, folder: Path, workers: int = 60) -> tuple[int, list[Request], int]:
+    """A leader's writes before it is frozen in the middle of a job, and after it continues; and the job's pods."""
     with pair(plane, namespace, folder) as found:
         found.job("big", Worker=workers)
         eventually(lambda: len(found.hand.pods()) >= 5, 30, every=0.002)
@@ -150,7 +131,7 @@ def frozen(plane: ControlPlane, namespace: str, folder: Path, workers: int = 60)
 @click.command()
 @click.option("--runs", default=5, show_default=True, help="How often each is done.")
 def main(runs: int) -> None:
-    """Let leaders die, end and freeze, and write down how soon another acts."""
+    """Kill, stop and freeze leaders, and measure how soon another acts."""
     began = time.time()
     with tempfile.TemporaryDirectory() as folder, ready_control_plane(Path(folder) / "plane") as plane:
         home = Path(folder)

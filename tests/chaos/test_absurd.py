@@ -102,8 +102,7 @@ def test_a_document_nested_without_end_hides_no_other(hand: Hand, stage: Stage, 
     eventually(lambda: hand.state("TFJob", "deep") == "Running")
     nested = "[" * DEEP + "]" * DEEP
     body = f'{{"status": {{"replicaStatuses": {{"Worker": {{"labelSelector": {{"a": {nested}}}}}}}}}}}'
-    where = hand._server + hand.path("TFJob", "deep", "status")
-    answer = hand._http.request("PATCH", where, body=body, headers={"Content-Type": MERGE})
+    answer = hand.send("PATCH", hand.path("TFJob", "deep", "status"), body, MERGE)
     if answer.status >= 400:
         pytest.skip(f"the server does not accept it: {answer.data[:200]!r}")
     hand.create(tfjob("flat", Worker=1))

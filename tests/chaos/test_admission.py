@@ -99,7 +99,7 @@ def writes(server: ControlPlane, hand: Hand) -> Counter[str]:
 def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(server: ControlPlane, hand: Hand, stage: Stage):
     other = Hand(server.kubeconfig, f"{hand.namespace}-quick")
     other.make_namespace()
-    with Webhook(server, hand) as webhook, Stage(other):
+    with Webhook.start(server, hand) as webhook, Stage(other):
         webhook.delay = 8.0
         for number in range(30):
             hand.create(tfjob(f"slow-{number}", Worker=4))
@@ -113,7 +113,7 @@ def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(server: C
 
 
 def test_a_webhook_that_flaps_costs_time_and_nothing_else(server: ControlPlane, hand: Hand, stage: Stage):
-    with Webhook(server, hand) as webhook:
+    with Webhook.start(server, hand) as webhook:
         webhook.fails = lambda number: number % 2 == 1
         hand.create(pytorchjob("flap", Master=1, Worker=5))
         eventually(lambda: len(hand.pods()) == 6 and hand.state("PyTorchJob", "flap") == "Running", 30)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +15,9 @@ import yaml
 from support import Hand, Operator, Refused, Stage
 from support.audit_log import requests
 from support.jobs import pytorchjob, tfjob
+from support.kubectl import kubectl_file
 from support.planes import CRDS, served
+from support.pods import uids
 from support.tcp_proxy import TcpProxy
 from support.user_client import always, eventually
 from testbed.binaries import binary
@@ -31,10 +32,6 @@ TFJOBS = CRDS / "kubeflow.org_tfjobs.yaml"
 Begin = Callable[..., Operator]
 
 
-def uids(hand: Hand) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
-
-
 def runs(hand: Hand, name: str, within: float = 30) -> None:
     eventually(lambda: hand.state("TFJob", name) == "Running", within)
 
@@ -45,7 +42,7 @@ def test_a_store_that_is_full_costs_nothing_but_time(frail: ControlPlane, yard: 
     with Stage(yard) as stage:
         yard.create(tfjob("before", Worker=2))
         runs(yard, "before")
-        made = uids(yard)
+        made = uids(yard.pods())
         etcd.restart(f"--quota-backend-bytes={etcd.size + 4 * 2**20}")
         try:
             fill(yard)
@@ -62,7 +59,7 @@ def test_a_store_that_is_full_costs_nothing_but_time(frail: ControlPlane, yard: 
             eventually(lambda: yard.state("TFJob", "before") == "Succeeded", 30)
             yard.create(tfjob("after", Worker=2))
             runs(yard, "after")
-            assert made.items() <= uids(yard).items()
+            assert made.items() <= uids(yard.pods()).items()
         finally:
             etcd.restart()
 
@@ -95,7 +92,7 @@ def test_a_store_from_yesterday_is_looked_at_anew(frail: ControlPlane, yard: Han
     with Stage(yard) as stage:
         yard.create(tfjob("old", Worker=2))
         runs(yard, "old")
-        made = uids(yard)
+        made = uids(yard.pods())
         Etcd(frail).copy(tmp_path / "yesterday")
         runs(yard, "old")
         yard.create(tfjob("lost", Worker=2))
@@ -104,14 +101,14 @@ def test_a_store_from_yesterday_is_looked_at_anew(frail: ControlPlane, yard: Han
         eventually(lambda: yard.state("TFJob", "old") == "Succeeded", 20)
         Etcd(frail).put_back(tmp_path / "yesterday")
         assert yard.job("TFJob", "lost") is None
-        always(lambda: uids(yard) == made, 8)
+        always(lambda: uids(yard.pods()) == made, 8)
         yard.create(tfjob("new", Worker=2))
         runs(yard, "new")
         yard.create(tfjob("lost", Worker=1))
         runs(yard, "lost")
         stage.end("old-worker-0", 0)
         eventually(lambda: yard.state("TFJob", "old") == "Succeeded", 20)
-        assert made.items() <= uids(yard).items()
+        assert made.items() <= uids(yard.pods()).items()
     assert operator.complaints() == []
 
 
@@ -157,14 +154,14 @@ def test_a_server_that_is_behind_undoes_nothing(frail: ControlPlane, yard: Hand,
             eventually(lambda: not yard.pods())
             yard.create(tfjob("again", Worker=2))
             runs(yard, "again")
-            made = uids(yard)
+            made = uids(yard.pods())
             line.target = second
             line.cut()
-            always(lambda: uids(yard) == made, 5)
+            always(lambda: uids(yard.pods()) == made, 5)
             store.frozen = False
             yard.create(tfjob("more", Worker=2))
             runs(yard, "more", 40)
-            assert made.items() <= uids(yard).items()
+            assert made.items() <= uids(yard.pods()).items()
             assert len(stage.created) == 6
         finally:
             store.frozen = False
@@ -192,11 +189,11 @@ def test_our_kind_may_be_taken_away_and_given_back(frail: ControlPlane, yard: Ha
         yard.create(tfjob("goes", Worker=2))
         yard.create(pytorchjob("stays", Master=1))
         runs(yard, "goes")
-        kubectl(frail, "delete", TFJOBS)
+        kubectl_file(frail, "delete", TFJOBS)
         eventually(lambda: [pod["metadata"]["name"] for pod in yard.pods()] == ["stays-master-0"], 60)
         yard.create(pytorchjob("new", Master=1))
         eventually(lambda: yard.state("PyTorchJob", "new") == yard.state("PyTorchJob", "stays") == "Running")
-        kubectl(frail, "apply", TFJOBS)
+        kubectl_file(frail, "apply", TFJOBS)
         eventually(lambda: served(yard, "TFJob"), 30)
         yard.create(tfjob("goes", Worker=2))
         runs(yard, "goes")
@@ -212,7 +209,7 @@ def test_a_field_less_is_borne_and_a_field_more_is_left_alone(
     schema["spec"]["properties"]["future"] = {"type": "string"}
     del schema["status"]["properties"]["restarts"]
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition))
-    kubectl(frail, "replace", tmp_path / "crd.yaml")
+    kubectl_file(frail, "replace", tmp_path / "crd.yaml")
     try:
         operator = begin()
         wanted = tfjob("odd", restart="ExitCode", Worker=2)
@@ -229,7 +226,7 @@ def test_a_field_less_is_borne_and_a_field_more_is_left_alone(
             assert writes(frail, yard) - told <= 2
         assert "restarts are not counted" in operator.log.read_text()
     finally:
-        kubectl(frail, "replace", TFJOBS)
+        kubectl_file(frail, "replace", TFJOBS)
 
 
 def writes(plane: ControlPlane, yard: Hand) -> int:
@@ -245,8 +242,3 @@ def try_create(hand: Hand, wanted: dict) -> dict:
         eventually(lambda: hand.job("TFJob", wanted["metadata"]["name"]) is None)
         found = None
     return found or hand.create(wanted)
-
-
-def kubectl(plane: ControlPlane, verb: str, file: Path) -> None:
-    command = [binary("kube", "kubectl"), "--kubeconfig", plane.kubeconfig, verb, "-f", file]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=60)

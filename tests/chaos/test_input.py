@@ -13,7 +13,7 @@ import pytest
 from support import Hand, Operator, Refused, Stage
 from support.audit_log import requests
 from support.jobs import pod_spec, replicas, tfjob
-from support.pods import names
+from support.pods import names, uids
 from support.user_client import MERGE, always, eventually
 from testbed.control_plane import ControlPlane
 
@@ -27,17 +27,13 @@ SMALL = 16 * 1024
 def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(hand: Hand, stage: Stage):
     hand.create(tfjob("index", PS=1, Worker=2))
     eventually(lambda: hand.state("TFJob", "index") == "Running")
-    before = uids(hand)
+    before = uids(hand.pods())
     labels = {"training.kubeflow.org/replica-index": "2000000000", "training.kubeflow.org/replica-type": "chief"}
     path = f"/api/v1/namespaces/{hand.namespace}/pods/index-worker-1"
     hand.call("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
-    always(lambda: uids(hand) == before, 2)
+    always(lambda: uids(hand.pods()) == before, 2)
     stage.end("index-worker-0", 0)
     eventually(lambda: hand.state("TFJob", "index") == "Succeeded")
-
-
-def uids(hand: Hand) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
 
 
 def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(hand: Hand, stage: Stage):
@@ -144,7 +140,7 @@ def test_what_is_nested_without_end_is_the_servers_to_refuse(hand: Hand, stage: 
         '"runPolicy": {}', f'"runPolicy": {{"schedulingPolicy": {deep}}}'
     )
     assert deep in body
-    answer = hand._http.request("POST", hand._server + hand.path("TFJob", ""), body=body)
+    answer = hand.send("POST", hand.path("TFJob", ""), body)
     assert answer.status >= 400
     hand.create(tfjob("flat", Worker=1))
     eventually(lambda: hand.state("TFJob", "flat") == "Running")

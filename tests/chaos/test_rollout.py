@@ -12,6 +12,7 @@ import pytest
 from support import Operator, Stage
 from support.jobs import job, tfjob
 from support.planes import ready_control_plane
+from support.pods import uids
 from support.user_client import Hand, eventually
 from testbed.control_plane import ControlPlane
 
@@ -88,11 +89,11 @@ def test_versions_take_turns_and_no_pod_notices(plane: ControlPlane, older: Path
         eventually(lambda: hand.state("TFJob", "waiting") == "Suspended", 30)
         for turn, source in enumerate((older, ROOT / "operator", older, ROOT / "operator"), 1):
             eventually(lambda: quiet(hand), 60)
-            before = pods(hand)
+            before = uids(hand.pods())
             if turn > 1:
                 shift.begin(source)
                 time.sleep(8)
-                assert pods(hand) == before, "nobody is disturbed by a change of versions"
+                assert uids(hand.pods()) == before, "nobody is disturbed by a change of versions"
                 told = shift.writes()
                 time.sleep(5)
                 assert shift.writes() == told, "and nothing is written again and again"
@@ -110,11 +111,6 @@ def test_versions_take_turns_and_no_pod_notices(plane: ControlPlane, older: Path
 def restarts(hand: Hand, kind: str) -> int:
     """How often the one of this kind was restarted."""
     return hand.job(kind, "ps" if kind == "TFJob" else "whole")["status"].get("restarts", 0)
-
-
-def pods(hand: Hand) -> dict[str, str]:
-    """Which pods there are."""
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
 
 
 def quiet(hand: Hand) -> bool:

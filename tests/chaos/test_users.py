@@ -14,7 +14,7 @@ import pytest
 from support import Hand, Refused, Stage
 from support.audit_log import Request, requests
 from support.jobs import job, pod_spec, pytorchjob, tfjob
-from support.pods import container, names
+from support.pods import container, names, uids
 from support.user_client import MERGE, always, eventually
 from testbed.control_plane import ControlPlane
 
@@ -69,10 +69,10 @@ def test_pods_that_run_keep_their_template_and_the_next_are_made_from_the_new_on
     wanted = job("TFJob", "new", restart="OnFailure", PS=1, Worker=2)
     hand.create(wanted)
     eventually(lambda: hand.state("TFJob", "new") == "Running")
-    before = {pod["metadata"]["name"]: uid(pod) for pod in hand.pods()}
+    before = uids(hand.pods())
     pod_spec(wanted, "Worker")["containers"][0]["image"] = "python:3.12-slim"
     hand.patch_job("TFJob", "new", {"spec": wanted["spec"]})
-    always(lambda: {pod["metadata"]["name"]: uid(pod) for pod in hand.pods()} == before, 2)
+    always(lambda: uids(hand.pods()) == before, 2)
     hand.delete("pods", "new-worker-1")
     eventually(
         lambda: uid(hand.pod("new-worker-1") or {"metadata": {"uid": before["new-worker-1"]}}) not in before.values()

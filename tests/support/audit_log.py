@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.control_plane import ControlPlane
 
-WRITES = frozenset({"create", "update", "patch", "delete"})
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,11 @@ class Request:
     code: int
     began: datetime
     ended: datetime
+
+    @property
+    def at(self) -> float:
+        """When it began, in seconds since 1970."""
+        return self.began.timestamp()
 
     @property
     def writes(self) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
-from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 
+from .kubectl import kubectl_file
 from .user_client import Hand, Refused, eventually
 
 CRDS = Path(__file__).parents[2] / "crds"
@@ -25,7 +24,7 @@ def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterat
     plane = ControlPlane(folder, controllers=True, audit=audit)
     plane.extra_flags = flags
     with plane:
-        _kubectl(plane, "apply", CRDS)
+        kubectl_file(plane, "apply", CRDS)
         hand = Hand(plane.kubeconfig, "default")
         kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]
         eventually(lambda: all(served(hand, kind) for kind in kinds))
@@ -34,8 +33,8 @@ def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterat
 
 def change_to_v2beta1(plane: ControlPlane) -> None:
     """Let MPIJobs of v2beta1 take the place of v1's, as docs/mpi.md says."""
-    _kubectl(plane, "delete", CRDS / "kubeflow.org_mpijobs.yaml")
-    _kubectl(plane, "apply", CRDS / "v2beta1")
+    kubectl_file(plane, "delete", CRDS / "kubeflow.org_mpijobs.yaml")
+    kubectl_file(plane, "apply", CRDS / "v2beta1")
     hand = Hand(plane.kubeconfig, "default", V2BETA1)
     eventually(lambda: served(hand, "MPIJob"), 30)
 
@@ -46,8 +45,3 @@ def served(hand: Hand, kind: str) -> bool:
         return hand.jobs(kind) == []
     except Refused:
         return False
-
-
-def _kubectl(plane: ControlPlane, verb: str, file: Path) -> None:
-    command = [binary("kube", "kubectl"), "--kubeconfig", plane.kubeconfig, verb, "-f", file]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)

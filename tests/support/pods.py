@@ -8,6 +8,11 @@ def names(objects: list[dict]) -> list[str]:
     return sorted(item["metadata"]["name"] for item in objects)
 
 
+def uids(objects: list[dict]) -> dict[str, str]:
+    """Their UIDs by name."""
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in objects}
+
+
 def container(pod: dict, name: str = "") -> dict:
     """A pod's container of that name, or its first."""
     return next(one for one in pod["spec"]["containers"] if name in ("", one["name"]))
