@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import Hand, Operator
+from support import Operator, UserClient
 from support.measured import USER, Measured
 from support.planes import ready_control_plane
 
@@ -28,6 +28,6 @@ def measured(plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measur
 
 
 @pytest.fixture
-def hand(plane) -> Hand:
-    """A user's hand in a namespace of its own."""
-    return Hand.somewhere(plane.kubeconfig)
+def user(plane) -> UserClient:
+    """A user in a namespace of its own."""
+    return UserClient.somewhere(plane.kubeconfig)

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import KINDS, job, tfjob
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 from trainshed.controller.status_debounce import MAX_DEBOUNCE, PROGRESS
 
 WRITES = ("create", "patch", "delete", "update")
@@ -23,19 +23,19 @@ LEADERS = {
 
 
 @pytest.mark.parametrize("pods", [4, 16, 100])
-def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measured) -> None:
+def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, user: UserClient, measured) -> None:
     began = time.monotonic()
     cpu = measured.cpu()
-    with Stage(hand) as stage:
-        hand.create(tfjob("budget", Chief=1, Worker=pods - 1))
-        eventually(lambda: len(hand.pods()) == pods, 60)
+    with FakeKubelet(user) as kubelet:
+        user.create(tfjob("budget", Chief=1, Worker=pods - 1))
+        eventually(lambda: len(user.pods()) == pods, 60)
         made = time.monotonic() - began
-        eventually(lambda: active(hand) == pods, 60)
+        eventually(lambda: active(user) == pods, 60)
         lasted = time.monotonic() - began
-        stage.end("budget-chief-0", 0)
-        eventually(lambda: hand.state("TFJob", "budget") == "Succeeded", 30)
+        kubelet.end("budget-chief-0", 0)
+        eventually(lambda: user.state("TFJob", "budget") == "Succeeded", 30)
     time.sleep(2)
-    requests = measured.requests(hand.namespace)
+    requests = measured.requests(user.namespace)
     writes = {what: count for what, count in requests.items() if what.split()[0] in WRITES}
     events = sum(count for what, count in writes.items() if "events" in what)
     print(
@@ -50,20 +50,20 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, hand: Hand, measur
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_of_any_kind_costs_no_more(kind: str, hand: Hand, measured) -> None:
+def test_a_job_of_any_kind_costs_no_more(kind: str, user: UserClient, measured) -> None:
     roles = LEADERS.get(kind, {}) | {"Worker": 8 - len(LEADERS.get(kind, {}))}
-    with Stage(hand) as stage:
-        hand.create(job(kind, "budget", **roles))
-        eventually(lambda: active(hand, kind) == 8, 60)
-        for pod in hand.pods():
+    with FakeKubelet(user) as kubelet:
+        user.create(job(kind, "budget", **roles))
+        eventually(lambda: active(user, kind) == 8, 60)
+        for pod in user.pods():
             if pod["metadata"]["name"].endswith("worker-0") or "worker" not in pod["metadata"]["name"]:
-                stage.end(pod["metadata"]["name"], 0)
+                kubelet.end(pod["metadata"]["name"], 0)
         if kind == "JAXJob":
             for number in range(1, 8):
-                stage.end(f"budget-worker-{number}", 0)
-        eventually(lambda: hand.state(kind, "budget") == "Succeeded", 30)
+                kubelet.end(f"budget-worker-{number}", 0)
+        eventually(lambda: user.state(kind, "budget") == "Succeeded", 30)
     time.sleep(2)
-    writes = {what: count for what, count in measured.requests(hand.namespace).items() if what.split()[0] in WRITES}
+    writes = {what: count for what, count in measured.requests(user.namespace).items() if what.split()[0] in WRITES}
     print(f"\n{kind}: {writes}")
     events = sum(count for what, count in writes.items() if "events" in what)
     # An MPIJob has no Services; its account, its rights and its configuration take their place, and the configuration
@@ -73,30 +73,30 @@ def test_a_job_of_any_kind_costs_no_more(kind: str, hand: Hand, measured) -> Non
     assert events <= 6
 
 
-def test_a_big_job_speaks_while_it_is_made(hand: Hand, measured) -> None:
+def test_a_big_job_speaks_while_it_is_made(user: UserClient, measured) -> None:
     pods = 1000
     began = time.monotonic()
-    hand.create(tfjob("budget", Chief=1, Worker=pods - 1))
-    eventually(lambda: "startTime" in hand.job("TFJob", "budget").get("status", {}))
+    user.create(tfjob("budget", Chief=1, Worker=pods - 1))
+    eventually(lambda: "startTime" in user.job("TFJob", "budget").get("status", {}))
     first = time.monotonic() - began
     told, whole = set(), f" of {pods} pods created"
-    while len(hand.pods()) < pods:
-        told.add(hand.conditions("TFJob", "budget")["Created"]["message"])
+    while len(user.pods()) < pods:
+        told.add(user.conditions("TFJob", "budget")["Created"]["message"])
         time.sleep(0.5)
     lasted = time.monotonic() - began
-    eventually(lambda: not hand.conditions("TFJob", "budget")["Created"]["message"].endswith(whole), 10)
-    writes = sum(count for what, count in measured.requests(hand.namespace).items() if what.startswith("patch tfjobs"))
+    eventually(lambda: not user.conditions("TFJob", "budget")["Created"]["message"].endswith(whole), 10)
+    writes = sum(count for what, count in measured.requests(user.namespace).items() if what.startswith("patch tfjobs"))
     print(f"\n{pods} pods: a status after {first:.2f} s, all pods after {lasted:.1f} s, {writes} status writes, {told}")
     assert first < 1
     assert any(message.endswith(whole) for message in told)
     assert writes <= 2 + lasted / PROGRESS.total_seconds()
 
 
-def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(hand: Hand, measured) -> None:
-    with Stage(hand):
+def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(user: UserClient, measured) -> None:
+    with FakeKubelet(user):
         for number in range(50):
-            hand.create(tfjob(f"rest-{number}", Worker=1))
-        eventually(lambda: running(hand) == 50, 60)
+            user.create(tfjob(f"rest-{number}", Worker=1))
+        eventually(lambda: running(user) == 50, 60)
     time.sleep(5)
     before, cpu = measured.requests(), measured.cpu()
     time.sleep(60)
@@ -106,15 +106,15 @@ def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(hand:
     assert others == {}
 
 
-def active(hand: Hand, kind: str = "TFJob") -> int:
+def active(user: UserClient, kind: str = "TFJob") -> int:
     """How many replicas the status says are active."""
-    statuses = hand.job(kind, "budget").get("status", {}).get("replicaStatuses", {})
+    statuses = user.job(kind, "budget").get("status", {}).get("replicaStatuses", {})
     return sum(status.get("active", 0) for status in statuses.values())
 
 
-def running(hand: Hand) -> int:
+def running(user: UserClient) -> int:
     """How many jobs run."""
     return sum(
         any(condition["type"] == "Running" for condition in job.get("status", {}).get("conditions", []))
-        for job in hand.jobs("TFJob")
+        for job in user.jobs("TFJob")
     )

@@ -14,11 +14,11 @@ import pytest
 
 from reliability.results import keep
 from support import Operator
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
 from support.measured import USER, Measured
 from support.planes import ready_control_plane
-from support.user_client import AsyncClient, Hand, eventually, where
+from support.user_client import AsyncClient, UserClient, eventually, where
 from testbed.control_plane import ControlPlane
 from trainshed.controller.manager import GC_FREEZE_DELAYS
 
@@ -41,11 +41,11 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.mark.timeout(0)  # ten thousand jobs take their time
 def test_ten_thousand_finished_jobs_make_a_new_one_no_slower(crowded: ControlPlane, tmp_path: Path) -> None:
-    hand = Hand(crowded.kubeconfig, "new")
-    hand.make_namespace()
+    user = UserClient(crowded.kubeconfig, "new")
+    user.make_namespace()
     kubeconfig = crowded.kubeconfig_for(USER, ("system:masters",))
     few = begun(kubeconfig, tmp_path / "few", crowded)
-    alone, light = [latency(hand, f"few-{number}") for number in range(NEW)], few.memory()
+    alone, light = [latency(user, f"few-{number}") for number in range(NEW)], few.memory()
     few.operator.stop()
 
     began = time.monotonic()
@@ -59,7 +59,7 @@ def test_ten_thousand_finished_jobs_make_a_new_one_no_slower(crowded: ControlPla
     before, cpu = many.requests(), many.cpu()
     time.sleep(60)
     idle, asked = (many.cpu() - cpu) / 60, many.requests() - before
-    crowd, heavy = [latency(hand, f"many-{number}") for number in range(NEW)], many.memory()
+    crowd, heavy = [latency(user, f"many-{number}") for number in range(NEW)], many.memory()
     many.operator.stop()
 
     ratio = statistics.median(crowd) / statistics.median(alone)
@@ -97,16 +97,16 @@ def begun(kubeconfig: Path, folder: Path, plane: ControlPlane) -> Measured:
     return Measured(operator, plane.audit_log)
 
 
-def latency(hand: Hand, name: str) -> float:
+def latency(user: UserClient, name: str) -> float:
     """Seconds from a job's creation to the status that says that it runs."""
     began = time.monotonic()
-    hand.create(tfjob(name, Chief=1, Worker=3))
-    with Stage(hand, pause=0.01):
-        eventually(lambda: hand.state("TFJob", name) == "Running", 60, every=0.01)
+    user.create(tfjob(name, Chief=1, Worker=3))
+    with FakeKubelet(user, pause=0.01):
+        eventually(lambda: user.state("TFJob", name) == "Running", 60, every=0.01)
         took = time.monotonic() - began
-    hand.delete_job("TFJob", name)
-    for pod in hand.pods(name):
-        hand.delete("pods", pod["metadata"]["name"], grace=0)
+    user.delete_job("TFJob", name)
+    for pod in user.pods(name):
+        user.delete("pods", pod["metadata"]["name"], grace=0)
     return took
 
 

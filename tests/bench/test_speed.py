@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 
 
-def test_a_hundred_jobs_of_four_at_once(hand: Hand, measured) -> None:
+def test_a_hundred_jobs_of_four_at_once(user: UserClient, measured) -> None:
     cpu, began = measured.cpu(), time.monotonic()
-    with Stage(hand, lambda _name: "") as stage:
+    with FakeKubelet(user, lambda _name: "") as kubelet:
         for number in range(100):
-            hand.create(tfjob(f"many-{number}", Chief=1, Worker=3))
+            user.create(tfjob(f"many-{number}", Chief=1, Worker=3))
         submitted = time.monotonic() - began
-        eventually(lambda: len(hand.pods()) == 400, 120)
+        eventually(lambda: len(user.pods()) == 400, 120)
         made = time.monotonic() - began
-        stage.script = lambda name: "0" if "chief" in name else "Running"
-        eventually(lambda: succeeded(hand) == 100, 180)
+        kubelet.script = lambda name: "0" if "chief" in name else "Running"
+        eventually(lambda: succeeded(user) == 100, 180)
     total = time.monotonic() - began
     print(
         f"\n100 jobs x 4: submitted in {submitted:.1f} s, all pods after {made:.1f} s, Succeeded after {total:.1f} s,"
@@ -26,18 +26,18 @@ def test_a_hundred_jobs_of_four_at_once(hand: Hand, measured) -> None:
     )
 
 
-def test_one_job_of_five_hundred(hand: Hand, measured) -> None:
+def test_one_job_of_five_hundred(user: UserClient, measured) -> None:
     cpu, began = measured.cpu(), time.monotonic()
-    hand.create(tfjob("big", Chief=1, Worker=499))
-    eventually(lambda: len(hand.pods()) == 500, 120)
+    user.create(tfjob("big", Chief=1, Worker=499))
+    eventually(lambda: len(user.pods()) == 500, 120)
     made = time.monotonic() - began
     cost = (measured.cpu() - cpu) / 500 * 1000
     print(f"\n1 job x 500: all pods after {made:.2f} s, {cost:.2f} ms CPU a pod, {measured.memory()} MiB")
 
 
-def succeeded(hand: Hand) -> int:
+def succeeded(user: UserClient) -> int:
     """How many jobs have succeeded."""
     return sum(
         any(condition["type"] == "Succeeded" for condition in job.get("status", {}).get("conditions", []))
-        for job in hand.jobs("TFJob")
+        for job in user.jobs("TFJob")
     )

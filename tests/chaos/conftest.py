@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from support import Hand, Operator, Operators
-from support.fixtures import hand, operators, server, stage
+from support import Operator, Operators, UserClient
+from support.fixtures import kubelet, operators, server, user
 from support.planes import ready_control_plane
 from testbed.control_plane import ControlPlane
 from trainshed.runtime import EventLoop
@@ -18,7 +18,7 @@ from trainshed.runtime import EventLoop
 from .run import Environment
 from .run import environment as environment_on
 
-__all__ = ["environment", "hand", "operator", "operators", "server", "stage"]
+__all__ = ["environment", "kubelet", "operator", "operators", "server", "user"]
 
 #: The operator's user and groups, which tell its requests from all others.
 USER, GROUPS = "trainshed", ("system:masters",)
@@ -41,31 +41,33 @@ def operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="package")
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that tests may break if they repair it; no operator manages its jobs."""
-    with ready_control_plane(tmp_path_factory.mktemp("frail")) as plane:
+    with ready_control_plane(tmp_path_factory.mktemp("second-server")) as plane:
         yield plane
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def environment(frail: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Environment]:
+async def environment(
+    second_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Environment]:
     """What all runs of a module share."""
-    async with environment_on(frail, tmp_path_factory.mktemp("runs")) as found:
+    async with environment_on(second_server, tmp_path_factory.mktemp("runs")) as found:
         yield found
 
 
 @pytest.fixture
-def yard(frail: ControlPlane) -> Hand:
+def second_user(second_server: ControlPlane) -> UserClient:
     """A user in a namespace of its own, there."""
-    return Hand.somewhere(frail.kubeconfig)
+    return UserClient.somewhere(second_server.kubeconfig)
 
 
 @pytest.fixture
-def begin(frail: ControlPlane, yard: Hand, operators: Operators) -> Callable[..., Operator]:
+def begin(second_server: ControlPlane, second_user: UserClient, operators: Operators) -> Callable[..., Operator]:
     """Starts operators there that manage the one namespace, each with flags of its own."""
 
     def begin(*flags: str, kubeconfig: Path | None = None, **how: Any) -> Operator:
-        known = kubeconfig or frail.kubeconfig_for(USER, GROUPS)
-        return operators.begin(known, f"--namespace={yard.namespace}", *(flags or ("--no-leader-elect",)), **how)
+        known = kubeconfig or second_server.kubeconfig_for(USER, GROUPS)
+        return operators.begin(known, f"--namespace={second_user.namespace}", *(flags or ("--no-leader-elect",)), **how)
 
     return begin

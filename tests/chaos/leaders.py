@@ -16,29 +16,29 @@ import click
 from reliability.results import keep, place, quantile
 from support import Operator
 from support.audit_log import Request, requests
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
 from support.planes import ready_control_plane
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
 FILE = place("leaders")
 
 
-def writes(plane: ControlPlane, user: str) -> list[Request]:
+def writes(plane: ControlPlane, name: str) -> list[Request]:
     """The writes of a user, without those of the Lease."""
-    return [one for one in requests(plane, user) if one.writes and "leases" not in one.what]
+    return [one for one in requests(plane, name) if one.writes and "leases" not in one.what]
 
 
 class Replica:
     """A replica in one namespace; its user is its name, which is also who it is to the Lease."""
 
-    def __init__(self, plane: ControlPlane, hand: Hand, name: str, folder: Path, *words: str) -> None:
-        self.name = f"{hand.namespace}-{name}"
+    def __init__(self, plane: ControlPlane, user: UserClient, name: str, folder: Path, *words: str) -> None:
+        self.name = f"{user.namespace}-{name}"
         self._plane = plane
         home = folder / name
         home.mkdir(parents=True)
-        where = (f"--namespace={hand.namespace}", f"--lease-namespace={hand.namespace}")
+        where = (f"--namespace={user.namespace}", f"--lease-namespace={user.namespace}")
         kubeconfig = plane.kubeconfig_for(self.name, ("system:masters",))
         self.operator = Operator(kubeconfig, home, *where, f"--lease-identity={self.name}", *words)
 
@@ -56,13 +56,13 @@ class Pair:
     """Two replicas, of which the `first` leads."""
 
     plane: ControlPlane
-    hand: Hand
+    user: UserClient
     first: Replica
     second: Replica
 
     def job(self, name: str, **roles: int) -> None:
         """A new job."""
-        self.hand.create(tfjob(name, **(roles or {"Worker": 1})))
+        self.user.create(tfjob(name, **(roles or {"Worker": 1})))
 
     def acted(self, replica: Replica, since: float, within: float = 40) -> float:
         """How many seconds after a moment a replica has written for the first time."""
@@ -73,14 +73,14 @@ class Pair:
 @contextmanager
 def pair(plane: ControlPlane, namespace: str, folder: Path) -> Iterator[Pair]:
     """Two replicas, and pods that run."""
-    hand = Hand.somewhere(plane.kubeconfig, named=namespace)
-    replicas = [Replica(plane, hand, name, folder) for name in ("first", "second")]
-    found = Pair(plane, hand, *replicas)
+    user = UserClient.somewhere(plane.kubeconfig, named=namespace)
+    replicas = [Replica(plane, user, name, folder) for name in ("first", "second")]
+    found = Pair(plane, user, *replicas)
     try:
         replicas[0].operator.start()
-        eventually(lambda: found.hand.holder() == replicas[0].name, 20)
+        eventually(lambda: found.user.holder() == replicas[0].name, 20)
         replicas[1].operator.start()
-        with Stage(hand):
+        with FakeKubelet(user):
             yield found
     finally:
         for replica in replicas:
@@ -93,7 +93,7 @@ def killed(plane: ControlPlane, namespace: str, folder: Path) -> float:
     """Seconds from the SIGKILL of the leader to the other's first write."""
     with pair(plane, namespace, folder) as found:
         found.job("before")
-        eventually(lambda: found.hand.state("TFJob", "before") == "Running", 30)
+        eventually(lambda: found.user.state("TFJob", "before") == "Running", 30)
         found.first.operator.kill()
         died = time.time()
         found.job("after")
@@ -104,7 +104,7 @@ def released(plane: ControlPlane, namespace: str, folder: Path) -> float:
     """Seconds from the regular end of the leader to the other's first write."""
     with pair(plane, namespace, folder) as found:
         found.job("before")
-        eventually(lambda: found.hand.state("TFJob", "before") == "Running", 30)
+        eventually(lambda: found.user.state("TFJob", "before") == "Running", 30)
         assert found.first.operator.stop() == 0
         ended = time.time()
         found.job("after")
@@ -115,17 +115,17 @@ def frozen(plane: ControlPlane, namespace: str, folder: Path, workers: int = 60)
     """A leader's writes before it is frozen in the middle of a job, and after it continues; and the job's pods."""
     with pair(plane, namespace, folder) as found:
         found.job("big", Worker=workers)
-        eventually(lambda: len(found.hand.pods()) >= 5, 30, every=0.002)
+        eventually(lambda: len(found.user.pods()) >= 5, 30, every=0.002)
         found.first.operator.signal(signal.SIGSTOP)
         before, since = len(found.first.writes()), time.time()
         found.acted(found.second, since)
-        eventually(lambda: len(found.hand.pods()) == workers, 60)
+        eventually(lambda: len(found.user.pods()) == workers, 60)
         time.sleep(max(0.0, since + 22 - time.time()))
         woken = time.time()
         found.first.operator.signal(signal.SIGCONT)
         time.sleep(6)
         assert not found.first.leads()
-        return before, found.first.writes(woken), len(found.hand.pods())
+        return before, found.first.writes(woken), len(found.user.pods())
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulation.absurdities import JOB_STATUS, METADATA, STATUSES
-from support import Hand, Operator, Refused, Stage
+from support import FakeKubelet, Operator, Refused, UserClient
 from support.audit_log import requests
 from support.jobs import tfjob
 from support.pods import names
@@ -67,48 +67,50 @@ def nothing_is_said_of_an_own_error(operator: Operator) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("what", ABSURD)
-def test_a_job_reaches_its_end_whatever_was_written(what: str, server: ControlPlane, hand: Hand, stage: Stage):
+def test_a_job_reaches_its_end_whatever_was_written(
+    what: str, server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
     where, patch = ABSURD[what]
     policy = {"activeDeadlineSeconds": 10**10, "ttlSecondsAfterFinished": 2**31 - 1}
-    hand.create(tfjob("job", restart="OnFailure", policy=policy, Chief=1, Worker=2))
-    eventually(lambda: hand.state("TFJob", "job") == "Running")
-    pod = f"/api/v1/namespaces/{hand.namespace}/pods/job-worker-0"
-    paths = {"pod": pod, "pod status": f"{pod}/status", "job status": hand.path("TFJob", "job", "status")}
+    user.create(tfjob("job", restart="OnFailure", policy=policy, Chief=1, Worker=2))
+    eventually(lambda: user.state("TFJob", "job") == "Running")
+    pod = f"/api/v1/namespaces/{user.namespace}/pods/job-worker-0"
+    paths = {"pod": pod, "pod status": f"{pod}/status", "job status": user.path("TFJob", "job", "status")}
     try:
-        hand.call("PATCH", paths[where], patch, MERGE)
+        user.call("PATCH", paths[where], patch, MERGE)
     except Refused as refused:
         pytest.skip(f"the server does not accept it: {refused}")
     time.sleep(1)
-    stage.end("job-worker-1", 137)
-    eventually(lambda: stage.created.count("job-worker-1") >= 2, 30)
-    eventually(lambda: succeeds(hand, stage), 40, 0.5)
-    asked = requests(server, USER, hand.namespace)
+    kubelet.end("job-worker-1", 137)
+    eventually(lambda: kubelet.created.count("job-worker-1") >= 2, 30)
+    eventually(lambda: succeeds(user, kubelet), 40, 0.5)
+    asked = requests(server, USER, user.namespace)
     assert [request for request in asked if request.code in (400, 413, 422)] == []
     assert len(asked) <= COST
 
 
-def succeeds(hand: Hand, stage: Stage) -> bool:
+def succeeds(user: UserClient, kubelet: FakeKubelet) -> bool:
     """Whether the job has succeeded; its chief does so whenever it runs, for the job may yet restart as a whole."""
-    if hand.state("TFJob", "job") == "Succeeded":
+    if user.state("TFJob", "job") == "Succeeded":
         return True
-    chief = hand.pod("job-chief-0")
+    chief = user.pod("job-chief-0")
     if chief and chief["status"]["phase"] == "Running":
-        stage.end("job-chief-0", 0)
+        kubelet.end("job-chief-0", 0)
     return False
 
 
-def test_a_document_nested_without_end_hides_no_other(hand: Hand, stage: Stage, operator: Operator):
-    hand.create(tfjob("deep", Worker=1))
-    eventually(lambda: hand.state("TFJob", "deep") == "Running")
+def test_a_document_nested_without_end_hides_no_other(user: UserClient, kubelet: FakeKubelet, operator: Operator):
+    user.create(tfjob("deep", Worker=1))
+    eventually(lambda: user.state("TFJob", "deep") == "Running")
     nested = "[" * DEEP + "]" * DEEP
     body = f'{{"status": {{"replicaStatuses": {{"Worker": {{"labelSelector": {{"a": {nested}}}}}}}}}}}'
-    answer = hand.send("PATCH", hand.path("TFJob", "deep", "status"), body, MERGE)
+    answer = user.send("PATCH", user.path("TFJob", "deep", "status"), body, MERGE)
     if answer.status >= 400:
         pytest.skip(f"the server does not accept it: {answer.data[:200]!r}")
-    hand.create(tfjob("flat", Worker=1))
-    eventually(lambda: hand.state("TFJob", "flat") == "Running")
+    user.create(tfjob("flat", Worker=1))
+    eventually(lambda: user.state("TFJob", "flat") == "Running")
     operator.stop()
     operator.start()
-    hand.create(tfjob("later", Worker=1))
-    eventually(lambda: hand.state("TFJob", "later") == "Running", 20)
-    assert names(hand.pods("flat")) == ["flat-worker-0"]
+    user.create(tfjob("later", Worker=1))
+    eventually(lambda: user.state("TFJob", "later") == "Running", 20)
+    assert names(user.pods("flat")) == ["flat-worker-0"]

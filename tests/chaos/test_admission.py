@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Hand, Refused, Stage
+from support import FakeKubelet, Refused, UserClient
 from support.audit_log import requests
 from support.jobs import job, pytorchjob, tfjob
 from support.pods import names
@@ -29,11 +29,11 @@ PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "res
 
 
 @contextmanager
-def policy(hand: Hand, kind: str, spec: dict) -> Iterator[None]:
-    """A policy for pods of the hand's namespace, bound, in force when this is entered and gone afterwards."""
+def policy(user: UserClient, kind: str, spec: dict) -> Iterator[None]:
+    """A policy for pods of the user's namespace, bound, in force when this is entered and gone afterwards."""
     name, within = (
-        hand.namespace,
-        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": hand.namespace}}},
+        user.namespace,
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}},
     )
     constraints = {"matchConstraints": {"resourceRules": [PODS], **within}, "failurePolicy": "Fail"}
     binding = {"policyName": name, "matchResources": within}
@@ -41,20 +41,20 @@ def policy(hand: Hand, kind: str, spec: dict) -> Iterator[None]:
     path, bound = f"{GROUP}/{plural}", f"{GROUP}/{kind.lower()}bindings"
     if kind.startswith("Validating"):
         binding["validationActions"] = ["Deny"]
-    hand.call("POST", path, {"metadata": {"name": name}, "spec": constraints | spec})
-    hand.call("POST", bound, {"metadata": {"name": name}, "spec": binding})
+    user.call("POST", path, {"metadata": {"name": name}, "spec": constraints | spec})
+    user.call("POST", bound, {"metadata": {"name": name}, "spec": binding})
     try:
         yield
     finally:
-        hand.call("DELETE", f"{bound}/{name}")
-        hand.call("DELETE", f"{path}/{name}")
+        user.call("DELETE", f"{bound}/{name}")
+        user.call("DELETE", f"{path}/{name}")
 
 
-def in_force(hand: Hand, differs: str) -> bool:
+def in_force(user: UserClient, differs: str) -> bool:
     """Whether a pod of that name is no longer let in as it was sent."""
     sent = {"metadata": {"name": differs}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     try:
-        made = hand.call("POST", f"/api/v1/namespaces/{hand.namespace}/pods?dryRun=All", sent)
+        made = user.call("POST", f"/api/v1/namespaces/{user.namespace}/pods?dryRun=All", sent)
     except Refused:
         return True
     return made["spec"]["containers"][0]["image"] != "x"
@@ -74,103 +74,107 @@ Object{
 """
 
 
-def test_pods_that_a_policy_changes_are_ours_as_they_are(server: ControlPlane, hand: Hand, stage: Stage):
+def test_pods_that_a_policy_changes_are_ours_as_they_are(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     patch = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": SIDECAR}}
-    with policy(hand, "MutatingAdmissionPolicy", {"mutations": [patch], "reinvocationPolicy": "Never"}):
-        eventually(lambda: in_force(hand, "probe"))
-        hand.create(job("TFJob", "mesh", restart="ExitCode", PS=1, Worker=2))
-        eventually(lambda: hand.state("TFJob", "mesh") == "Running")
-        assert all(pod["metadata"]["labels"]["mesh"] == "on" for pod in hand.pods())
-        images = {container["image"] for pod in hand.pods() for container in pod["spec"]["containers"]}
+    with policy(user, "MutatingAdmissionPolicy", {"mutations": [patch], "reinvocationPolicy": "Never"}):
+        eventually(lambda: in_force(user, "probe"))
+        user.create(job("TFJob", "mesh", restart="ExitCode", PS=1, Worker=2))
+        eventually(lambda: user.state("TFJob", "mesh") == "Running")
+        assert all(pod["metadata"]["labels"]["mesh"] == "on" for pod in user.pods())
+        images = {container["image"] for pod in user.pods() for container in pod["spec"]["containers"]}
         assert images == {"mirror.example/python:3.11-slim", "mesh:1"}
-        before = writes(server, hand)
-        always(lambda: len(stage.created) == 3, 3)
-        assert writes(server, hand) - before == Counter()
-        stage.end("mesh-worker-0", 0)
-        eventually(lambda: hand.state("TFJob", "mesh") == "Succeeded")
+        before = writes(server, user)
+        always(lambda: len(kubelet.created) == 3, 3)
+        assert writes(server, user) - before == Counter()
+        kubelet.end("mesh-worker-0", 0)
+        eventually(lambda: user.state("TFJob", "mesh") == "Succeeded")
 
 
-def writes(server: ControlPlane, hand: Hand) -> Counter[str]:
-    """What the operator has written in the hand's namespace so far, Events left out."""
-    asked = requests(server, USER, hand.namespace)
+def writes(server: ControlPlane, user: UserClient) -> Counter[str]:
+    """What the operator has written in the user's namespace so far, Events left out."""
+    asked = requests(server, USER, user.namespace)
     return Counter(request.what for request in asked if request.writes and "events" not in request.what)
 
 
-def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(server: ControlPlane, hand: Hand, stage: Stage):
-    other = Hand(server.kubeconfig, f"{hand.namespace}-quick")
+def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
+    other = UserClient(server.kubeconfig, f"{user.namespace}-quick")
     other.make_namespace()
-    with Webhook.start(server, hand) as webhook, Stage(other):
+    with Webhook.start(server, user) as webhook, FakeKubelet(other):
         webhook.delay = 8.0
         for number in range(30):
-            hand.create(tfjob(f"slow-{number}", Worker=4))
+            user.create(tfjob(f"slow-{number}", Worker=4))
         eventually(lambda: webhook.asked >= 10, 20)
         began = time.monotonic()
         other.create(tfjob("quick", Worker=2))
         eventually(lambda: other.state("TFJob", "quick") == "Running", 15)
         assert time.monotonic() - began < webhook.delay
         webhook.delay = 0.0
-        eventually(lambda: len(hand.pods()) == 120, 60)
+        eventually(lambda: len(user.pods()) == 120, 60)
 
 
-def test_a_webhook_that_flaps_costs_time_and_nothing_else(server: ControlPlane, hand: Hand, stage: Stage):
-    with Webhook.start(server, hand) as webhook:
+def test_a_webhook_that_flaps_costs_time_and_nothing_else(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
+    with Webhook.start(server, user) as webhook:
         webhook.fails = lambda number: number % 2 == 1
-        hand.create(pytorchjob("flap", Master=1, Worker=5))
-        eventually(lambda: len(hand.pods()) == 6 and hand.state("PyTorchJob", "flap") == "Running", 30)
-        assert sorted(stage.created) == names(hand.pods())
-        assert not hand.job("PyTorchJob", "flap")["status"].get("restarts")
+        user.create(pytorchjob("flap", Master=1, Worker=5))
+        eventually(lambda: len(user.pods()) == 6 and user.state("PyTorchJob", "flap") == "Running", 30)
+        assert sorted(kubelet.created) == names(user.pods())
+        assert not user.job("PyTorchJob", "flap")["status"].get("restarts")
 
 
-def test_some_pods_that_are_denied_are_told_of_and_come_when_they_may(server: ControlPlane, hand: Hand, stage: Stage):
-    with policy(hand, "ValidatingAdmissionPolicy", denying("-worker-[12]$")):
-        eventually(lambda: in_force(hand, "probe-worker-1"))
-        hand.create(tfjob("some", Chief=1, Worker=4))
-        blocked = eventually(lambda: hand.conditions("TFJob", "some").get("Blocked"))
+def test_some_pods_that_are_denied_are_told_of_and_come_when_they_may(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
+    with policy(user, "ValidatingAdmissionPolicy", denying("-worker-[12]$")):
+        eventually(lambda: in_force(user, "probe-worker-1"))
+        user.create(tfjob("some", Chief=1, Worker=4))
+        blocked = eventually(lambda: user.conditions("TFJob", "some").get("Blocked"))
         assert "not that one" in blocked["message"]
         time.sleep(4)
-        found = names(hand.pods())
+        found = names(user.pods())
         assert "some-chief-0" in found
         assert not {"some-worker-1", "some-worker-2"} & set(found)
-        assert writes(server, hand)["create pods"] <= 15
-    eventually(lambda: len(hand.pods()) == 5, 30)
-    eventually(lambda: "Blocked" not in hand.conditions("TFJob", "some"), 30)
+        assert writes(server, user)["create pods"] <= 15
+    eventually(lambda: len(user.pods()) == 5, 30)
+    eventually(lambda: "Blocked" not in user.conditions("TFJob", "some"), 30)
 
 
-def test_with_our_policy_nobody_else_makes_pods_that_count_as_a_jobs(hand: Hand, stage: Stage):
+def test_with_our_policy_nobody_else_makes_pods_that_count_as_a_jobs(user: UserClient, kubelet: FakeKubelet):
     text = (MANIFESTS / "overlays" / "pod-admission-policy" / "resources.yaml").read_text()
     documents = list(yaml.safe_load_all(text.replace("system:serviceaccount:trainshed-system:trainshed", USER)))
-    made = hand.create(tfjob("prize", policy={"suspend": True}, Worker=2))
+    made = user.create(tfjob("prize", policy={"suspend": True}, Worker=2))
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "prize", "uid": made["metadata"]["uid"]}
     labels = {"training.kubeflow.org/job-name": "prize"}
     forged = {"metadata": {"ownerReferences": [owner | {"controller": True}], "labels": labels}}
     bare = {"spec": {"containers": [{"name": "tensorflow", "image": "busybox"}]}}
     for document in documents:
-        hand.call("POST", path_of(document), document)
+        user.call("POST", path_of(document), document)
     try:
-        eventually(lambda: refused(hand, {"metadata": forged["metadata"] | {"name": "probe"}, **bare}, dry=True))
-        assert refused(hand, {"metadata": forged["metadata"] | {"name": "prize-worker-0"}, **bare})
-        hand.make("pods", {"metadata": {"name": "plain"}, **bare})
+        eventually(lambda: refused(user, {"metadata": forged["metadata"] | {"name": "probe"}, **bare}, dry=True))
+        assert refused(user, {"metadata": forged["metadata"] | {"name": "prize-worker-0"}, **bare})
+        user.make("pods", {"metadata": {"name": "plain"}, **bare})
         with pytest.raises(Refused, match="only the operator"):
-            hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/plain", forged, MERGE)
-        hand.patch_job("TFJob", "prize", {"spec": {"runPolicy": {"suspend": False}}})
-        eventually(lambda: hand.state("TFJob", "prize") == "Running")
-        stage.end("prize-worker-0", 0)
-        eventually(lambda: hand.state("TFJob", "prize") == "Succeeded")
-        hand.delete_job("TFJob", "prize")
-        eventually(lambda: names(hand.pods()) == ["plain"], 60)
+            user.call("PATCH", f"/api/v1/namespaces/{user.namespace}/pods/plain", forged, MERGE)
+        user.patch_job("TFJob", "prize", {"spec": {"runPolicy": {"suspend": False}}})
+        eventually(lambda: user.state("TFJob", "prize") == "Running")
+        kubelet.end("prize-worker-0", 0)
+        eventually(lambda: user.state("TFJob", "prize") == "Succeeded")
+        user.delete_job("TFJob", "prize")
+        eventually(lambda: names(user.pods()) == ["plain"], 60)
     finally:
         for document in documents:
-            hand.call("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
+            user.call("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
 
 
 def path_of(document: dict) -> str:
     return f"{GROUP}/{document['kind'].lower()}s".replace("policys", "policies")
 
 
-def refused(hand: Hand, pod: dict, *, dry: bool = False) -> bool:
+def refused(user: UserClient, pod: dict, *, dry: bool = False) -> bool:
     """Whether the server would not have this pod."""
     try:
-        hand.call("POST", f"/api/v1/namespaces/{hand.namespace}/pods{'?dryRun=All' if dry else ''}", pod)
+        user.call("POST", f"/api/v1/namespaces/{user.namespace}/pods{'?dryRun=All' if dry else ''}", pod)
     except Refused as no:
         return "only the operator" in str(no)
     return False

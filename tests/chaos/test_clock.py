@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support import Hand, Operator, Stage
+from support import FakeKubelet, Operator, UserClient
 from support.audit_log import requests
 from support.builders import a_job, a_pod, at, look, run_policy, running
 from support.jobs import tfjob
@@ -58,56 +58,61 @@ def decided(found: Plan) -> tuple:
 
 
 @pytest.mark.parametrize("off", [HOUR, -HOUR], ids=["an hour fast", "an hour slow"])
-def test_a_clock_that_is_wrong_from_the_start_is_wrong_by_no_more(off: int, yard: Hand, begin: Begin):
+def test_a_clock_that_is_wrong_from_the_start_is_wrong_by_no_more(off: int, second_user: UserClient, begin: Begin):
     first = begin()
-    with Stage(yard) as stage:
-        yard.create(tfjob("known", policy={"activeDeadlineSeconds": 2 * HOUR}, Worker=1))
-        eventually(lambda: yard.state("TFJob", "known") == "Running", 20)
+    with FakeKubelet(second_user) as kubelet:
+        second_user.create(tfjob("known", policy={"activeDeadlineSeconds": 2 * HOUR}, Worker=1))
+        eventually(lambda: second_user.state("TFJob", "known") == "Running", 20)
         first.kill()
         begin(program=(sys.executable, "-c", WRONG.format(off)))
-        yard.create(tfjob("late", policy={"activeDeadlineSeconds": 4}, Worker=1))
-        yard.create(tfjob("done", policy={"ttlSecondsAfterFinished": 4}, Worker=1))
-        yard.create(tfjob("again", policy={"backoffLimit": 1}, restart="ExitCode", Worker=1))
-        eventually(lambda: all(yard.state("TFJob", name) == "Running" for name in ("late", "done", "again")), 20)
+        second_user.create(tfjob("late", policy={"activeDeadlineSeconds": 4}, Worker=1))
+        second_user.create(tfjob("done", policy={"ttlSecondsAfterFinished": 4}, Worker=1))
+        second_user.create(tfjob("again", policy={"backoffLimit": 1}, restart="ExitCode", Worker=1))
+        eventually(lambda: all(second_user.state("TFJob", name) == "Running" for name in ("late", "done", "again")), 20)
         began = time.monotonic()
-        stage.end("done-worker-0", 0)
-        stage.end("again-worker-0", 137)
-        eventually(lambda: yard.state("TFJob", "late") == "Failed", 10)
-        eventually(lambda: yard.job("TFJob", "done") is None, 10)
-        eventually(lambda: stage.created.count("again-worker-0") == 2 and yard.state("TFJob", "again") == "Running", 20)
+        kubelet.end("done-worker-0", 0)
+        kubelet.end("again-worker-0", 137)
+        eventually(lambda: second_user.state("TFJob", "late") == "Failed", 10)
+        eventually(lambda: second_user.job("TFJob", "done") is None, 10)
+        eventually(
+            lambda: kubelet.created.count("again-worker-0") == 2 and second_user.state("TFJob", "again") == "Running",
+            20,
+        )
         assert time.monotonic() - began >= 2
-        always(lambda: yard.state("TFJob", "known") == "Running", 1)
+        always(lambda: second_user.state("TFJob", "known") == "Running", 1)
 
 
-def test_a_deadline_that_passes_while_nobody_looks_fires_at_the_next_start(yard: Hand, begin: Begin):
+def test_a_deadline_that_passes_while_nobody_looks_fires_at_the_next_start(second_user: UserClient, begin: Begin):
     first = begin()
-    with Stage(yard):
-        yard.create(tfjob("late", policy={"activeDeadlineSeconds": 3}, Worker=1))
-        yard.create(tfjob("later", policy={"activeDeadlineSeconds": 20}, Worker=1))
-        eventually(lambda: yard.state("TFJob", "late") == yard.state("TFJob", "later") == "Running", 20)
+    with FakeKubelet(second_user):
+        second_user.create(tfjob("late", policy={"activeDeadlineSeconds": 3}, Worker=1))
+        second_user.create(tfjob("later", policy={"activeDeadlineSeconds": 20}, Worker=1))
+        eventually(lambda: second_user.state("TFJob", "late") == second_user.state("TFJob", "later") == "Running", 20)
         first.kill()
         time.sleep(4)
         begin()
-        eventually(lambda: yard.state("TFJob", "late") == "Failed", 5)
-        eventually(lambda: yard.state("TFJob", "later") == "Failed", 40)
-        found = yard.job("TFJob", "later")["status"]
+        eventually(lambda: second_user.state("TFJob", "late") == "Failed", 5)
+        eventually(lambda: second_user.state("TFJob", "later") == "Failed", 40)
+        found = second_user.job("TFJob", "later")["status"]
         lived = datetime.fromisoformat(found["completionTime"]) - datetime.fromisoformat(found["startTime"])
         assert timedelta(seconds=19) <= lived <= timedelta(seconds=23)
 
 
-def test_a_job_that_came_and_went_while_nobody_looked_leaves_nothing(frail: ControlPlane, yard: Hand, begin: Begin):
+def test_a_job_that_came_and_went_while_nobody_looked_leaves_nothing(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin
+):
     first = begin()
-    with Stage(yard):
-        yard.create(tfjob("ran", Worker=2))
-        eventually(lambda: yard.state("TFJob", "ran") == "Running", 20)
+    with FakeKubelet(second_user):
+        second_user.create(tfjob("ran", Worker=2))
+        eventually(lambda: second_user.state("TFJob", "ran") == "Running", 20)
         first.kill()
-        yard.create(tfjob("unseen", Worker=2))
-        yard.delete_job("TFJob", "unseen")
-        yard.delete_job("TFJob", "ran")
-        before = len(requests(frail, "trainshed", yard.namespace))
+        second_user.create(tfjob("unseen", Worker=2))
+        second_user.delete_job("TFJob", "unseen")
+        second_user.delete_job("TFJob", "ran")
+        before = len(requests(second_server, "trainshed", second_user.namespace))
         second = begin()
-        eventually(lambda: not yard.pods() and not yard.core("services"), 30)
-        always(lambda: not yard.pods(), 1)
-        asked = requests(frail, "trainshed", yard.namespace)[before:]
+        eventually(lambda: not second_user.pods() and not second_user.core("services"), 30)
+        always(lambda: not second_user.pods(), 1)
+        asked = requests(second_server, "trainshed", second_user.namespace)[before:]
         assert not [request for request in asked if request.writes]
     assert second.complaints() == []

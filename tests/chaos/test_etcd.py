@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from support import Hand, Operator, Refused, Stage
+from support import FakeKubelet, Operator, Refused, UserClient
 from support.audit_log import requests
 from support.jobs import pytorchjob, tfjob
 from support.kubectl import kubectl_file
@@ -32,54 +32,56 @@ TFJOBS = CRDS / "kubeflow.org_tfjobs.yaml"
 Begin = Callable[..., Operator]
 
 
-def runs(hand: Hand, name: str, within: float = 30) -> None:
-    eventually(lambda: hand.state("TFJob", name) == "Running", within)
+def runs(user: UserClient, name: str, within: float = 30) -> None:
+    eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
-def test_a_store_that_is_full_costs_nothing_but_time(frail: ControlPlane, yard: Hand, begin: Begin):
-    etcd = Etcd(frail)
+def test_a_store_that_is_full_costs_nothing_but_time(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin
+):
+    etcd = Etcd(second_server)
     operator = begin()
-    with Stage(yard) as stage:
-        yard.create(tfjob("before", Worker=2))
-        runs(yard, "before")
-        made = uids(yard.pods())
+    with FakeKubelet(second_user) as kubelet:
+        second_user.create(tfjob("before", Worker=2))
+        runs(second_user, "before")
+        made = uids(second_user.pods())
         etcd.restart(f"--quota-backend-bytes={etcd.size + 4 * 2**20}")
         try:
-            fill(yard)
+            fill(second_user)
             with pytest.raises(Refused, match="space exceeded"):
-                yard.create(tfjob("never", Worker=1))
-            yard.delete("configmaps", "ballast-0")  # deletes go on
+                second_user.create(tfjob("never", Worker=1))
+            second_user.delete("configmaps", "ballast-0")  # deletes go on
             time.sleep(3)
             assert operator.alive
-            for number in range(1, len(yard.core("configmaps"))):
+            for number in range(1, len(second_user.core("configmaps"))):
                 with contextlib.suppress(Refused):
-                    yard.delete("configmaps", f"ballast-{number}")
+                    second_user.delete("configmaps", f"ballast-{number}")
             etcd.make_room()
-            stage.end("before-worker-0", 0)
-            eventually(lambda: yard.state("TFJob", "before") == "Succeeded", 30)
-            yard.create(tfjob("after", Worker=2))
-            runs(yard, "after")
-            assert made.items() <= uids(yard.pods()).items()
+            kubelet.end("before-worker-0", 0)
+            eventually(lambda: second_user.state("TFJob", "before") == "Succeeded", 30)
+            second_user.create(tfjob("after", Worker=2))
+            runs(second_user, "after")
+            assert made.items() <= uids(second_user.pods()).items()
         finally:
             etcd.restart()
 
 
-def fill(hand: Hand) -> None:
+def fill(user: UserClient) -> None:
     """Put in as much as there is room for."""
     body = {"data": {"x": "y" * 500_000}}
     for number in range(100):
         try:
-            eventually(lambda name=f"ballast-{number}": put(hand, body | {"metadata": {"name": name}}), 20)
+            eventually(lambda name=f"ballast-{number}": put(user, body | {"metadata": {"name": name}}), 20)
         except Refused as refused:
             assert "space exceeded" in str(refused), refused  # noqa: PT017 - any other refusal is a mistake of ours
             return
     raise AssertionError("there is room without end")
 
 
-def put(hand: Hand, body: dict) -> bool:
+def put(user: UserClient, body: dict) -> bool:
     """Make a ConfigMap; no answer is asked for again, until etcd is there."""
     try:
-        hand.make("configmaps", body)
+        user.make("configmaps", body)
     except Refused as refused:
         if "space exceeded" in str(refused):
             raise
@@ -87,34 +89,38 @@ def put(hand: Hand, body: dict) -> bool:
     return True
 
 
-def test_a_store_from_yesterday_is_looked_at_anew(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
+def test_a_store_from_yesterday_is_looked_at_anew(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
+):
     operator = begin()
-    with Stage(yard) as stage:
-        yard.create(tfjob("old", Worker=2))
-        runs(yard, "old")
-        made = uids(yard.pods())
-        Etcd(frail).copy(tmp_path / "yesterday")
-        runs(yard, "old")
-        yard.create(tfjob("lost", Worker=2))
-        eventually(lambda: yard.state("TFJob", "lost") == "Running", 30)
-        stage.end("old-worker-0", 0)
-        eventually(lambda: yard.state("TFJob", "old") == "Succeeded", 20)
-        Etcd(frail).put_back(tmp_path / "yesterday")
-        assert yard.job("TFJob", "lost") is None
-        always(lambda: uids(yard.pods()) == made, 8)
-        yard.create(tfjob("new", Worker=2))
-        runs(yard, "new")
-        yard.create(tfjob("lost", Worker=1))
-        runs(yard, "lost")
-        stage.end("old-worker-0", 0)
-        eventually(lambda: yard.state("TFJob", "old") == "Succeeded", 20)
-        assert made.items() <= uids(yard.pods()).items()
+    with FakeKubelet(second_user) as kubelet:
+        second_user.create(tfjob("old", Worker=2))
+        runs(second_user, "old")
+        made = uids(second_user.pods())
+        Etcd(second_server).copy(tmp_path / "yesterday")
+        runs(second_user, "old")
+        second_user.create(tfjob("lost", Worker=2))
+        eventually(lambda: second_user.state("TFJob", "lost") == "Running", 30)
+        kubelet.end("old-worker-0", 0)
+        eventually(lambda: second_user.state("TFJob", "old") == "Succeeded", 20)
+        Etcd(second_server).put_back(tmp_path / "yesterday")
+        assert second_user.job("TFJob", "lost") is None
+        always(lambda: uids(second_user.pods()) == made, 8)
+        second_user.create(tfjob("new", Worker=2))
+        runs(second_user, "new")
+        second_user.create(tfjob("lost", Worker=1))
+        runs(second_user, "lost")
+        kubelet.end("old-worker-0", 0)
+        eventually(lambda: second_user.state("TFJob", "old") == "Succeeded", 20)
+        assert made.items() <= uids(second_user.pods()).items()
     assert operator.complaints() == []
 
 
-def test_a_store_that_is_compacted_all_the_time_hides_nothing(frail: ControlPlane, yard: Hand, begin: Begin):
+def test_a_store_that_is_compacted_all_the_time_hides_nothing(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin
+):
     begin()
-    over, etcd = threading.Event(), Etcd(frail)
+    over, etcd = threading.Event(), Etcd(second_server)
 
     def compact() -> None:
         while not over.wait(0.3):
@@ -124,48 +130,50 @@ def test_a_store_that_is_compacted_all_the_time_hides_nothing(frail: ControlPlan
     thread = threading.Thread(target=compact)
     thread.start()
     try:
-        with Stage(yard) as stage:
+        with FakeKubelet(second_user) as kubelet:
             for number in range(10):
-                yard.create(tfjob(f"a{number}", Worker=2))
+                second_user.create(tfjob(f"a{number}", Worker=2))
             for number in range(10):
-                runs(yard, f"a{number}")
-                stage.end(f"a{number}-worker-0", 0)
-            eventually(lambda: all(yard.state("TFJob", f"a{number}") == "Succeeded" for number in range(10)), 20)
-            assert len(stage.created) == 20
+                runs(second_user, f"a{number}")
+                kubelet.end(f"a{number}-worker-0", 0)
+            eventually(lambda: all(second_user.state("TFJob", f"a{number}") == "Succeeded" for number in range(10)), 20)
+            assert len(kubelet.created) == 20
     finally:
         over.set()
         thread.join()
 
 
-def test_a_server_that_is_behind_undoes_nothing(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
+def test_a_server_that_is_behind_undoes_nothing(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
+):
     """The second API server's line to the store stands still; the operator is led to it, and the line goes on later."""
     with (
-        TcpProxy.start(urlsplit(frail.etcd_url).port) as store,
-        TcpProxy.start(urlsplit(frail.url).port) as line,
-        Stage(yard) as stage,
+        TcpProxy.start(urlsplit(second_server.etcd_url).port) as store,
+        TcpProxy.start(urlsplit(second_server.url).port) as line,
+        FakeKubelet(second_user) as kubelet,
     ):
-        second = behind(frail, store)
+        second = behind(second_server, store)
         try:
-            begin(kubeconfig=line.kubeconfig(frail.kubeconfig_for("trainshed", ("system:masters",)), tmp_path))
-            yard.create(tfjob("again", Worker=2))
-            runs(yard, "again")
+            begin(kubeconfig=line.kubeconfig(second_server.kubeconfig_for("trainshed", ("system:masters",)), tmp_path))
+            second_user.create(tfjob("again", Worker=2))
+            runs(second_user, "again")
             store.frozen = True
-            yard.delete_job("TFJob", "again")
-            eventually(lambda: not yard.pods())
-            yard.create(tfjob("again", Worker=2))
-            runs(yard, "again")
-            made = uids(yard.pods())
+            second_user.delete_job("TFJob", "again")
+            eventually(lambda: not second_user.pods())
+            second_user.create(tfjob("again", Worker=2))
+            runs(second_user, "again")
+            made = uids(second_user.pods())
             line.target = second
             line.cut()
-            always(lambda: uids(yard.pods()) == made, 5)
+            always(lambda: uids(second_user.pods()) == made, 5)
             store.frozen = False
-            yard.create(tfjob("more", Worker=2))
-            runs(yard, "more", 40)
-            assert made.items() <= uids(yard.pods()).items()
-            assert len(stage.created) == 6
+            second_user.create(tfjob("more", Worker=2))
+            runs(second_user, "more", 40)
+            assert made.items() <= uids(second_user.pods()).items()
+            assert len(kubelet.created) == 6
         finally:
             store.frozen = False
-            Process("second", frail.folder).stop()
+            Process("second", second_server.folder).stop()
 
 
 def behind(plane: ControlPlane, store: TcpProxy) -> int:
@@ -183,62 +191,67 @@ def behind(plane: ControlPlane, store: TcpProxy) -> int:
     return urlsplit(other.url).port
 
 
-def test_our_kind_may_be_taken_away_and_given_back(frail: ControlPlane, yard: Hand, begin: Begin):
+def test_our_kind_may_be_taken_away_and_given_back(second_server: ControlPlane, second_user: UserClient, begin: Begin):
     operator = begin()
-    with Stage(yard):
-        yard.create(tfjob("goes", Worker=2))
-        yard.create(pytorchjob("stays", Master=1))
-        runs(yard, "goes")
-        kubectl_file(frail, "delete", TFJOBS)
-        eventually(lambda: [pod["metadata"]["name"] for pod in yard.pods()] == ["stays-master-0"], 60)
-        yard.create(pytorchjob("new", Master=1))
-        eventually(lambda: yard.state("PyTorchJob", "new") == yard.state("PyTorchJob", "stays") == "Running")
-        kubectl_file(frail, "apply", TFJOBS)
-        eventually(lambda: served(yard, "TFJob"), 30)
-        yard.create(tfjob("goes", Worker=2))
-        runs(yard, "goes")
+    with FakeKubelet(second_user):
+        second_user.create(tfjob("goes", Worker=2))
+        second_user.create(pytorchjob("stays", Master=1))
+        runs(second_user, "goes")
+        kubectl_file(second_server, "delete", TFJOBS)
+        eventually(lambda: [pod["metadata"]["name"] for pod in second_user.pods()] == ["stays-master-0"], 60)
+        second_user.create(pytorchjob("new", Master=1))
+        eventually(
+            lambda: second_user.state("PyTorchJob", "new") == second_user.state("PyTorchJob", "stays") == "Running"
+        )
+        kubectl_file(second_server, "apply", TFJOBS)
+        eventually(lambda: served(second_user, "TFJob"), 30)
+        second_user.create(tfjob("goes", Worker=2))
+        runs(second_user, "goes")
     assert operator.alive
     assert operator.complaints() == []
 
 
 def test_a_field_less_is_borne_and_a_field_more_is_left_alone(
-    frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path
+    second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     definition = yaml.safe_load(TFJOBS.read_text())
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     schema["spec"]["properties"]["future"] = {"type": "string"}
     del schema["status"]["properties"]["restarts"]
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition))
-    kubectl_file(frail, "replace", tmp_path / "crd.yaml")
+    kubectl_file(second_server, "replace", tmp_path / "crd.yaml")
     try:
         operator = begin()
         wanted = tfjob("odd", restart="ExitCode", Worker=2)
         wanted["spec"]["future"] = "theirs"
-        eventually(lambda: try_create(yard, wanted)["spec"].get("future") == "theirs", 20)
-        with Stage(yard) as stage:
-            runs(yard, "odd")
-            stage.end("odd-worker-1", 137)
-            eventually(lambda: stage.created.count("odd-worker-1") == 2 and yard.state("TFJob", "odd") == "Running", 20)
-            assert yard.job("TFJob", "odd")["spec"]["future"] == "theirs"
-            assert "restarts" not in yard.job("TFJob", "odd")["status"]
-            told = writes(frail, yard)
+        eventually(lambda: try_create(second_user, wanted)["spec"].get("future") == "theirs", 20)
+        with FakeKubelet(second_user) as kubelet:
+            runs(second_user, "odd")
+            kubelet.end("odd-worker-1", 137)
+            eventually(
+                lambda: kubelet.created.count("odd-worker-1") == 2 and second_user.state("TFJob", "odd") == "Running",
+                20,
+            )
+            assert second_user.job("TFJob", "odd")["spec"]["future"] == "theirs"
+            assert "restarts" not in second_user.job("TFJob", "odd")["status"]
+            told = writes(second_server, second_user)
             time.sleep(2)
-            assert writes(frail, yard) - told <= 2
+            assert writes(second_server, second_user) - told <= 2
         assert "restarts are not counted" in operator.log.read_text()
     finally:
-        kubectl_file(frail, "replace", TFJOBS)
+        kubectl_file(second_server, "replace", TFJOBS)
 
 
-def writes(plane: ControlPlane, yard: Hand) -> int:
+def writes(plane: ControlPlane, second_user: UserClient) -> int:
     """How often the operator has written in this namespace."""
-    return sum(request.writes for request in requests(plane, "trainshed", yard.namespace))
+    return sum(request.writes for request in requests(plane, "trainshed", second_user.namespace))
 
 
-def try_create(hand: Hand, wanted: dict) -> dict:
+def try_create(user: UserClient, wanted: dict) -> dict:
     """The job, made once the server's schema has the new field."""
-    found = hand.job("TFJob", wanted["metadata"]["name"])
+    found = user.job("TFJob", wanted["metadata"]["name"])
     if found and "future" not in found["spec"]:
-        hand.delete_job("TFJob", wanted["metadata"]["name"])
-        eventually(lambda: hand.job("TFJob", wanted["metadata"]["name"]) is None)
+        user.delete_job("TFJob", wanted["metadata"]["name"])
+        eventually(lambda: user.job("TFJob", wanted["metadata"]["name"]) is None)
         found = None
-    return found or hand.create(wanted)
+    return found or user.create(wanted)

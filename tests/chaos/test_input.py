@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from support import Hand, Operator, Refused, Stage
+from support import FakeKubelet, Operator, Refused, UserClient
 from support.audit_log import requests
 from support.jobs import pod_spec, replicas, tfjob
 from support.pods import names, uids
@@ -24,19 +24,19 @@ USER = "trainshed"
 SMALL = 16 * 1024
 
 
-def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(hand: Hand, stage: Stage):
-    hand.create(tfjob("index", PS=1, Worker=2))
-    eventually(lambda: hand.state("TFJob", "index") == "Running")
-    before = uids(hand.pods())
+def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(user: UserClient, kubelet: FakeKubelet):
+    user.create(tfjob("index", PS=1, Worker=2))
+    eventually(lambda: user.state("TFJob", "index") == "Running")
+    before = uids(user.pods())
     labels = {"training.kubeflow.org/replica-index": "2000000000", "training.kubeflow.org/replica-type": "chief"}
-    path = f"/api/v1/namespaces/{hand.namespace}/pods/index-worker-1"
-    hand.call("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
-    always(lambda: uids(hand.pods()) == before, 2)
-    stage.end("index-worker-0", 0)
-    eventually(lambda: hand.state("TFJob", "index") == "Succeeded")
+    path = f"/api/v1/namespaces/{user.namespace}/pods/index-worker-1"
+    user.call("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
+    always(lambda: uids(user.pods()) == before, 2)
+    kubelet.end("index-worker-0", 0)
+    eventually(lambda: user.state("TFJob", "index") == "Succeeded")
 
 
-def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(hand: Hand, stage: Stage):
+def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(user: UserClient, kubelet: FakeKubelet):
     wanted = tfjob("tame", Worker=1)
     replicas(wanted, "Worker")["template"]["metadata"] = {
         "name": "other",
@@ -52,9 +52,9 @@ def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(hand: Hand, 
         "finalizers": ["test.example/hold"],
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}],
     }
-    made = hand.create(wanted)
-    eventually(lambda: hand.state("TFJob", "tame") == "Running")
-    found = hand.pod("tame-worker-0")["metadata"]
+    made = user.create(wanted)
+    eventually(lambda: user.state("TFJob", "tame") == "Running")
+    found = user.pod("tame-worker-0")["metadata"]
     assert [owner["uid"] for owner in found["ownerReferences"]] == [made["metadata"]["uid"]]
     assert "finalizers" not in found
     assert found["annotations"] == {"trainshed.dev/restart-attempt": "0", "note": "kept"}
@@ -64,50 +64,54 @@ def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(hand: Hand, 
     assert found["labels"]["training.kubeflow.org/operator-name"] == "tfjob-controller"
 
 
-def test_pod_security_says_no_once_in_a_while_and_the_job_says_why(server: ControlPlane, hand: Hand, stage: Stage):
+def test_pod_security_says_no_once_in_a_while_and_the_job_says_why(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}", label, MERGE)
+    user.call("PATCH", f"/api/v1/namespaces/{user.namespace}", label, MERGE)
     wanted = tfjob("root", Worker=5)
     pod_spec(wanted, "Worker")["containers"][0]["securityContext"] = {"privileged": True}
-    hand.create(wanted)
-    blocked = eventually(lambda: hand.conditions("TFJob", "root").get("Blocked"))
+    user.create(wanted)
+    blocked = eventually(lambda: user.conditions("TFJob", "root").get("Blocked"))
     assert "violates PodSecurity" in blocked["message"]
     time.sleep(5)
-    tried = Counter(request.what for request in requests(server, USER, hand.namespace))
+    tried = Counter(request.what for request in requests(server, USER, user.namespace))
     assert tried["create pods"] <= 4, tried
-    hand.delete_job("TFJob", "root")
+    user.delete_job("TFJob", "root")
     allowed = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     allowed |= {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     wanted = tfjob("user", Worker=2)
     pod_spec(wanted, "Worker")["containers"][0]["securityContext"] = allowed
-    hand.create(wanted)
-    eventually(lambda: hand.state("TFJob", "user") == "Running")
+    user.create(wanted)
+    eventually(lambda: user.state("TFJob", "user") == "Running")
 
 
 @pytest.mark.parametrize("size", [100_000, 900_000, 1_400_000])
-def test_a_big_job_runs_or_is_refused_or_says_why_not(size: int, server: ControlPlane, hand: Hand, stage: Stage):
+def test_a_big_job_runs_or_is_refused_or_says_why_not(
+    size: int, server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
     wanted = tfjob("big", Worker=2)
     pod_spec(wanted, "Worker")["containers"][0]["args"] = ["x" * 1000] * (size // 1000)
     try:
-        hand.create(wanted)
+        user.create(wanted)
     except Refused as refused:
         assert refused.code in (413, 422, 500), refused  # noqa: PT017 - which of both it is, is the server's to say
         return
-    eventually(lambda: hand.state("TFJob", "big") in ("Running", "Blocked"), 20)
+    eventually(lambda: user.state("TFJob", "big") in ("Running", "Blocked"), 20)
     time.sleep(3)
-    assert len(requests(server, USER, hand.namespace)) <= 20
-    assert len(json.dumps(hand.job("TFJob", "big")["status"])) <= SMALL
+    assert len(requests(server, USER, user.namespace)) <= 20
+    assert len(json.dumps(user.job("TFJob", "big")["status"])) <= SMALL
 
 
-def test_many_variables_and_annotations_are_no_trouble(hand: Hand):
+def test_many_variables_and_annotations_are_no_trouble(user: UserClient):
     wanted = tfjob("wide", Worker=2)
     wanted["metadata"]["annotations"] = {f"note-{number}": "x" * 1000 for number in range(250)}
     container = pod_spec(wanted, "Worker")["containers"][0]
     container["env"] = [{"name": f"V{number}", "value": "y" * 20} for number in range(5000)]
-    hand.create(wanted)
-    eventually(lambda: len(hand.pods()) == 2 and "Created" in hand.conditions("TFJob", "wide"), 60, 0.5)
-    assert len(json.dumps(hand.job("TFJob", "wide")["status"])) <= SMALL
-    assert "note-1" not in hand.pod("wide-worker-0")["metadata"]["annotations"]
+    user.create(wanted)
+    eventually(lambda: len(user.pods()) == 2 and "Created" in user.conditions("TFJob", "wide"), 60, 0.5)
+    assert len(json.dumps(user.job("TFJob", "wide")["status"])) <= SMALL
+    assert "note-1" not in user.pod("wide-worker-0")["metadata"]["annotations"]
 
 
 EVIL = (
@@ -115,18 +119,18 @@ EVIL = (
 )
 
 
-def test_text_of_users_stays_where_it_belongs(hand: Hand, stage: Stage, operator: Operator):
+def test_text_of_users_stays_where_it_belongs(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     wanted = tfjob("evil", policy={"backoffLimit": 2}, restart="ExitCode", Worker=1)
     wanted["metadata"]["annotations"] = {"note": EVIL.replace("\x00", "")}
     pod_spec(wanted, "Worker")["containers"][0]["env"] = [{"name": "EVIL", "value": EVIL.replace("\x00", "")}]
-    hand.create(wanted)
-    eventually(lambda: hand.state("TFJob", "evil") == "Running")
-    stage.end("evil-worker-0", 137, reason="Error", message=EVIL)
-    eventually(lambda: stage.created.count("evil-worker-0") == 2 and hand.state("TFJob", "evil") == "Running")
+    user.create(wanted)
+    eventually(lambda: user.state("TFJob", "evil") == "Running")
+    kubelet.end("evil-worker-0", 137, reason="Error", message=EVIL)
+    eventually(lambda: kubelet.created.count("evil-worker-0") == 2 and user.state("TFJob", "evil") == "Running")
     wrong = tfjob("wrong", Worker=1)
     wrong["metadata"]["annotations"] = {"trainshed.dev/restart-scope": EVIL.replace("\x00", "")}
-    hand.create(wrong)
-    assert "forged" in eventually(lambda: hand.conditions("TFJob", "wrong").get("Failed"))["message"]
+    user.create(wrong)
+    assert "forged" in eventually(lambda: user.conditions("TFJob", "wrong").get("Failed"))["message"]
     lines = operator.log.read_bytes().splitlines()
     for line in lines:
         assert isinstance(json.loads(line), dict)
@@ -134,84 +138,88 @@ def test_text_of_users_stays_where_it_belongs(hand: Hand, stage: Stage, operator
     assert "forged" not in operator.served()
 
 
-def test_what_is_nested_without_end_is_the_servers_to_refuse(hand: Hand, stage: Stage, operator: Operator):
+def test_what_is_nested_without_end_is_the_servers_to_refuse(
+    user: UserClient, kubelet: FakeKubelet, operator: Operator
+):
     deep = "[" * 20_000 + "]" * 20_000
     body = json.dumps(tfjob("deep", Worker=1)).replace(
         '"runPolicy": {}', f'"runPolicy": {{"schedulingPolicy": {deep}}}'
     )
     assert deep in body
-    answer = hand.send("POST", hand.path("TFJob", ""), body)
+    answer = user.send("POST", user.path("TFJob", ""), body)
     assert answer.status >= 400
-    hand.create(tfjob("flat", Worker=1))
-    eventually(lambda: hand.state("TFJob", "flat") == "Running")
+    user.create(tfjob("flat", Worker=1))
+    eventually(lambda: user.state("TFJob", "flat") == "Running")
     assert operator.alive
 
 
-def test_who_asks_for_much_makes_nobody_wait_for_all_of_it(server: ControlPlane, hand: Hand):
-    other = Hand(server.kubeconfig, f"{hand.namespace}-few")
+def test_who_asks_for_much_makes_nobody_wait_for_all_of_it(server: ControlPlane, user: UserClient):
+    other = UserClient(server.kubeconfig, f"{user.namespace}-few")
     other.make_namespace()
     with ThreadPoolExecutor(16) as crowd:
-        list(crowd.map(lambda number: hand.create(tfjob(f"many-{number}", Worker=8)), range(60)))
+        list(crowd.map(lambda number: user.create(tfjob(f"many-{number}", Worker=8)), range(60)))
     began = datetime.now(UTC)
     other.create(tfjob("few", Worker=2))
     eventually(lambda: len(other.pods()) == 2, 60)
     last = max(request.began for request in requests(server, USER, other.namespace) if request.what == "create pods")
-    made = [request.began for request in requests(server, USER, hand.namespace) if request.what.startswith("create ")]
+    made = [request.began for request in requests(server, USER, user.namespace) if request.what.startswith("create ")]
     before, between = sum(time < began for time in made), sum(began <= time <= last for time in made)
-    hand.call("DELETE", hand.path("TFJob", ""))  # whoever comes next need not wait for all of it, either
+    user.call("DELETE", user.path("TFJob", ""))  # whoever comes next need not wait for all of it, either
     print(f"\n{before} of 960 had been made when few was asked for; {between} came before its last pod")
     assert between <= (960 - before) / 2
 
 
-def test_a_status_is_written_once_a_second_at_the_most(server: ControlPlane, hand: Hand, stage: Stage):
-    hand.create(tfjob("flap", PS=1, Worker=2))
-    eventually(lambda: hand.state("TFJob", "flap") == "Running", 60)
+def test_a_status_is_written_once_a_second_at_the_most(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
+    user.create(tfjob("flap", PS=1, Worker=2))
+    eventually(lambda: user.state("TFJob", "flap") == "Running", 60)
     time.sleep(1)
-    before, began = statuses(server, hand), time.monotonic()
+    before, began = statuses(server, user), time.monotonic()
     for turn in range(133):  # a thousand a minute
         time.sleep(max(0.0, began + turn * 0.06 - time.monotonic()))
-        stage.run("flap-worker-1", ready=turn % 2 == 1)
-    assert statuses(server, hand) - before <= time.monotonic() - began + 1
+        kubelet.run("flap-worker-1", ready=turn % 2 == 1)
+    assert statuses(server, user) - before <= time.monotonic() - began + 1
 
 
-def statuses(server: ControlPlane, hand: Hand) -> int:
+def statuses(server: ControlPlane, user: UserClient) -> int:
     """How often the operator has written a status in this namespace."""
-    return sum(request.what == "patch tfjobs/status" for request in requests(server, USER, hand.namespace))
+    return sum(request.what == "patch tfjobs/status" for request in requests(server, USER, user.namespace))
 
 
-def test_a_secret_in_a_template_is_told_to_nobody_but_its_pods(hand: Hand, stage: Stage, operator: Operator):
+def test_a_secret_in_a_template_is_told_to_nobody_but_its_pods(
+    user: UserClient, kubelet: FakeKubelet, operator: Operator
+):
     canary = "canary-5f2b9c"
     wanted = tfjob("spy", restart="ExitCode", policy={"backoffLimit": 1}, Worker=2)
     container = pod_spec(wanted, "Worker")["containers"][0]
     container |= {"env": [{"name": "TOKEN", "value": f"{canary}-env"}], "args": ["--token", f"{canary}-args"]}
-    hand.create(wanted)
-    eventually(lambda: hand.state("TFJob", "spy") == "Running")
-    stage.end("spy-worker-1", 137)
-    eventually(lambda: stage.created.count("spy-worker-1") == 2 and hand.state("TFJob", "spy") == "Running", 20)
-    stage.end("spy-worker-1", 137, message="the last line of a program is its author's: told-on-purpose")
-    eventually(lambda: hand.state("TFJob", "spy") == "Failed")
+    user.create(wanted)
+    eventually(lambda: user.state("TFJob", "spy") == "Running")
+    kubelet.end("spy-worker-1", 137)
+    eventually(lambda: kubelet.created.count("spy-worker-1") == 2 and user.state("TFJob", "spy") == "Running", 20)
+    kubelet.end("spy-worker-1", 137, message="the last line of a program is its author's: told-on-purpose")
+    eventually(lambda: user.state("TFJob", "spy") == "Failed")
     wanted["metadata"]["name"] = "spy2"
     container["image"] = " "
-    hand.create(wanted)
-    eventually(lambda: hand.conditions("TFJob", "spy2").get("Blocked"))
+    user.create(wanted)
+    eventually(lambda: user.conditions("TFJob", "spy2").get("Blocked"))
     time.sleep(2)
-    told = [operator.log.read_text(), operator.served(), json.dumps(hand.core("events"))]
-    told += [json.dumps(found["status"]) for found in hand.jobs("TFJob")]
-    told += [json.dumps(pod["metadata"] | {"managedFields": None}) for pod in hand.pods()]
-    assert canary in json.dumps(hand.pods())
+    told = [operator.log.read_text(), operator.served(), json.dumps(user.core("events"))]
+    told += [json.dumps(found["status"]) for found in user.jobs("TFJob")]
+    told += [json.dumps(pod["metadata"] | {"managedFields": None}) for pod in user.pods()]
+    assert canary in json.dumps(user.pods())
     assert not [text for text in told if canary in text]
-    assert "told-on-purpose" in json.dumps(hand.job("TFJob", "spy")["status"])
+    assert "told-on-purpose" in json.dumps(user.job("TFJob", "spy")["status"])
 
 
-def test_a_pod_with_a_forged_owner_and_no_seat_decides_nothing(hand: Hand, stage: Stage):
-    made = hand.create(tfjob("seat", Chief=1, Worker=1))
-    eventually(lambda: hand.state("TFJob", "seat") == "Running")
-    true = hand.pod("seat-chief-0")
-    stage.script = lambda name: "0" if name == "seat-chief-1" else "Running"
-    hand.make("pods", forged(true, "seat-chief-1"))
-    always(lambda: "Succeeded" not in hand.conditions("TFJob", "seat"), 2)
-    eventually(lambda: names(hand.pods()) == ["seat-chief-0", "seat-worker-0"])
-    assert hand.job("TFJob", "seat")["metadata"]["uid"] == made["metadata"]["uid"]
+def test_a_pod_with_a_forged_owner_and_no_seat_decides_nothing(user: UserClient, kubelet: FakeKubelet):
+    made = user.create(tfjob("seat", Chief=1, Worker=1))
+    eventually(lambda: user.state("TFJob", "seat") == "Running")
+    true = user.pod("seat-chief-0")
+    kubelet.script = lambda name: "0" if name == "seat-chief-1" else "Running"
+    user.make("pods", forged(true, "seat-chief-1"))
+    always(lambda: "Succeeded" not in user.conditions("TFJob", "seat"), 2)
+    eventually(lambda: names(user.pods()) == ["seat-chief-0", "seat-worker-0"])
+    assert user.job("TFJob", "seat")["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 def forged(true: dict, name: str) -> dict:

@@ -14,7 +14,7 @@ from support.api_request import Answer, Request, refusal
 from support.fault_proxy import FaultProxy, Forward
 from support.jobs import tfjob
 from support.planes import ready_control_plane
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
 from .leaders import Pair, frozen, killed, pair, released, writes
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.apiserver
 FAILOVER, RELEASE, SLACK = 17.0, 2.0, 3.0
 RBAC = "rbac.authorization.k8s.io"
 RULES = f"/apis/{RBAC}/v1"
-#: The user of the replica behind the proxy.
+#: The subject of the replica behind the proxy.
 MASTER = ("behind-the-door", ("system:masters",))
 #: The oracles that ask for safety; two leaders may write a little more often than one.
 SAFETY = tuple(f"V{number} " for number in range(1, 7))
@@ -60,12 +60,12 @@ def test_a_leader_that_cannot_renew_stops_before_another_begins(plane: ControlPl
         third = begin_behind(proxy, found, tmp_path)
         found.first.operator.stop()
         found.second.operator.stop()
-        eventually(lambda: found.hand.holder() == "behind", 30)
+        eventually(lambda: found.user.holder() == "behind", 30)
         found.first.operator.start()
         cut = time.time()
         proxy.default.on_write = proxy.default.on_read = without_leases
         number = 0
-        while found.hand.holder() == "behind":
+        while found.user.holder() == "behind":
             found.job(f"j-{(number := number + 1)}")
             time.sleep(0.3)
         taken = time.time()
@@ -86,7 +86,7 @@ def begin_behind(proxy: FaultProxy, found: Pair, folder: Path) -> Operator:
     """A third replica, whose requests go through a proxy."""
     home = folder / "behind"
     home.mkdir()
-    namespace = found.hand.namespace
+    namespace = found.user.namespace
     words = (f"--namespace={namespace}", f"--lease-namespace={namespace}", "--lease-identity=behind")
     return Operator(proxy.kubeconfig(home), home, *words).start()
 
@@ -94,15 +94,15 @@ def begin_behind(proxy: FaultProxy, found: Pair, folder: Path) -> Operator:
 @pytest.mark.parametrize("edit", ["deleted", "taken by nobody we know", "without a holder"])
 def test_whatever_is_done_to_the_lease_one_leads_soon_again(plane: ControlPlane, tmp_path: Path, edit: str):
     with pair(plane, f"edit-{edit.split(maxsplit=1)[0]}", tmp_path) as found:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{found.hand.namespace}/leases/trainshed"
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{found.user.namespace}/leases/trainshed"
         if edit == "deleted":
-            found.hand.call("DELETE", path)
+            found.user.call("DELETE", path)
         else:
             holder = "nobody" if "nobody" in edit else None
             patch = {"spec": {"holderIdentity": holder, "renewTime": None, "leaseTransitions": None}}
-            found.hand.call("PATCH", path, patch, "application/merge-patch+json")
+            found.user.call("PATCH", path, patch, "application/merge-patch+json")
         found.job("after")
-        eventually(lambda: found.hand.state("TFJob", "after") == "Running", 30)
+        eventually(lambda: found.user.state("TFJob", "after") == "Running", 30)
         # Whom it was taken from may have made the pod before it knew; then both wait until the new holder has run out.
         eventually(lambda: [found.first.leads(), found.second.leads()].count(True) == 1, 30)
         pods = [one for replica in (found.first, found.second) for one in replica.writes() if "create pods" in one.what]
@@ -128,34 +128,34 @@ async def test_two_leaders_by_force_do_no_harm(environment: Environment, name: s
 
 
 def test_who_may_not_have_a_lease_says_so_and_writes_nothing(plane: ControlPlane, tmp_path: Path):
-    hand = Hand.somewhere(plane.kubeconfig, named="forbidden")
-    name = {"name": hand.namespace}
+    user = UserClient.somewhere(plane.kubeconfig, named="forbidden")
+    name = {"name": user.namespace}
     rule = [{"apiGroups": ["", "kubeflow.org", "autoscaling", RBAC], "resources": ["*"], "verbs": ["*"]}]
-    user, role = {"kind": "User", "apiGroup": RBAC} | name, {"kind": "ClusterRole", "apiGroup": RBAC} | name
-    hand.call("POST", f"{RULES}/clusterroles", {"metadata": name, "rules": rule})
-    hand.call("POST", f"{RULES}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": [user]})
-    where = f"--namespace={hand.namespace}"
-    operator = Operator(plane.kubeconfig_for(hand.namespace), tmp_path, where).start(wait=False)
-    hand.create(tfjob("waiting", Worker=1))
+    subject, role = {"kind": "User", "apiGroup": RBAC} | name, {"kind": "ClusterRole", "apiGroup": RBAC} | name
+    user.call("POST", f"{RULES}/clusterroles", {"metadata": name, "rules": rule})
+    user.call("POST", f"{RULES}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": [subject]})
+    where = f"--namespace={user.namespace}"
+    operator = Operator(plane.kubeconfig_for(user.namespace), tmp_path, where).start(wait=False)
+    user.create(tfjob("waiting", Worker=1))
     eventually(lambda: "leases" in operator.log.read_text(), 20)
     time.sleep(4)
     assert operator.alive
-    said = f'leases.coordination.k8s.io "trainshed" is forbidden: User "{hand.namespace}"'
+    said = f'leases.coordination.k8s.io "trainshed" is forbidden: User "{user.namespace}"'
     assert said in operator.log.read_text()
-    assert hand.pods() == []
-    assert "status" not in hand.job("TFJob", "waiting")
+    assert user.pods() == []
+    assert "status" not in user.job("TFJob", "waiting")
     rule.append({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]})
-    hand.call("PUT", f"{RULES}/clusterroles/{hand.namespace}", {"metadata": name, "rules": rule})
-    eventually(lambda: len(hand.pods()) == 1, 20)
+    user.call("PUT", f"{RULES}/clusterroles/{user.namespace}", {"metadata": name, "rules": rule})
+    eventually(lambda: len(user.pods()) == 1, 20)
     assert operator.stop() == 0
 
 
 def test_a_lease_in_a_namespace_that_is_not_there_is_told_of(plane: ControlPlane, tmp_path: Path):
-    hand = Hand.somewhere(plane.kubeconfig, named="homeless")
-    words = (f"--namespace={hand.namespace}", "--lease-namespace=nowhere")
+    user = UserClient.somewhere(plane.kubeconfig, named="homeless")
+    words = (f"--namespace={user.namespace}", "--lease-namespace=nowhere")
     operator = Operator(plane.kubeconfig, tmp_path, *words).start()
-    hand.create(tfjob("waiting", Worker=1))
+    user.create(tfjob("waiting", Worker=1))
     eventually(lambda: 'namespaces "nowhere" not found' in operator.log.read_text())
     time.sleep(2)
-    assert hand.pods() == []
+    assert user.pods() == []
     operator.stop()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Hand, Operator, Stage
+from support import FakeKubelet, Operator, UserClient
 from support.audit_log import Request, requests
 from support.jobs import tfjob
 from support.process_usage import rss
@@ -44,16 +44,18 @@ def known(plane: ControlPlane) -> Path:
     return plane.kubeconfig_for(USER, ("system:masters",))
 
 
-def runs(hand: Hand, name: str, within: float = 30) -> None:
-    eventually(lambda: hand.state("TFJob", name) == "Running", within)
+def runs(user: UserClient, name: str, within: float = 30) -> None:
+    eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
-def test_over_a_long_line_requests_go_side_by_side(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
-    with TcpProxy.start(port(frail.url), delay=FAR / 2) as line:
-        begin(kubeconfig=line.kubeconfig(known(frail), tmp_path))
-        yard.create(tfjob("far", Worker=100))
-        eventually(lambda: len(yard.pods()) == len(yard.core("services")) == 100, 60)
-        asked = requests(frail, USER, yard.namespace)
+def test_over_a_long_line_requests_go_side_by_side(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
+):
+    with TcpProxy.start(port(second_server.url), delay=FAR / 2) as line:
+        begin(kubeconfig=line.kubeconfig(known(second_server), tmp_path))
+        second_user.create(tfjob("far", Worker=100))
+        eventually(lambda: len(second_user.pods()) == len(second_user.core("services")) == 100, 60)
+        asked = requests(second_server, USER, second_user.namespace)
         made = [request for request in asked if request.what in ("create pods", "create services")]
         assert len(made) == 200
         assert rounds(made) <= 40  # one by one it would be 200
@@ -69,63 +71,69 @@ def rounds(made: list[Request]) -> int:
 
 
 def test_over_a_thin_line_lists_end_and_the_lease_is_kept(
-    frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path
+    second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     """A megabit a second; random text, for what repeats itself is compressed on its way."""
     for number in range(60):
         wanted = tfjob(f"full-{number}", policy={"suspend": True}, Worker=1)
         wanted["metadata"]["annotations"] = {"note": secrets.token_hex(4000)}
-        yard.create(wanted)
-    with TcpProxy.start(port(frail.url), rate=125_000) as line, Stage(yard):
-        operator = begin(f"--lease-namespace={yard.namespace}", kubeconfig=line.kubeconfig(known(frail), tmp_path))
+        second_user.create(wanted)
+    with TcpProxy.start(port(second_server.url), rate=125_000) as line, FakeKubelet(second_user):
+        operator = begin(
+            f"--lease-namespace={second_user.namespace}", kubeconfig=line.kubeconfig(known(second_server), tmp_path)
+        )
         began = time.monotonic()
-        eventually(lambda: yard.state("TFJob", "full-59") == "Suspended", 30)
-        yard.create(tfjob("small", Worker=2))
-        runs(yard, "small", 20)
+        eventually(lambda: second_user.state("TFJob", "full-59") == "Suspended", 30)
+        second_user.create(tfjob("small", Worker=2))
+        runs(second_user, "small", 20)
         time.sleep(max(0.0, began + 12 - time.monotonic()))
         assert line.passed >= 400_000
         assert "lost" not in operator.log.read_text()
 
 
-def test_another_certificate_of_the_server_is_as_good(frail: ControlPlane, yard: Hand, begin: Begin):
+def test_another_certificate_of_the_server_is_as_good(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin
+):
     operator = begin()
-    with Stage(yard):
-        yard.create(tfjob("before", Worker=1))
-        runs(yard, "before")
-        first = (frail.authority.folder / "apiserver.crt").read_text()
-        frail.stop_apiserver()
-        (frail.authority.folder / "apiserver.crt").unlink()
-        frail.authority.sign("apiserver", "kube-apiserver", hosts=("127.0.0.1", "kubernetes.default.svc"))
-        assert (frail.authority.folder / "apiserver.crt").read_text() != first
-        frail.start_apiserver()
-        yard.create(tfjob("after", Worker=1))
-        runs(yard, "after")
+    with FakeKubelet(second_user):
+        second_user.create(tfjob("before", Worker=1))
+        runs(second_user, "before")
+        first = (second_server.authority.folder / "apiserver.crt").read_text()
+        second_server.stop_apiserver()
+        (second_server.authority.folder / "apiserver.crt").unlink()
+        second_server.authority.sign("apiserver", "kube-apiserver", hosts=("127.0.0.1", "kubernetes.default.svc"))
+        assert (second_server.authority.folder / "apiserver.crt").read_text() != first
+        second_server.start_apiserver()
+        second_user.create(tfjob("after", Worker=1))
+        runs(second_user, "after")
     assert operator.complaints() == []
 
 
-def test_a_name_that_does_not_resolve_is_asked_for_again(frail: ControlPlane, yard: Hand, begin: Begin, tmp_path: Path):
+def test_a_name_that_does_not_resolve_is_asked_for_again(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
+):
     """The operator gets an /etc/hosts of its own, in a mount namespace."""
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
     own = ("unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$0" "$@"')
     if not shutil.which("unshare") or not may_mount(own):
         pytest.skip("a mount namespace takes rights that are not there")
-    with TcpProxy.start(port(frail.url)) as line, Stage(yard):
-        kubeconfig = line.kubeconfig(known(frail), tmp_path, "kubernetes.default.svc")
+    with TcpProxy.start(port(second_server.url)) as line, FakeKubelet(second_user):
+        kubeconfig = line.kubeconfig(known(second_server), tmp_path, "kubernetes.default.svc")
         operator = begin(kubeconfig=kubeconfig, program=(*own, sys.executable, "-m", "trainshed"), wait=False)
-        yard.create(tfjob("named", Worker=1))
+        second_user.create(tfjob("named", Worker=1))
         time.sleep(6)
         assert operator.alive
-        assert not yard.pods()
+        assert not second_user.pods()
         with hosts.open("a") as file:
             file.write("127.0.0.1 kubernetes.default.svc\n")
-        runs(yard, "named", 30)
+        runs(second_user, "named", 30)
         hosts.write_text("127.0.0.1 localhost\n")
         line.cut()
         time.sleep(3)
         hosts.write_text("127.0.0.1 localhost\n127.0.0.1 kubernetes.default.svc\n")
-        yard.create(tfjob("again", Worker=1))
-        runs(yard, "again", 30)
+        second_user.create(tfjob("again", Worker=1))
+        runs(second_user, "again", 30)
     assert operator.alive
 
 
@@ -147,44 +155,48 @@ def narrow(plane: ControlPlane) -> Iterator[None]:
         plane.start_apiserver()
 
 
-def test_a_server_that_others_keep_busy_does_not_cost_the_lease(frail: ControlPlane, yard: Hand, begin: Begin):
+def test_a_server_that_others_keep_busy_does_not_cost_the_lease(
+    second_server: ControlPlane, second_user: UserClient, begin: Begin
+):
     """All are service accounts with every right: members of system:masters would never have to wait."""
     schema = yaml.safe_load((MANIFESTS / "overlays" / "lease-flow-schema" / "resources.yaml").read_text())
     path = f"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{schema['metadata']['name']}?fieldManager=test"
-    yard.call("PATCH", path, schema, "application/apply-patch+yaml")
+    second_user.call("PATCH", path, schema, "application/apply-patch+yaml")
     accounts = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts"}
     role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "cluster-admin"}
-    binding = {"metadata": {"name": yard.namespace}, "roleRef": role, "subjects": [accounts]}
-    yard.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    binding = {"metadata": {"name": second_user.namespace}, "roleRef": role, "subjects": [accounts]}
+    second_user.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
     for number in range(40):
-        yard.make("configmaps", {"metadata": {"name": f"big-{number}"}, "data": {"x": "y" * 100_000}})
-    with narrow(frail), Stage(yard):
+        second_user.make("configmaps", {"metadata": {"name": f"big-{number}"}, "data": {"x": "y" * 100_000}})
+    with narrow(second_server), FakeKubelet(second_user):
         group = ("system:serviceaccounts",)
         operator = begin(
-            f"--lease-namespace={yard.namespace}",
-            kubeconfig=frail.kubeconfig_for("system:serviceaccount:trainshed-system:trainshed", group),
+            f"--lease-namespace={second_user.namespace}",
+            kubeconfig=second_server.kubeconfig_for("system:serviceaccount:trainshed-system:trainshed", group),
         )
-        yard.create(tfjob("before", Worker=1))
-        runs(yard, "before")
-        other = Hand(frail.kubeconfig_for("system:serviceaccount:other:other", group), yard.namespace)
+        second_user.create(tfjob("before", Worker=1))
+        runs(second_user, "before")
+        other = UserClient(
+            second_server.kubeconfig_for("system:serviceaccount:other:other", group), second_user.namespace
+        )
         end = time.monotonic() + 12
         with ThreadPoolExecutor(24) as crowd:
             waits = [crowd.submit(ask, other, end) for _ in range(24)]
             time.sleep(2)
-            yard.create(tfjob("amid", Worker=2))
-            runs(yard, "amid", 40)
+            second_user.create(tfjob("amid", Worker=2))
+            runs(second_user, "amid", 40)
         longest = max(wait.result() for wait in waits)
         print(f"\nthe crowd waited up to {longest:.1f} s for an answer")
         assert longest >= 0.5
         assert "lost" not in operator.log.read_text()
 
 
-def ask(hand: Hand, end: float) -> float:
+def ask(user: UserClient, end: float) -> float:
     """Ask for all that is big until then; the longest that an answer took."""
     longest = 0.0
     while time.monotonic() < end:
         began = time.monotonic()
-        hand.send("GET", "/api/v1/configmaps")
+        user.send("GET", "/api/v1/configmaps")
         longest = max(longest, time.monotonic() - began)
     return longest
 

@@ -31,9 +31,9 @@ MEMBERS = ("master-0", "worker-0", "worker-1")
 
 
 @pytest.fixture(scope="module")
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that nobody else needs."""
-    with ready_control_plane(tmp_path_factory.mktemp("frail")) as plane:
+    with ready_control_plane(tmp_path_factory.mktemp("second-server")) as plane:
         yield plane
 
 
@@ -55,7 +55,7 @@ def come_back(plane: ControlPlane) -> None:
 @pytest.mark.parametrize("strike", [kill_apiserver, kill_etcd])
 @in_loop
 async def test_a_server_may_die_at_a_write(
-    environment: Environment, frail: ControlPlane, strike: Callable[[ControlPlane], None], number: int
+    environment: Environment, second_server: ControlPlane, strike: Callable[[ControlPlane], None], number: int
 ) -> None:
     """At the third, a pod is being made; at the eighth the job says that it runs; at the tenth it is cleaned up."""
     run = Run(environment, pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2))
@@ -67,8 +67,8 @@ async def test_a_server_may_die_at_a_write(
             return await forward()
         on_its_way = asyncio.create_task(forward())
         await asyncio.sleep(0)
-        strike(frail)
-        struck.append(group.create_task(asyncio.to_thread(come_back, frail)))
+        strike(second_server)
+        struck.append(group.create_task(asyncio.to_thread(come_back, second_server)))
         return await on_its_way
 
     run.route.on_write = at
@@ -101,13 +101,13 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
 
 @in_loop
 async def test_a_store_that_freezes_costs_time_and_at_the_most_the_lease(
-    environment: Environment, frail: ControlPlane
+    environment: Environment, second_server: ControlPlane
 ) -> None:
     """Nothing can be stored for 20 s: longer than the Lease lasts, so that its holder must have stepped down."""
     job = pytorchjob("a", policy={"cleanPodPolicy": "All", "backoffLimit": 0}, Master=1, Worker=2)
     run = Run(environment, job, "--leader-elect", "--lease-name=mine")
     run.counted = 0
-    etcd, *_ = frail.processes
+    etcd, *_ = second_server.processes
     async with run:
         await run.client.create()
         await run.client.running(*MEMBERS)
@@ -158,12 +158,12 @@ async def test_all_connections_may_be_cut_again_and_again(environment: Environme
     assert run.violations(faults=count) == ()
 
 
-def test_whoever_looks_on_may_go_while_the_server_hangs(frail: ControlPlane, tmp_path: Path):
+def test_whoever_looks_on_may_go_while_the_server_hangs(second_server: ControlPlane, tmp_path: Path):
     """A connection that outlived its loop would be told of as a warning, and that is an error."""
-    _, apiserver, *_ = frail.processes
+    _, apiserver, *_ = second_server.processes
 
     async def look_on() -> None:
-        async with environment_on(frail, tmp_path):
+        async with environment_on(second_server, tmp_path):
             await asyncio.sleep(1)
             os.kill(apiserver.pid, signal.SIGSTOP)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from support import Operator, Stage
+from support import FakeKubelet, Operator
 from support.jobs import job, tfjob
 from support.planes import ready_control_plane
 from support.pods import uids
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
 from .leaders import writes
@@ -45,8 +45,8 @@ def older(tmp_path: Path) -> Path:
 class Shift:
     """One version of the operator after another, each a user of its own."""
 
-    def __init__(self, plane: ControlPlane, hand: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._plane, self._hand, self._folder, self._patch = plane, hand, folder, monkeypatch
+    def __init__(self, plane: ControlPlane, user: UserClient, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._plane, self._hand, self._folder, self._patch = plane, user, folder, monkeypatch
         self._turn = 0
         self._now: Operator | None = None
 
@@ -79,42 +79,42 @@ class Shift:
 
 
 def test_versions_take_turns_and_no_pod_notices(plane: ControlPlane, older: Path, tmp_path: Path, monkeypatch):
-    hand = Hand.somewhere(plane.kubeconfig, named="rollout")
-    shift = Shift(plane, hand, tmp_path, monkeypatch)
-    with Stage(hand) as stage:
+    user = UserClient.somewhere(plane.kubeconfig, named="rollout")
+    shift = Shift(plane, user, tmp_path, monkeypatch)
+    with FakeKubelet(user) as kubelet:
         shift.begin(older)
-        hand.create(tfjob("ps", restart="ExitCode", Chief=1, PS=1, Worker=2))
-        hand.create(job("JAXJob", "whole", restart="ExitCode", Worker=2))
-        hand.create(tfjob("waiting", policy={"suspend": True}, Worker=1))
-        eventually(lambda: hand.state("TFJob", "waiting") == "Suspended", 30)
+        user.create(tfjob("ps", restart="ExitCode", Chief=1, PS=1, Worker=2))
+        user.create(job("JAXJob", "whole", restart="ExitCode", Worker=2))
+        user.create(tfjob("waiting", policy={"suspend": True}, Worker=1))
+        eventually(lambda: user.state("TFJob", "waiting") == "Suspended", 30)
         for turn, source in enumerate((older, ROOT / "operator", older, ROOT / "operator"), 1):
-            eventually(lambda: quiet(hand), 60)
-            before = uids(hand.pods())
+            eventually(lambda: quiet(user), 60)
+            before = uids(user.pods())
             if turn > 1:
                 shift.begin(source)
                 time.sleep(8)
-                assert uids(hand.pods()) == before, "nobody is disturbed by a change of versions"
+                assert uids(user.pods()) == before, "nobody is disturbed by a change of versions"
                 told = shift.writes()
                 time.sleep(5)
                 assert shift.writes() == told, "and nothing is written again and again"
                 assert len(told) <= 3, told
             for kind, name in (("TFJob", "ps-worker-1"), ("JAXJob", "whole-worker-0")):
-                stage.end(name, 137)
-                eventually(lambda kind=kind, turn=turn: restarts(hand, kind) == turn, 40)
-        eventually(lambda: quiet(hand), 60)
-        stage.end("ps-chief-0", 0)
-        eventually(lambda: hand.state("TFJob", "ps") == "Succeeded", 30)
-        assert hand.state("TFJob", "waiting") == "Suspended"
+                kubelet.end(name, 137)
+                eventually(lambda kind=kind, turn=turn: restarts(user, kind) == turn, 40)
+        eventually(lambda: quiet(user), 60)
+        kubelet.end("ps-chief-0", 0)
+        eventually(lambda: user.state("TFJob", "ps") == "Succeeded", 30)
+        assert user.state("TFJob", "waiting") == "Suspended"
     shift.end()
 
 
-def restarts(hand: Hand, kind: str) -> int:
+def restarts(user: UserClient, kind: str) -> int:
     """How often the one of this kind was restarted."""
-    return hand.job(kind, "ps" if kind == "TFJob" else "whole")["status"].get("restarts", 0)
+    return user.job(kind, "ps" if kind == "TFJob" else "whole")["status"].get("restarts", 0)
 
 
-def quiet(hand: Hand) -> bool:
+def quiet(user: UserClient) -> bool:
     """Whether both jobs run with all their pods."""
-    states = (hand.state("TFJob", "ps"), hand.state("JAXJob", "whole"))
-    running = [pod for pod in hand.pods() if pod["status"].get("phase") == "Running"]
+    states = (user.state("TFJob", "ps"), user.state("JAXJob", "whole"))
+    running = [pod for pod in user.pods() if pod["status"].get("phase") == "Running"]
     return states == ("Running", "Running") and len(running) == 6

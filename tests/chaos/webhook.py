@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
-from support import Hand
+from support import UserClient
 from support.background import in_background
 from testbed.certificates import Authority
 from testbed.control_plane import ControlPlane
@@ -29,16 +29,16 @@ class Webhook:
 
     @classmethod
     @contextmanager
-    def start(cls, plane: ControlPlane, hand: Hand) -> Iterator[Webhook]:
+    def start(cls, plane: ControlPlane, user: UserClient) -> Iterator[Webhook]:
         """One that the API server asks about the pods of the user's namespace."""
         webhook = cls()
         with in_background(webhook._served(plane.authority)) as port:
-            hand.call("POST", CONFIGURATIONS, _configuration(plane.authority, hand.namespace, port))
+            user.call("POST", CONFIGURATIONS, _configuration(plane.authority, user.namespace, port))
             time.sleep(1.5)  # the API server reads its configurations once a second
             try:
                 yield webhook
             finally:
-                hand.call("DELETE", f"{CONFIGURATIONS}/{hand.namespace}")
+                user.call("DELETE", f"{CONFIGURATIONS}/{user.namespace}")
 
     @asynccontextmanager
     async def _served(self, authority: Authority) -> AsyncIterator[int]:

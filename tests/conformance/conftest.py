@@ -1,25 +1,25 @@
-"""One API server and one operator for the whole list; a namespace for each test, and a stage for its pods."""
+"""One API server and one operator for the whole list; a namespace for each test, and a kubelet for its pods."""
 
 from __future__ import annotations
 
 import pytest
 
 from support import Operator
-from support.fixtures import elsewhere, hand, operators, server, shared_operator, stage
+from support.fixtures import kubelet, operators, second_server, server, shared_operator, user
 
 from .gangs import gangs, plugins, schedulers, volcano
 
 __all__ = [
-    "elsewhere",
     "gangs",
-    "hand",
+    "kubelet",
     "operator",
     "operators",
     "plugins",
     "schedulers",
+    "second_server",
     "server",
     "shared_operator",
-    "stage",
+    "user",
     "volcano",
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from support import Hand
+from support import UserClient
 from support.jobs import KINDS
 from support.pods import container
 from support.user_client import eventually
@@ -13,25 +13,25 @@ from support.user_client import eventually
 RBAC, SCALING = "/apis/rbac.authorization.k8s.io/v1", "/apis/autoscaling/v2"
 
 
-def created_pods(hand: Hand, wanted: dict, *names: str) -> dict[str, dict]:
+def created_pods(user: UserClient, wanted: dict, *names: str) -> dict[str, dict]:
     """Create the job, and return its pods by name, once these and no others exist."""
-    hand.create(wanted)
-    return pods(hand, *names)
+    user.create(wanted)
+    return pods(user, *names)
 
 
-def pods(hand: Hand, *names: str) -> dict[str, dict]:
+def pods(user: UserClient, *names: str) -> dict[str, dict]:
     """Wait until these pods and no others exist; return them by name."""
-    return eventually(lambda: found if set(found := by_name(hand.pods())) == set(names) else None)
+    return eventually(lambda: found if set(found := by_name(user.pods())) == set(names) else None)
 
 
-def services(hand: Hand) -> dict[str, dict]:
+def services(user: UserClient) -> dict[str, dict]:
     """The Services by name."""
-    return by_name(hand.core("services"))
+    return by_name(user.core("services"))
 
 
-def list_by_name(hand: Hand, plural: str, group: str = "/api/v1") -> dict[str, dict]:
+def list_by_name(user: UserClient, plural: str, group: str = "/api/v1") -> dict[str, dict]:
     """All objects of a kind by name."""
-    return by_name(hand.call("GET", f"{group}/namespaces/{hand.namespace}/{plural}")["items"])
+    return by_name(user.call("GET", f"{group}/namespaces/{user.namespace}/{plural}")["items"])
 
 
 def by_name(objects: list[dict]) -> dict[str, dict]:
@@ -44,15 +44,15 @@ def uids(objects: dict[str, dict]) -> dict[str, str]:
     return {name: found["metadata"]["uid"] for name, found in objects.items()}
 
 
-def resize(hand: Hand, kind: str, name: str, **roles: int) -> None:
+def resize(user: UserClient, kind: str, name: str, **roles: int) -> None:
     """Change the number of replicas of roles."""
     wanted = {role: {"replicas": count} for role, count in roles.items()}
-    hand.patch_job(kind, name, {"spec": {KINDS[kind].field: wanted}})
+    user.patch_job(kind, name, {"spec": {KINDS[kind].field: wanted}})
 
 
-def owners(hand: Hand, kind: str, name: str) -> list[dict]:
+def owners(user: UserClient, kind: str, name: str) -> list[dict]:
     """The owner references of a job's objects: one, the controller."""
-    uid = hand.job(kind, name)["metadata"]["uid"]
+    uid = user.job(kind, name)["metadata"]["uid"]
     reference = {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": uid}
     return [reference | {"controller": True, "blockOwnerDeletion": True}]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Hand, Operator, Stage
+from support import FakeKubelet, Operator, UserClient
 from support.groups import Groups, define_groups
 from support.jobs import job, pod_spec
 from support.user_client import eventually
@@ -24,12 +24,12 @@ BOTH = tuple(APIS)
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """One scheduler: its groups, its pods' stage, and a user's hand."""
+    """One scheduler: its groups, its pods' kubelet, and a user's user."""
 
     scheduler: str
-    hand: Hand
+    user: UserClient
     groups: Groups
-    stage: Stage
+    kubelet: FakeKubelet
 
     def let_in(self, name: str) -> None:
         """The scheduler has room for a job."""
@@ -39,12 +39,12 @@ class Gang:
 @contextmanager
 def gang(plane: ControlPlane, folder: Path, scheduler: str) -> Iterator[Gang]:
     """An operator with the flag; at the end its log holds no traceback."""
-    hand = Hand.somewhere(plane.kubeconfig, named=scheduler)
-    groups = Groups(hand, APIS[scheduler])
-    flags = ("--no-leader-elect", f"--namespace={hand.namespace}", f"--gang-scheduler-name={scheduler}")
+    user = UserClient.somewhere(plane.kubeconfig, named=scheduler)
+    groups = Groups(user, APIS[scheduler])
+    flags = ("--no-leader-elect", f"--namespace={user.namespace}", f"--gang-scheduler-name={scheduler}")
     operator = Operator(plane.kubeconfig, folder, *flags).start()
-    with Stage(hand, groups.place) as stage:
-        yield Gang(scheduler, hand, groups, stage)
+    with FakeKubelet(user, groups.place) as kubelet:
+        yield Gang(scheduler, user, groups, kubelet)
     assert operator.alive, operator.log.read_text()[-3000:]
     assert operator.stop() == 0
     assert operator.complaints() == []
@@ -64,17 +64,17 @@ def needing(wanted: dict, role: str, **resources: dict) -> dict:
 
 def running(found: Gang, name: str) -> None:
     """Let a job of that name run."""
-    found.hand.create(a_gang(name))
+    found.user.create(a_gang(name))
     found.let_in(name)
-    eventually(lambda: found.hand.state(PT, name) == "Running")
+    eventually(lambda: found.user.state(PT, name) == "Running")
 
 
 @pytest.fixture(scope="package")
-def schedulers(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
+def schedulers(second_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Gang]]:
     """Both schedulers, on an API server that knows their groups."""
-    define_groups(Hand(elsewhere.kubeconfig, "default"))
+    define_groups(UserClient(second_server.kubeconfig, "default"))
     with ExitStack() as stack:
-        yield {name: stack.enter_context(gang(elsewhere, tmp_path_factory.mktemp(name), name)) for name in BOTH}
+        yield {name: stack.enter_context(gang(second_server, tmp_path_factory.mktemp(name), name)) for name in BOTH}
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def gangs(schedulers: dict[str, Gang]) -> Iterator[dict[str, Gang]]:
     """Both schedulers; after each test none of its jobs and groups is left."""
     yield schedulers
     for found in schedulers.values():
-        found.hand.delete_jobs()
-        found.hand.call("DELETE", found.groups.path)
+        found.user.delete_jobs()
+        found.user.call("DELETE", found.groups.path)
 
 
 @pytest.fixture

@@ -2,74 +2,74 @@
 
 from __future__ import annotations
 
-from support import Hand, Stage
+from support import FakeKubelet, UserClient
 from support.user_client import eventually
 
 MERGE = "application/merge-patch+json"
 NOW = "2026-01-01T00:00:00Z"
 
 
-def create_with_pods(hand: Hand, wanted: dict, pods: int) -> dict:
+def create_with_pods(user: UserClient, wanted: dict, pods: int) -> dict:
     """Create a job; return it once it has this number of pods."""
-    made = hand.create(wanted)
-    eventually(lambda: len(hand.pods(made["metadata"]["name"])) == pods)
+    made = user.create(wanted)
+    eventually(lambda: len(user.pods(made["metadata"]["name"])) == pods)
     return made
 
 
-def create_running(hand: Hand, wanted: dict, pods: int) -> dict:
+def create_running(user: UserClient, wanted: dict, pods: int) -> dict:
     """Create a job; return it once the status counts all its pods as active."""
-    made = hand.create(wanted)
+    made = user.create(wanted)
     name = made["metadata"]["name"]
-    eventually(lambda: len(hand.pods(name)) == pods and active_pods(hand, made["kind"], name) == pods, 20)
+    eventually(lambda: len(user.pods(name)) == pods and active_pods(user, made["kind"], name) == pods, 20)
     return made
 
 
-def active_pods(hand: Hand, kind: str, name: str) -> int:
+def active_pods(user: UserClient, kind: str, name: str) -> int:
     """The number of active replicas of all roles in the status."""
-    return sum(count.get("active", 0) for count in replica_statuses(hand, kind, name).values())
+    return sum(count.get("active", 0) for count in replica_statuses(user, kind, name).values())
 
 
-def replica_statuses(hand: Hand, kind: str, name: str) -> dict[str, dict]:
+def replica_statuses(user: UserClient, kind: str, name: str) -> dict[str, dict]:
     """`status.replicaStatuses` by role."""
-    return status(hand, kind, name).get("replicaStatuses", {})
+    return status(user, kind, name).get("replicaStatuses", {})
 
 
-def status(hand: Hand, kind: str, name: str) -> dict:
+def status(user: UserClient, kind: str, name: str) -> dict:
     """The status of a job, or an empty one."""
-    return (hand.job(kind, name) or {}).get("status", {})
+    return (user.job(kind, name) or {}).get("status", {})
 
 
-def condition_types(hand: Hand, kind: str, name: str) -> list[str]:
+def condition_types(user: UserClient, kind: str, name: str) -> list[str]:
     """The types of the conditions in order; a false one has a minus."""
-    conditions = status(hand, kind, name).get("conditions", [])
+    conditions = status(user, kind, name).get("conditions", [])
     return [("" if condition["status"] == "True" else "-") + condition["type"] for condition in conditions]
 
 
-def wait_for_conditions(hand: Hand, kind: str, name: str, *wanted: str, within: float = 10) -> dict[str, dict]:
+def wait_for_conditions(user: UserClient, kind: str, name: str, *wanted: str, within: float = 10) -> dict[str, dict]:
     """Wait until the job has exactly these conditions; return them by type."""
-    eventually(lambda: condition_types(hand, kind, name) == list(wanted) or None, within)
-    return hand.conditions(kind, name)
+    eventually(lambda: condition_types(user, kind, name) == list(wanted) or None, within)
+    return user.conditions(kind, name)
 
 
-def end_pods(stage: Stage, codes: dict[str, int]) -> None:
+def end_pods(kubelet: FakeKubelet, codes: dict[str, int]) -> None:
     """End pods with these exit codes, one after the other."""
     for name, code in codes.items():
-        stage.end(name, code)
+        kubelet.end(name, code)
 
 
-def set_condition(hand: Hand, kind: str, name: str, verdict: str, **fields: str) -> None:
+def set_condition(user: UserClient, kind: str, name: str, verdict: str, **fields: str) -> None:
     """Write a terminal condition into the status of a job, as another client."""
     condition = {"type": verdict, "status": "True", "reason": f"{kind}{verdict}", "message": "as found"}
     told = {"conditions": [condition | {"lastUpdateTime": NOW, "lastTransitionTime": NOW}], **fields}
-    hand.call("PATCH", hand.path(kind, name, "status"), {"status": told}, MERGE)
+    user.call("PATCH", user.path(kind, name, "status"), {"status": told}, MERGE)
 
 
-def set_pod_finalizer(hand: Hand, name: str, *, held: bool = True) -> None:
+def set_pod_finalizer(user: UserClient, name: str, *, held: bool = True) -> None:
     """Add a finalizer to a pod, so that a deletion does not end; or remove it."""
     patch = {"metadata": {"finalizers": ["test.example/hold"] if held else None}}
-    hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{name}", patch, MERGE)
+    user.call("PATCH", f"/api/v1/namespaces/{user.namespace}/pods/{name}", patch, MERGE)
 
 
-def suspend(hand: Hand, kind: str, name: str, *, suspended: bool = True) -> None:
+def suspend(user: UserClient, kind: str, name: str, *, suspended: bool = True) -> None:
     """Suspend a job, or resume it."""
-    hand.patch_job(kind, name, {"spec": {"runPolicy": {"suspend": suspended}}})
+    user.patch_job(kind, name, {"spec": {"runPolicy": {"suspend": suspended}}})

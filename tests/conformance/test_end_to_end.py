@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import hand, kubeconfig, kubectl, operator
+from e2e.conftest import kubeconfig, kubectl, operator, user
 from e2e.example import FOLDER, ends_as_it_says
-from support import Hand
+from support import UserClient
 
 from .row import same
 
-__all__ = ["hand", "kubeconfig", "kubectl", "operator"]
+__all__ = ["kubeconfig", "kubectl", "operator", "user"]
 
 HERE = Path(__file__)
 PYTHON = HERE.parents[2] / ".venv-sdk" / "bin" / "python"
@@ -37,9 +37,9 @@ PYTHON = HERE.parents[2] / ".venv-sdk" / "bin" / "python"
         pytest.param("jax/spmd", marks=same("TO-264", "a JAXJob of two workers trains to its end")),
     ],
 )
-def test_a_job_trains_to_its_end(example: str, kubectl: Callable[..., str], hand: Hand, tmp_path: Path):
-    for job in ends_as_it_says(FOLDER / f"{example}.yaml", kubectl, hand, tmp_path):
-        conditions = hand.conditions(job.kind, job.name)
+def test_a_job_trains_to_its_end(example: str, kubectl: Callable[..., str], user: UserClient, tmp_path: Path):
+    for job in ends_as_it_says(FOLDER / f"{example}.yaml", kubectl, user, tmp_path):
+        conditions = user.conditions(job.kind, job.name)
         assert len(conditions) >= 2
         true = {kind for kind, condition in conditions.items() if condition["status"] == "True"}
         assert true == {"Created", "Succeeded"}

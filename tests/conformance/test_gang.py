@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import Operator
-from support.happenings import happenings
+from support.job_events import event_counts
 from support.jobs import pod_spec
 from support.pods import names
 from support.user_client import eventually
@@ -23,27 +23,27 @@ from .row import same
 @pytest.mark.parametrize("phase", ["Inqueue", "Running"])
 def test_volcano_is_asked_before_pods_are_made(volcano: Gang, phase: str):
     name = f"plain-{phase.lower()}"
-    uid = volcano.hand.create(a_gang(name))["metadata"]["uid"]
+    uid = volcano.user.create(a_gang(name))["metadata"]["uid"]
     group = eventually(lambda: volcano.groups.get(name))
     assert group["spec"] == {"minMember": 3, "queue": "default"}
     (owner,) = group["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == (PT, uid, True)
     time.sleep(1)
-    assert volcano.hand.pods(name) == []
+    assert volcano.user.pods(name) == []
     volcano.groups.set_phase(name, phase)
-    pods = eventually(lambda: len(found := volcano.hand.pods(name)) == 3 and found)
+    pods = eventually(lambda: len(found := volcano.user.pods(name)) == 3 and found)
     assert names(pods) == [f"{name}-master-0", f"{name}-worker-0", f"{name}-worker-1"]
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"volcano"}
     marks = [pod["metadata"]["annotations"] for pod in pods]
     assert {mark["scheduling.k8s.io/group-name"] for mark in marks} == {name}
     assert [mark["volcano.sh/task-spec"] for mark in marks] == ["master", "worker", "worker"]
-    eventually(lambda: volcano.hand.state(PT, name) == "Running")
+    eventually(lambda: volcano.user.state(PT, name) == "Running")
 
 
 @same("TO-240", "minAvailable, queue, priorityClass and minResources stand in Volcano's group")
 def test_volcanos_group_says_what_was_asked(volcano: Gang):
     asked = {"minAvailable": 2, "queue": "q", "priorityClass": "p", "minResources": {"cpu": "3"}}
-    volcano.hand.create(a_gang("asked", policy=asked))
+    volcano.user.create(a_gang("asked", policy=asked))
     assert volcano.groups.spec("asked") == {
         "minMember": 2,
         "queue": "q",
@@ -75,40 +75,40 @@ ADDED = "minResources are added up from requests, or of a container without any 
     ],
 )
 def test_the_least_resources_are_added_up(volcano: Gang, name: str, master: dict, worker: dict, resources: dict):
-    volcano.hand.create(needing(needing(a_gang(name), "Master", **master), "Worker", **worker))
+    volcano.user.create(needing(needing(a_gang(name), "Master", **master), "Worker", **worker))
     assert volcano.groups.spec(name)["minResources"] == resources
 
 
 @same("TO-242", "while the group has no phase or is Pending there are no pods, and lastReconcileTime is set")
 def test_a_job_that_waits_says_why_and_is_otherwise_quiet(volcano: Gang):
-    volcano.hand.create(a_gang("waits"))
-    blocked = eventually(lambda: volcano.hand.conditions(PT, "waits").get("Blocked"))
+    volcano.user.create(a_gang("waits"))
+    blocked = eventually(lambda: volcano.user.conditions(PT, "waits").get("Blocked"))
     assert blocked["reason"] == "WaitingForPodGroup"
     assert blocked["message"] == "PodGroup waits has not been admitted: it has no phase yet"
-    since = volcano.hand.job(PT, "waits")["status"]["lastReconcileTime"]
+    since = volcano.user.job(PT, "waits")["status"]["lastReconcileTime"]
     volcano.groups.turn_down("waits")
     why = "PodGroup waits has not been admitted: its phase is Pending (NotEnoughResources: no room for 10)"
-    eventually(lambda: volcano.hand.conditions(PT, "waits")["Blocked"]["message"] == why)
-    before = volcano.hand.job(PT, "waits"), volcano.groups.get("waits")
+    eventually(lambda: volcano.user.conditions(PT, "waits")["Blocked"]["message"] == why)
+    before = volcano.user.job(PT, "waits"), volcano.groups.get("waits")
     time.sleep(3)
-    assert (volcano.hand.job(PT, "waits"), volcano.groups.get("waits")) == before
+    assert (volcano.user.job(PT, "waits"), volcano.groups.get("waits")) == before
     assert before[0]["status"]["lastReconcileTime"] == since
-    assert volcano.hand.pods("waits") == []
-    assert volcano.hand.conditions(PT, "waits")["Created"]["status"] == "True"
+    assert volcano.user.pods("waits") == []
+    assert volcano.user.conditions(PT, "waits")["Created"]["status"] == "True"
     volcano.let_in("waits")
-    eventually(lambda: volcano.hand.state(PT, "waits") == "Running")
-    assert "Blocked" not in volcano.hand.conditions(PT, "waits")
-    assert "lastReconcileTime" not in volcano.hand.job(PT, "waits")["status"]
+    eventually(lambda: volcano.user.state(PT, "waits") == "Running")
+    assert "Blocked" not in volcano.user.conditions(PT, "waits")
+    assert "lastReconcileTime" not in volcano.user.job(PT, "waits")["status"]
 
 
 @same("TO-243", "scheduler-plugins: a group with a time-out, and pods at once, marked as its by a label")
 def test_the_coscheduling_plugin_finds_the_pods_there(plugins: Gang):
-    plugins.hand.create(a_gang("coscheduled", policy={"scheduleTimeoutSeconds": 60, "queue": "q"}))
+    plugins.user.create(a_gang("coscheduled", policy={"scheduleTimeoutSeconds": 60, "queue": "q"}))
     assert plugins.groups.spec("coscheduled") == {"minMember": 3, "scheduleTimeoutSeconds": 60}
-    pods = eventually(lambda: len(found := plugins.hand.pods("coscheduled")) == 3 and found)
+    pods = eventually(lambda: len(found := plugins.user.pods("coscheduled")) == 3 and found)
     assert {pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] for pod in pods} == {"coscheduled"}
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"scheduler-plugins"}
-    eventually(lambda: plugins.hand.state(PT, "coscheduled") == "Running")
+    eventually(lambda: plugins.user.state(PT, "coscheduled") == "Running")
 
 
 KEPT = "another schedulerName of a template is kept, with a warning"
@@ -129,13 +129,13 @@ def test_another_scheduler_is_kept_and_warned_of(
     wanted = a_gang(f"named-{name}")
     for role, scheduler in (("Master", master), ("Worker", worker)):
         pod_spec(wanted, role).update({"schedulerName": scheduler} if scheduler else {})
-    plugins.hand.create(wanted)
-    eventually(lambda: plugins.hand.state(PT, f"named-{name}") == "Running")
-    found = [pod["spec"]["schedulerName"] for pod in plugins.hand.pods(f"named-{name}")]
+    plugins.user.create(wanted)
+    eventually(lambda: plugins.user.state(PT, f"named-{name}") == "Running")
+    found = [pod["spec"]["schedulerName"] for pod in plugins.user.pods(f"named-{name}")]
     assert found == [master or "scheduler-plugins", *[worker or "scheduler-plugins"] * 2]
 
     def warnings() -> list[str]:
-        told = plugins.hand.events(f"named-{name}")
+        told = plugins.user.events(f"named-{name}")
         return [kind for kind, reason, _ in told if reason == "SetPodTemplateSchedulerName"]
 
     if warned:
@@ -151,13 +151,13 @@ GONE = "the group goes when the job is over or suspended"
 def test_the_group_goes_with_the_verdict_and_that_is_told_once(gangs: dict[str, Gang], scheduler: str):
     found = gangs[scheduler]
     running(found, "ends")
-    found.stage.end("ends-master-0", 0)
-    eventually(lambda: found.hand.state(PT, "ends") == "Succeeded")
+    found.kubelet.end("ends-master-0", 0)
+    eventually(lambda: found.user.state(PT, "ends") == "Succeeded")
     eventually(lambda: found.groups.get("ends") is None)
-    ends, gone = found.hand.job(PT, "ends"), ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: ends")
-    eventually(lambda: gone in happenings(found.hand, ends))
+    ends, gone = found.user.job(PT, "ends"), ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: ends")
+    eventually(lambda: gone in event_counts(found.user, ends))
     time.sleep(1)
-    told = Counter({line: count for line, count in happenings(found.hand, ends).items() if "PodGroup" in line[2]})
+    told = Counter({line: count for line, count in event_counts(found.user, ends).items() if "PodGroup" in line[2]})
     terminated = ("Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup")
     assert told == {gone: 1, terminated: 1}
 
@@ -168,11 +168,11 @@ def test_the_group_goes_with_a_suspension_and_comes_back_with_the_job(gangs: dic
     found = gangs[scheduler]
     running(found, "rests")
     first = found.groups.get("rests")["metadata"]["uid"]
-    found.hand.patch_job(PT, "rests", {"spec": {"runPolicy": {"suspend": True}}})
-    eventually(lambda: found.groups.get("rests") is None and found.hand.pods("rests") == [])
-    found.hand.patch_job(PT, "rests", {"spec": {"runPolicy": {"suspend": False}}})
+    found.user.patch_job(PT, "rests", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: found.groups.get("rests") is None and found.user.pods("rests") == [])
+    found.user.patch_job(PT, "rests", {"spec": {"runPolicy": {"suspend": False}}})
     found.let_in("rests")
-    eventually(lambda: found.hand.state(PT, "rests") == "Running")
+    eventually(lambda: found.user.state(PT, "rests") == "Running")
     assert found.groups.get("rests")["metadata"]["uid"] != first
 
 
@@ -193,7 +193,7 @@ def test_the_annotations_of_a_job_are_its_groups(gangs: dict[str, Gang], schedul
     found = gangs[scheduler]
     wanted = a_gang("annotated")
     wanted["metadata"]["annotations"] = {"example.com/team": "a", "volcano.sh/sla-waiting-time": "1h"}
-    found.hand.create(wanted)
+    found.user.create(wanted)
     annotations = eventually(lambda: found.groups.get("annotated"))["metadata"]["annotations"]
     assert annotations.items() >= wanted["metadata"]["annotations"].items()
 

@@ -30,57 +30,57 @@ def test_a_gang_that_is_too_big_waits_until_less_is_asked_for(gangs: dict[str, G
     found = gangs[scheduler]
     assert set(PAIRS) == set(KINDS)
     for kind, (roles, _) in PAIRS.items():
-        found.hand.create(a_gang(kind.lower(), kind, policy={"minAvailable": 10}, **roles))
+        found.user.create(a_gang(kind.lower(), kind, policy={"minAvailable": 10}, **roles))
         assert found.groups.spec(kind.lower())["minMember"] == 10
         if scheduler == "volcano":
             found.groups.turn_down(kind.lower())
     time.sleep(15)
     for kind in PAIRS:
-        states = found.hand.conditions(kind, kind.lower())
+        states = found.user.conditions(kind, kind.lower())
         assert "Created" in states
         assert "Running" not in states
-        found.hand.patch_job(kind, kind.lower(), {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}})
+        found.user.patch_job(kind, kind.lower(), {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}})
     for kind, (_, leaders) in PAIRS.items():
         eventually(lambda kind=kind: found.groups.spec(kind.lower())["minMember"] == 2)
         found.let_in(kind.lower())
-        eventually(lambda kind=kind: found.hand.state(kind, kind.lower()) == "Running", within=20)
+        eventually(lambda kind=kind: found.user.state(kind, kind.lower()) == "Running", within=20)
         for seat in leaders:
-            found.stage.end(f"{kind.lower()}-{seat}", 0)
-        eventually(lambda kind=kind: found.hand.state(kind, kind.lower()) == "Succeeded", within=20)
+            found.kubelet.end(f"{kind.lower()}-{seat}", 0)
+        eventually(lambda kind=kind: found.user.state(kind, kind.lower()) == "Succeeded", within=20)
 
 
 def test_a_group_that_was_deleted_or_changed_by_hand_is_restored(volcano: Gang):
     running(volcano, "mended")
     path = f"{volcano.groups.path}/mended"
-    volcano.hand.call("PATCH", path, {"spec": {"minMember": 1}}, MERGE)
+    volcano.user.call("PATCH", path, {"spec": {"minMember": 1}}, MERGE)
     eventually(lambda: volcano.groups.spec("mended")["minMember"] == 3)
-    volcano.hand.call("DELETE", path)
+    volcano.user.call("DELETE", path)
     eventually(lambda: volcano.groups.get("mended"))
-    assert volcano.hand.state(PT, "mended") == "Running"
-    assert len(volcano.hand.pods("mended")) == 3
+    assert volcano.user.state(PT, "mended") == "Running"
+    assert len(volcano.user.pods("mended")) == 3
 
 
 def test_a_name_that_somebody_elses_group_has_is_reported(volcano: Gang):
     stranger = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "taken"}}
-    volcano.hand.call("POST", volcano.groups.path, stranger)
-    volcano.hand.create(a_gang("taken"))
-    eventually(lambda: volcano.hand.conditions(PT, "taken").get("Blocked", {}).get("reason") == "NameConflict")
-    assert volcano.hand.pods("taken") == []
-    volcano.hand.call("DELETE", f"{volcano.groups.path}/taken")
+    volcano.user.call("POST", volcano.groups.path, stranger)
+    volcano.user.create(a_gang("taken"))
+    eventually(lambda: volcano.user.conditions(PT, "taken").get("Blocked", {}).get("reason") == "NameConflict")
+    assert volcano.user.pods("taken") == []
+    volcano.user.call("DELETE", f"{volcano.groups.path}/taken")
     eventually(lambda: volcano.groups.spec("taken").get("minMember") == 3, within=30)
 
 
 def test_the_group_that_v1_has_made_is_taken_over_where_it_stands(volcano: Gang):
     wanted = a_gang("v1s", policy={"queue": "other"})
     wanted["spec"]["runPolicy"]["suspend"] = True
-    uid = volcano.hand.create(wanted)["metadata"]["uid"]
+    uid = volcano.user.create(wanted)["metadata"]["uid"]
     owner = {"apiVersion": "kubeflow.org/v1", "kind": PT, "name": "v1s", "uid": uid, "controller": True}
     metadata = {"name": "v1s", "ownerReferences": [owner]}
     group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata}
-    theirs = volcano.hand.call("POST", volcano.groups.path, group | {"spec": {"minMember": 1, "queue": "first"}})
+    theirs = volcano.user.call("POST", volcano.groups.path, group | {"spec": {"minMember": 1, "queue": "first"}})
     volcano.groups.set_phase("v1s", "Running")
-    volcano.hand.patch_job(PT, "v1s", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: volcano.hand.state(PT, "v1s") == "Running")
+    volcano.user.patch_job(PT, "v1s", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: volcano.user.state(PT, "v1s") == "Running")
     ours = volcano.groups.get("v1s")
     assert ours["metadata"]["uid"] == theirs["metadata"]["uid"]
     assert ours["spec"] == {"minMember": 3, "queue": "first"}

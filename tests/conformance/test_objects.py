@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import Hand
+from support import UserClient
 from support.jobs import KINDS, job, pod_spec, replicas
 from support.pods import env, ports
 from support.user_client import always, eventually
@@ -18,48 +18,48 @@ TF, PT, MPI, XGB, PD, JX = KINDS
 SIX = ("a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3", "a-ps-0", "a-ps-1")
 
 
-def with_service(hand: Hand, *names: str) -> dict[str, dict]:
+def with_service(user: UserClient, *names: str) -> dict[str, dict]:
     """The Services by name, once they are these and no others."""
-    return eventually(lambda: found if set(found := services(hand)) == set(names) else None)
+    return eventually(lambda: found if set(found := services(user)) == set(names) else None)
 
 
 @same("TO-087", "a TFJob of one worker is one pod and one Service of the same name")
-def test_one_worker_is_one_pod_and_one_service(hand: Hand):
-    created_pods(hand, job(TF, "a", Worker=1), "a-worker-0")
-    with_service(hand, "a-worker-0")
+def test_one_worker_is_one_pod_and_one_service(user: UserClient):
+    created_pods(user, job(TF, "a", Worker=1), "a-worker-0")
+    with_service(user, "a-worker-0")
 
 
 @same("TO-088", "four workers and two parameter servers are six pods and six Services, each controlled by the job")
-def test_every_replica_has_a_pod_and_a_service(hand: Hand):
-    made = created_pods(hand, job(TF, "a", Worker=4, PS=2), *SIX)
-    served = with_service(hand, *SIX)
+def test_every_replica_has_a_pod_and_a_service(user: UserClient):
+    made = created_pods(user, job(TF, "a", Worker=4, PS=2), *SIX)
+    served = with_service(user, *SIX)
     for found in (*made.values(), *served.values()):
-        assert found["metadata"]["ownerReferences"] == owners(hand, TF, "a")
+        assert found["metadata"]["ownerReferences"] == owners(user, TF, "a")
 
 
 @same("TO-089", "where three of six pods exist, pending, the other three are made, and their Services")
-def test_only_what_is_missing_is_made(hand: Hand):
+def test_only_what_is_missing_is_made(user: UserClient):
     three = ("a-worker-0", "a-worker-1", "a-ps-0")
-    before = uids(created_pods(hand, job(TF, "a", Worker=2, PS=1), *three))
-    served = uids(with_service(hand, *three))
-    resize(hand, TF, "a", Worker=4, PS=2)
-    after = pods(hand, *SIX)
+    before = uids(created_pods(user, job(TF, "a", Worker=2, PS=1), *three))
+    served = uids(with_service(user, *three))
+    resize(user, TF, "a", Worker=4, PS=2)
+    after = pods(user, *SIX)
     assert {pod["status"]["phase"] for pod in after.values()} == {"Pending"}
     assert before.items() <= uids(after).items()
-    assert served.items() <= uids(with_service(hand, *SIX)).items()
+    assert served.items() <= uids(with_service(user, *SIX)).items()
 
 
 @same("TO-090", "where all pods exist, pending, nothing is made and nothing deleted")
-def test_what_is_there_stays(hand: Hand):
-    before = uids(created_pods(hand, job(TF, "a", Worker=4, PS=2), *SIX)), uids(with_service(hand, *SIX))
-    hand.patch_job(TF, "a", {"metadata": {"labels": {"look": "again"}}})
-    always(lambda: (uids(pods(hand, *SIX)), uids(services(hand))) == before)
+def test_what_is_there_stays(user: UserClient):
+    before = uids(created_pods(user, job(TF, "a", Worker=4, PS=2), *SIX)), uids(with_service(user, *SIX))
+    user.patch_job(TF, "a", {"metadata": {"labels": {"look": "again"}}})
+    always(lambda: (uids(pods(user, *SIX)), uids(services(user))) == before)
 
 
 @same("TO-091", "a Service is headless, has tfjob-port 2222, and selects by the labels that it has itself")
-def test_a_service_is_headless(hand: Hand):
-    hand.create(job(TF, "a", Worker=1))
-    service = with_service(hand, "a-worker-0")["a-worker-0"]
+def test_a_service_is_headless(user: UserClient):
+    user.create(job(TF, "a", Worker=1))
+    service = with_service(user, "a-worker-0")["a-worker-0"]
     spec = service["spec"]
     assert (spec["clusterIP"], spec["type"]) == ("None", "ClusterIP")
     assert spec["ports"] == [{"name": "tfjob-port", "port": 2222, "targetPort": 2222, "protocol": "TCP"}]
@@ -70,17 +70,17 @@ def test_a_service_is_headless(hand: Hand):
         "replica-type": "worker",
         "replica-index": "0",
     }
-    assert service["metadata"]["ownerReferences"] == owners(hand, TF, "a")
+    assert service["metadata"]["ownerReferences"] == owners(user, TF, "a")
 
 
 @same("TO-092", "the template's labels and annotations are the pod's, besides the operator's labels")
-def test_what_the_template_carries_is_on_the_pod(hand: Hand):
+def test_what_the_template_carries_is_on_the_pod(user: UserClient):
     wanted = job(TF, "a", Worker=1)
     replicas(wanted, "Worker")["template"]["metadata"] = {
         "labels": {"label1": "1"},
         "annotations": {"annotation1": "1"},
     }
-    pod = created_pods(hand, wanted, "a-worker-0")["a-worker-0"]
+    pod = created_pods(user, wanted, "a-worker-0")["a-worker-0"]
     assert pod["metadata"]["annotations"]["annotation1"] == "1"
     assert labels(pod) == {
         "label1": "1",
@@ -93,15 +93,15 @@ def test_what_the_template_carries_is_on_the_pod(hand: Hand):
 
 
 @same("TO-093", "a label of the job is not on its pods")
-def test_a_jobs_own_labels_stay_with_it(hand: Hand):
+def test_a_jobs_own_labels_stay_with_it(user: UserClient):
     wanted = job(TF, "a", Worker=1)
     wanted["metadata"]["labels"] = {"x": "y"}
-    assert "x" not in labels(created_pods(hand, wanted, "a-worker-0")["a-worker-0"])
+    assert "x" not in labels(created_pods(user, wanted, "a-worker-0")["a-worker-0"])
 
 
 @same("TO-094", "PyTorchJob: the master's labels say its role, the workers' do not")
-def test_the_labels_of_a_pytorchjob(hand: Hand):
-    made = created_pods(hand, job(PT, "a", Master=1, Worker=1), "a-master-0", "a-worker-0")
+def test_the_labels_of_a_pytorchjob(user: UserClient):
+    made = created_pods(user, job(PT, "a", Master=1, Worker=1), "a-master-0", "a-worker-0")
     both = {"operator-name": "pytorchjob-controller", "job-name": "a", "replica-index": "0"}
     assert labels(made["a-master-0"]) == both | {"replica-type": "master", "job-role": "master"}
     assert labels(made["a-worker-0"]) == both | {"replica-type": "worker"}
@@ -129,23 +129,23 @@ def test_the_labels_of_a_pytorchjob(hand: Hand):
         ),
     ],
 )
-def test_who_has_the_role_of_a_master(hand: Hand, kind: str, roles: dict, leaders: set):
+def test_who_has_the_role_of_a_master(user: UserClient, kind: str, roles: dict, leaders: set):
     names = {f"a-{role.lower()}-{index}" for role, count in roles.items() for index in range(count)}
-    assert _leaders(created_pods(hand, job(kind, "a", **roles), *names)) == {f"a-{leader}" for leader in leaders}
+    assert _leaders(created_pods(user, job(kind, "a", **roles), *names)) == {f"a-{leader}" for leader in leaders}
 
 
 @same("TO-097", "Paddle's peers have no role; JAX's worker 0, XGBoost's master and MPI's launcher are masters")
-@pytest.mark.usefixtures("stage")
-def test_the_masters_of_the_other_kinds(hand: Hand):
+@pytest.mark.usefixtures("kubelet")
+def test_the_masters_of_the_other_kinds(user: UserClient):
     for kind, name, roles in (
         (PD, "pd", {"Worker": 2}),
         (JX, "jx", {"Worker": 2}),
         (XGB, "xgb", {"Master": 1, "Worker": 1}),
         (MPI, "m", {"Launcher": 1, "Worker": 1}),
     ):
-        hand.create(job(kind, name, **roles))
+        user.create(job(kind, name, **roles))
     made = pods(
-        hand,
+        user,
         *("pd-worker-0", "pd-worker-1", "jx-worker-0", "jx-worker-1"),
         *("xgb-master-0", "xgb-worker-0", "m-launcher", "m-worker-0"),
     )
@@ -153,16 +153,16 @@ def test_the_masters_of_the_other_kinds(hand: Hand):
 
 
 @same("TO-098", "PyTorchJob: a port of the master is its Service's and all pods' MASTER_PORT")
-def test_a_masters_port_is_told_to_all(hand: Hand):
+def test_a_masters_port_is_told_to_all(user: UserClient):
     wanted = job(PT, "a", Master=1, Worker=2)
     pod_spec(wanted, "Master")["containers"][0]["ports"] = [{"name": "pytorchjob-port", "containerPort": 8080}]
-    made = created_pods(hand, wanted, "a-master-0", "a-worker-0", "a-worker-1")
+    made = created_pods(user, wanted, "a-master-0", "a-worker-0", "a-worker-1")
     (port,) = made["a-master-0"]["spec"]["containers"][0]["ports"]
     assert port == {"name": "pytorchjob-port", "containerPort": 8080, "protocol": "TCP"}
-    served = with_service(hand, *made)
+    served = with_service(user, *made)
     assert [port["port"] for port in served["a-master-0"]["spec"]["ports"]] == [8080]
     for found in (*made.values(), *served.values()):
-        assert found["metadata"]["ownerReferences"] == owners(hand, PT, "a")
+        assert found["metadata"]["ownerReferences"] == owners(user, PT, "a")
     for pod in made.values():
         told_to = {"MASTER_PORT": "8080", "MASTER_ADDR": "a-master-0", "PET_NPROC_PER_NODE": "auto"}
         assert told_to.items() <= env(pod).items()
@@ -170,11 +170,11 @@ def test_a_masters_port_is_told_to_all(hand: Hand):
 
 
 @same("TO-101", "a template's restart policy is overwritten by the replicas', with a warning")
-def test_a_templates_restart_policy_is_overwritten(hand: Hand):
+def test_a_templates_restart_policy_is_overwritten(user: UserClient):
     wanted = job(TF, "a", restart="Never", Worker=1)
     pod_spec(wanted, "Worker")["restartPolicy"] = "Always"
-    assert created_pods(hand, wanted, "a-worker-0")["a-worker-0"]["spec"]["restartPolicy"] == "Never"
-    tone, _, message = first_event(lambda: hand.events("a"), "SetPodTemplateRestartPolicy")
+    assert created_pods(user, wanted, "a-worker-0")["a-worker-0"]["spec"]["restartPolicy"] == "Never"
+    tone, _, message = first_event(lambda: user.events("a"), "SetPodTemplateRestartPolicy")
     assert tone == "Warning"
     assert message == "Restart policy in pod template will be overwritten by restart policy in replica spec"
 
@@ -183,8 +183,8 @@ def test_a_templates_restart_policy_is_overwritten(hand: Hand):
 @pytest.mark.parametrize(
     ("policy", "of_pod"), [("ExitCode", "Never"), ("Never", "Never"), ("Always", "Always"), ("OnFailure", "OnFailure")]
 )
-def test_a_restart_policy_reaches_the_pod(hand: Hand, policy: str, of_pod: str):
-    made = created_pods(hand, job(TF, "a", restart=policy, Worker=1), "a-worker-0")
+def test_a_restart_policy_reaches_the_pod(user: UserClient, policy: str, of_pod: str):
+    made = created_pods(user, job(TF, "a", restart=policy, Worker=1), "a-worker-0")
     assert made["a-worker-0"]["spec"]["restartPolicy"] == of_pod
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import Hand, Stage
+from support import FakeKubelet, UserClient
 from support.jobs import KINDS, job, pod_spec
 from support.pods import env
 from support.user_client import always, eventually
@@ -29,23 +29,23 @@ def elastic(kind: str, **policy: object) -> dict:
     return wanted
 
 
-def scalers(hand: Hand) -> dict[str, dict]:
+def scalers(user: UserClient) -> dict[str, dict]:
     """The autoscalers by name."""
-    return list_by_name(hand, "horizontalpodautoscalers", SCALING)
+    return list_by_name(user, "horizontalpodautoscalers", SCALING)
 
 
 @same("TO-103", "an elastic PyTorchJob with metrics has a pod, a Service, an autoscaler, and what torchrun reads")
-def test_an_elastic_job_has_an_autoscaler(hand: Hand):
-    pod = created_pods(hand, elastic(PT, metrics=[CPU]), "elastic-job-worker-0")["elastic-job-worker-0"]
-    eventually(lambda: list(services(hand)) == ["elastic-job-worker-0"])
-    scaler = scalers(hand)["elastic-job"]
+def test_an_elastic_job_has_an_autoscaler(user: UserClient):
+    pod = created_pods(user, elastic(PT, metrics=[CPU]), "elastic-job-worker-0")["elastic-job-worker-0"]
+    eventually(lambda: list(services(user)) == ["elastic-job-worker-0"])
+    scaler = scalers(user)["elastic-job"]
     assert scaler["spec"] == {
         "minReplicas": 1,
         "maxReplicas": 3,
         "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": PT, "name": "elastic-job"},
         "metrics": [CPU],
     }
-    assert scaler["metadata"]["ownerReferences"] == owners(hand, PT, "elastic-job")
+    assert scaler["metadata"]["ownerReferences"] == owners(user, PT, "elastic-job")
     told = {
         "PET_RDZV_BACKEND": "c10d",
         "PET_NNODES": "1:3",
@@ -56,21 +56,21 @@ def test_an_elastic_job_has_an_autoscaler(hand: Hand):
 
 
 @same("TO-104", "the autoscaler goes while the job is suspended, and is there again once it is resumed")
-def test_a_suspended_job_has_no_autoscaler(hand: Hand, stage: Stage):
-    hand.create(elastic(PT, metrics=[CPU]))
-    eventually(lambda: list(scalers(hand)) == ["elastic-job"])
-    hand.patch_job(PT, "elastic-job", {"spec": {"runPolicy": {"suspend": True}}})
-    eventually(lambda: not scalers(hand))
-    hand.patch_job(PT, "elastic-job", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: list(scalers(hand)) == ["elastic-job"])
+def test_a_suspended_job_has_no_autoscaler(user: UserClient, kubelet: FakeKubelet):
+    user.create(elastic(PT, metrics=[CPU]))
+    eventually(lambda: list(scalers(user)) == ["elastic-job"])
+    user.patch_job(PT, "elastic-job", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: not scalers(user))
+    user.patch_job(PT, "elastic-job", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: list(scalers(user)) == ["elastic-job"])
 
 
 @same("TO-105", "there is no autoscaler without metrics, and none for a PaddleJob with them")
 @pytest.mark.parametrize(("kind", "policy"), [(PT, {}), (PD, {"metrics": [CPU]})])
-def test_others_have_no_autoscaler(hand: Hand, stage: Stage, kind: str, policy: dict):
+def test_others_have_no_autoscaler(user: UserClient, kubelet: FakeKubelet, kind: str, policy: dict):
     wanted = elastic(kind, **policy)
     if kind == PD:
         del wanted["spec"]["elasticPolicy"]["rdzvBackend"]
-    hand.create(wanted)
-    eventually(lambda: hand.state(kind, "elastic-job") == "Running")
-    always(lambda: not scalers(hand), during=0.5)
+    user.create(wanted)
+    eventually(lambda: user.state(kind, "elastic-job") == "Running")
+    always(lambda: not scalers(user), during=0.5)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import Hand, Operator
+from support import Operator, UserClient
 from support.jobs import job, pod_spec
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
@@ -20,20 +20,20 @@ IMAGE, DOMAIN = "alpine:3.10", "tf.training.org"
 
 
 @pytest.fixture(scope="module")
-def there(elsewhere: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
-    """A user's hand where the operator was told to bring the init container back, and of a domain."""
-    hand = Hand.somewhere(elsewhere.kubeconfig, named="flags")
-    flags = ("--no-leader-elect", f"--namespace={hand.namespace}", f"--pytorch-init-container-image={IMAGE}")
+def there(second_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UserClient]:
+    """A user's user where the operator was told to bring the init container back, and of a domain."""
+    user = UserClient.somewhere(second_server.kubeconfig, named="flags")
+    flags = ("--no-leader-elect", f"--namespace={user.namespace}", f"--pytorch-init-container-image={IMAGE}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUSTOM_CLUSTER_DOMAIN", DOMAIN)
-        operator = Operator(elsewhere.kubeconfig, tmp_path_factory.mktemp("flags"), *flags).start()
-    yield hand
+        operator = Operator(second_server.kubeconfig, tmp_path_factory.mktemp("flags"), *flags).start()
+    yield user
     assert operator.stop() == 0
     assert operator.complaints() == []
 
 
 @pytest.fixture(autouse=True)
-def empty(there: Hand) -> Iterator[None]:
+def empty(there: UserClient) -> Iterator[None]:
     """After each test nothing of its jobs is left."""
     yield
     there.delete_jobs()
@@ -47,21 +47,21 @@ def waiting(pod: dict) -> list[dict]:
 
 @differs("TO-099", "D15", "no init container; with v1's flag one in each worker that has a master")
 @pytest.mark.usefixtures("operator")
-def test_workers_wait_for_their_master_where_they_are_told_to(hand: Hand, there: Hand):
+def test_workers_wait_for_their_master_where_they_are_told_to(user: UserClient, there: UserClient):
     wanted = job(PT, "a", Master=1, Worker=1)
-    by_default = created_pods(hand, wanted, "a-master-0", "a-worker-0")
+    by_default = created_pods(user, wanted, "a-master-0", "a-worker-0")
     assert [waiting(pod) for pod in by_default.values()] == [[], []]
     told = created_pods(there, wanted, "a-master-0", "a-worker-0")
     assert (len(waiting(told["a-master-0"])), len(waiting(told["a-worker-0"]))) == (0, 1)
 
 
 @differs("TO-099", "D15", "no init container; with v1's flag one in each worker that has a master")
-def test_workers_without_a_master_wait_for_nobody(there: Hand):
+def test_workers_without_a_master_wait_for_nobody(there: UserClient):
     assert waiting(created_pods(there, job(PT, "a", Worker=1), "a-worker-0")["a-worker-0"]) == []
 
 
 @differs("TO-100", "D15", "with v1's flag the init container is v1's, after the template's own")
-def test_the_init_container_is_v1s(there: Hand):
+def test_the_init_container_is_v1s(there: UserClient):
     wanted = job(PT, "a", Master=1, Worker=1)
     pod_spec(wanted, "Worker")["initContainers"] = [{"name": "own", "image": "busybox"}]
     own, ours = waiting(created_pods(there, wanted, "a-master-0", "a-worker-0")["a-worker-0"])
@@ -78,7 +78,7 @@ def test_the_init_container_is_v1s(there: Hand):
 
 
 @same("TO-123", "a single worker gets no TF_CONFIG, whatever the domain")
-def test_a_lone_worker_is_told_nothing_of_a_domain(there: Hand):
+def test_a_lone_worker_is_told_nothing_of_a_domain(there: UserClient):
     pod = created_pods(there, job(TF, "test-tfjob", Worker=1, PS=0), "test-tfjob-worker-0")["test-tfjob-worker-0"]
     assert variables(pod) == []
 
@@ -90,7 +90,7 @@ def test_a_lone_worker_is_told_nothing_of_a_domain(there: Hand):
         pytest.param(("evaluator", "ps", "worker"), marks=same("TO-125", "the evaluator is in the cluster, and first")),
     ],
 )
-def test_the_domain_is_in_every_address(there: Hand, roles: tuple[str, ...]):
+def test_the_domain_is_in_every_address(there: UserClient, roles: tuple[str, ...]):
     known = {"ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
     wanted = job(TF, "test-tfjob", **{known[role]: 1 for role in roles})
     made = created_pods(there, wanted, *(f"test-tfjob-{role}-0" for role in roles))

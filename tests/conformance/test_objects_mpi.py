@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import Hand, Stage
+from support import FakeKubelet, UserClient
 from support.jobs import job, pod_spec
 from support.pods import container
 from support.user_client import always, eventually
@@ -31,18 +31,18 @@ def launching(wanted: dict, **fields: object) -> dict:
     return wanted
 
 
-def data(hand: Hand) -> dict[str, str]:
+def data(user: UserClient) -> dict[str, str]:
     """What stands in the job's ConfigMap, once it is there."""
-    return eventually(lambda: list_by_name(hand, "configmaps").get("m-config"))["data"]
+    return eventually(lambda: list_by_name(user, "configmaps").get("m-config"))["data"]
 
 
 @differs("TO-106", "D14", "v1's objects, Role and all; the launcher not before its workers are ready")
-def test_a_launcher_its_configuration_and_its_rights(hand: Hand):
-    created_pods(hand, run(), "m-worker-0", "m-worker-1")
-    always(lambda: "m-launcher" not in by_name(hand.pods()), during=0.5)
-    made = _owned(hand)
+def test_a_launcher_its_configuration_and_its_rights(user: UserClient):
+    created_pods(user, run(), "m-worker-0", "m-worker-1")
+    always(lambda: "m-launcher" not in by_name(user.pods()), during=0.5)
+    made = _owned(user)
     for found in made.values():
-        assert found["metadata"]["ownerReferences"] == owners(hand, MPI, "m")
+        assert found["metadata"]["ownerReferences"] == owners(user, MPI, "m")
         assert found["metadata"]["labels"]["app"] == "m"
     assert made["configmaps"]["metadata"]["name"] == "m-config"
     assert {found["metadata"]["name"] for kind, found in made.items() if kind != "configmaps"} == {"m-launcher"}
@@ -61,40 +61,40 @@ def test_a_launcher_its_configuration_and_its_rights(hand: Hand):
         "kind": "Role",
         "name": "m-launcher",
     }
-    subject = {"kind": "ServiceAccount", "name": "m-launcher", "namespace": hand.namespace}
+    subject = {"kind": "ServiceAccount", "name": "m-launcher", "namespace": user.namespace}
     assert made["rolebindings"]["subjects"] == [subject]
-    with Stage(hand):
-        launcher = pods(hand, *ALL)["m-launcher"]
+    with FakeKubelet(user):
+        launcher = pods(user, *ALL)["m-launcher"]
     assert launcher["spec"]["serviceAccountName"] == "m-launcher"
-    assert launcher["metadata"]["ownerReferences"] == owners(hand, MPI, "m")
-    assert services(hand) == {}
+    assert launcher["metadata"]["ownerReferences"] == owners(user, MPI, "m")
+    assert services(user) == {}
 
 
 @same("TO-107", "a launcher with a GPU, by whatever name, is the first host, and NVIDIA_* stay away")
-@pytest.mark.usefixtures("stage")
+@pytest.mark.usefixtures("kubelet")
 @pytest.mark.parametrize(
     ("resource", "computes"),
     [("nvidia.com/gpu", True), ("example.org/big-gpus", True), ("vendor-domain/resourcetype", False)],
 )
-def test_a_launcher_with_a_gpu_is_a_host(hand: Hand, resource: str, computes: bool):
-    made = created_pods(hand, launching(run(), resources={"limits": {resource: "1"}}), *ALL)
-    assert (data(hand)["hostfile"].splitlines()[0] == "m-launcher slots=4") is computes
+def test_a_launcher_with_a_gpu_is_a_host(user: UserClient, resource: str, computes: bool):
+    made = created_pods(user, launching(run(), resources={"limits": {resource: "1"}}), *ALL)
+    assert (data(user)["hostfile"].splitlines()[0] == "m-launcher slots=4") is computes
     hidden = {name for name, _ in variables(made["m-launcher"]) if name.startswith("NVIDIA_")}
     assert hidden == (set() if computes else {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"})
 
 
 @same("TO-108", "discover_hosts.sh lists no worker at first, and each worker once it runs")
-def test_the_script_tells_who_runs(hand: Hand):
-    hand.create(run())
-    assert data(hand)["discover_hosts.sh"] == "#!/bin/sh"
-    with Stage(hand, script=lambda name: "Running" if name == "m-worker-0" else ""):
-        eventually(lambda: data(hand)["discover_hosts.sh"] == "#!/bin/sh\necho m-worker-0:4")
+def test_the_script_tells_who_runs(user: UserClient):
+    user.create(run())
+    assert data(user)["discover_hosts.sh"] == "#!/bin/sh"
+    with FakeKubelet(user, script=lambda name: "Running" if name == "m-worker-0" else ""):
+        eventually(lambda: data(user)["discover_hosts.sh"] == "#!/bin/sh\necho m-worker-0:4")
 
 
 @same("TO-109", "mainContainer is the container that kubexec.sh enters")
-def test_the_main_container_is_entered(hand: Hand):
-    hand.create(run(mainContainer="main"))
-    assert " --container main " in data(hand)["kubexec.sh"]
+def test_the_main_container_is_entered(user: UserClient):
+    user.create(run(mainContainer="main"))
+    assert " --container main " in data(user)["kubexec.sh"]
 
 
 @same("TO-110", "a worker without a command sleeps for a year; one with a command keeps it")
@@ -102,16 +102,16 @@ def test_the_main_container_is_entered(hand: Hand):
     ("command", "expected"),
     [(None, (["sleep"], ["365d"])), (["/usr/sbin/sshd", "-De"], (["/usr/sbin/sshd", "-De"], None))],
 )
-def test_a_worker_sleeps(hand: Hand, command: list | None, expected: tuple):
+def test_a_worker_sleeps(user: UserClient, command: list | None, expected: tuple):
     wanted = run()
     if command:
         pod_spec(wanted, "Worker")["containers"][0]["command"] = command
-    for pod in created_pods(hand, wanted, "m-worker-0", "m-worker-1").values():
+    for pod in created_pods(user, wanted, "m-worker-0", "m-worker-1").values():
         assert (container(pod)["command"], container(pod).get("args")) == expected
 
 
 @same("TO-111", "Intel MPI's launcher is set to kubexec.sh, as far as the template does not set it")
-@pytest.mark.usefixtures("stage")
+@pytest.mark.usefixtures("kubelet")
 @pytest.mark.parametrize(
     "preset",
     [
@@ -122,34 +122,34 @@ def test_a_worker_sleeps(hand: Hand, command: list | None, expected: tuple):
     ],
     ids=lambda preset: "+".join(preset) or "none",
 )
-def test_intels_variables(hand: Hand, preset: dict):
+def test_intels_variables(user: UserClient, preset: dict):
     wanted = launching(run(), env=[{"name": name, "value": value} for name, value in preset.items()])
-    found = [pair for pair in variables(created_pods(hand, wanted, *ALL)["m-launcher"]) if pair[0].startswith("I_MPI_")]
+    found = [pair for pair in variables(created_pods(user, wanted, *ALL)["m-launcher"]) if pair[0].startswith("I_MPI_")]
     own = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh"}
     assert sorted(found) == sorted((own | preset).items())
 
 
 @same("TO-112", "a launcher's own service account, which another client created, is used")
-@pytest.mark.usefixtures("stage")
-def test_a_launchers_own_account_is_used(hand: Hand):
-    before = hand.make("serviceaccounts", {"metadata": {"name": "launcher-sa"}})
+@pytest.mark.usefixtures("kubelet")
+def test_a_launchers_own_account_is_used(user: UserClient):
+    before = user.make("serviceaccounts", {"metadata": {"name": "launcher-sa"}})
     wanted = run()
     pod_spec(wanted, "Launcher")["serviceAccountName"] = "launcher-sa"
-    launcher = created_pods(hand, wanted, *ALL)["m-launcher"]
+    launcher = created_pods(user, wanted, *ALL)["m-launcher"]
     assert launcher["spec"]["serviceAccountName"] == "launcher-sa"
-    accounts = list_by_name(hand, "serviceaccounts")
+    accounts = list_by_name(user, "serviceaccounts")
     assert set(accounts) == {"default", "launcher-sa"}
     assert accounts["launcher-sa"]["metadata"] == before["metadata"]
-    (subject,) = list_by_name(hand, "rolebindings", RBAC)["m-launcher"]["subjects"]
+    (subject,) = list_by_name(user, "rolebindings", RBAC)["m-launcher"]["subjects"]
     assert subject["name"] == "launcher-sa"
-    eventually(lambda: hand.state(MPI, "m") == "Running")
+    eventually(lambda: user.state(MPI, "m") == "Running")
 
 
-def _owned(hand: Hand) -> dict[str, dict]:
+def _owned(user: UserClient) -> dict[str, dict]:
     """The one object of each kind that is neither Kubernetes' own nor a pod."""
     kinds = {"serviceaccounts": "/api/v1", "configmaps": "/api/v1", "roles": RBAC, "rolebindings": RBAC}
     found = {}
     for plural, group in kinds.items():
-        own = list_by_name(hand, plural, group)
+        own = list_by_name(user, plural, group)
         (found[plural],) = (own[name] for name in own if name not in ("default", "kube-root-ca.crt"))
     return found

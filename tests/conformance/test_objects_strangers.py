@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import Hand, Operator, Stage
+from support import FakeKubelet, Operator, UserClient
 from support.jobs import job, template
 from support.user_client import always, eventually
 
@@ -21,7 +21,7 @@ ROLE_REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ot
     "D21",
     "an object of another owner with a needed name is reported in the condition Blocked, and not changed",
 )
-@pytest.mark.usefixtures("operator", "stage")
+@pytest.mark.usefixtures("operator", "kubelet")
 @pytest.mark.parametrize(
     ("plural", "group", "name", "content"),
     [
@@ -32,15 +32,15 @@ ROLE_REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ot
         ("rolebindings", RBAC, "m-launcher", {"roleRef": ROLE_REF, "subjects": []}),
     ],
 )
-def test_a_stranger_is_left_alone(hand: Hand, plural: str, group: str, name: str, content: dict):
-    path = f"{group}/namespaces/{hand.namespace}/{plural}"
-    before = hand.call("POST", path, content | {"metadata": {"name": name, "labels": {"app": "m"}}})
-    hand.create(job(MPI, "m", Launcher=1, Worker=1))
-    blocked = eventually(lambda: hand.conditions(MPI, "m").get("Blocked"))
+def test_a_stranger_is_left_alone(user: UserClient, plural: str, group: str, name: str, content: dict):
+    path = f"{group}/namespaces/{user.namespace}/{plural}"
+    before = user.call("POST", path, content | {"metadata": {"name": name, "labels": {"app": "m"}}})
+    user.create(job(MPI, "m", Launcher=1, Worker=1))
+    blocked = eventually(lambda: user.conditions(MPI, "m").get("Blocked"))
     assert blocked["status"] == "True"
     assert blocked["message"].startswith(f"{plural[:-1]} {name} already exists and is not controlled by this job;")
-    assert hand.state(MPI, "m") == "Blocked"
-    after = list_by_name(hand, plural, group)[name]
+    assert user.state(MPI, "m") == "Blocked"
+    after = list_by_name(user, plural, group)[name]
     for field in ("uid", "labels", "ownerReferences"):
         assert after["metadata"].get(field) == before["metadata"].get(field)
     for field in content:
@@ -49,33 +49,33 @@ def test_a_stranger_is_left_alone(hand: Hand, plural: str, group: str, name: str
 
 
 @same("TO-114", "an MPIJob that is gone before it is looked at is no error")
-def test_a_job_that_is_gone_is_no_error(hand: Hand, operator: Operator):
+def test_a_job_that_is_gone_is_no_error(user: UserClient, operator: Operator):
     for number in range(5):
-        hand.create(job(MPI, f"m-{number}", Launcher=1, Worker=1))
-        hand.delete_job(MPI, f"m-{number}")
-    always(lambda: not _complaints(operator, hand.namespace), during=0.5)
+        user.create(job(MPI, f"m-{number}", Launcher=1, Worker=1))
+        user.delete_job(MPI, f"m-{number}")
+    always(lambda: not _complaints(operator, user.namespace), during=0.5)
     assert operator.alive
 
 
 @same("TO-115", "from three workers to one: two pods go, and hosts and Role are fewer")
-def test_fewer_workers_are_fewer_hosts(hand: Hand, operator: Operator, stage: Stage):
+def test_fewer_workers_are_fewer_hosts(user: UserClient, operator: Operator, kubelet: FakeKubelet):
     wanted = job(MPI, "m", Launcher=1, Worker=3)
-    before = uids(created_pods(hand, wanted, "m-launcher", "m-worker-0", "m-worker-1", "m-worker-2"))
-    eventually(lambda: len(_hosts(hand)) == 3)
-    assert _may_enter(hand) == ["m-worker-0", "m-worker-1", "m-worker-2"]
-    resize(hand, MPI, "m", Worker=1)
-    after = uids(pods(hand, "m-launcher", "m-worker-0"))
+    before = uids(created_pods(user, wanted, "m-launcher", "m-worker-0", "m-worker-1", "m-worker-2"))
+    eventually(lambda: len(_hosts(user)) == 3)
+    assert _may_enter(user) == ["m-worker-0", "m-worker-1", "m-worker-2"]
+    resize(user, MPI, "m", Worker=1)
+    after = uids(pods(user, "m-launcher", "m-worker-0"))
     assert after.items() <= before.items()
-    eventually(lambda: _hosts(hand) == ["m-worker-0 slots=1"])
-    eventually(lambda: _may_enter(hand) == ["m-worker-0"])
+    eventually(lambda: _hosts(user) == ["m-worker-0 slots=1"])
+    eventually(lambda: _may_enter(user) == ["m-worker-0"])
 
 
-def _hosts(hand: Hand) -> list[str]:
-    return list_by_name(hand, "configmaps")["m-config"]["data"]["hostfile"].splitlines()
+def _hosts(user: UserClient) -> list[str]:
+    return list_by_name(user, "configmaps")["m-config"]["data"]["hostfile"].splitlines()
 
 
-def _may_enter(hand: Hand) -> list[str]:
-    return list_by_name(hand, "roles", RBAC)["m-launcher"]["rules"][1]["resourceNames"]
+def _may_enter(user: UserClient) -> list[str]:
+    return list_by_name(user, "roles", RBAC)["m-launcher"]["rules"][1]["resourceNames"]
 
 
 def _complaints(operator: Operator, namespace: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import FaultProxy, Hand, Operator, Operators, Refused, Stage
+from support import FakeKubelet, FaultProxy, Operator, Operators, Refused, UserClient
 from support.api_request import Answer, Request
 from support.fault_proxy import LOST, Forward
 from support.jobs import KINDS, job, smallest
@@ -23,9 +23,9 @@ TF = "TFJob"
 RUNNING, SUCCEEDED = ["Created", "Running"], ["Created", "-Running", "Succeeded"]
 
 
-def warnings(hand: Hand, name: str) -> list[str]:
+def warnings(user: UserClient, name: str) -> list[str]:
     """What is told of pods of a job that could not be made."""
-    return [message for tone, reason, message in hand.events(name) if (tone, reason) == ("Warning", "FailedCreatePod")]
+    return [message for tone, reason, message in user.events(name) if (tone, reason) == ("Warning", "FailedCreatePod")]
 
 
 @pytest.mark.usefixtures("operator")
@@ -33,60 +33,60 @@ class TestRefusals:
     """On the operator that all tests share."""
 
     @differs("TO-231", "D6", "a quota: warnings and new tries as in v1, and besides the reason in the status")
-    def test_a_quota(self, hand: Hand, stage: Stage):
-        hand.make("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}})
-        path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/few"
-        eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
-        hand.create(job(TF, "a", Worker=1))
-        blocked = eventually(lambda: hand.conditions(TF, "a").get("Blocked"), 5)
+    def test_a_quota(self, user: UserClient, kubelet: FakeKubelet):
+        user.make("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}})
+        path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/few"
+        eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
+        user.create(job(TF, "a", Worker=1))
+        blocked = eventually(lambda: user.conditions(TF, "a").get("Blocked"), 5)
         assert "exceeded quota: few" in blocked["message"]
-        assert condition_types(hand, TF, "a") == ["Created", "Blocked"]
-        eventually(lambda: any("exceeded quota" in message for message in warnings(hand, "a")))
-        hand.call("DELETE", path)
-        eventually(lambda: condition_types(hand, TF, "a") == RUNNING, 40)
+        assert condition_types(user, TF, "a") == ["Created", "Blocked"]
+        eventually(lambda: any("exceeded quota" in message for message in warnings(user, "a")))
+        user.call("DELETE", path)
+        eventually(lambda: condition_types(user, TF, "a") == RUNNING, 40)
 
     @differs("TO-232", "D21", "a stranger's pod of that name: a warning, the reason in the status, the pod untouched")
-    def test_a_stranger(self, hand: Hand, stage: Stage):
+    def test_a_stranger(self, user: UserClient, kubelet: FakeKubelet):
         container = {"name": "c", "image": "x"}
-        stranger = hand.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
-        hand.create(job(TF, "a", Worker=1))
-        eventually(lambda: any("already exists" in message for message in warnings(hand, "a")))
-        assert eventually(lambda: hand.conditions(TF, "a").get("Blocked"))["reason"] == "NameConflict"
-        assert hand.pod("a-worker-0")["metadata"]["uid"] == stranger["metadata"]["uid"]
-        assert "ownerReferences" not in hand.pod("a-worker-0")["metadata"]
+        stranger = user.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
+        user.create(job(TF, "a", Worker=1))
+        eventually(lambda: any("already exists" in message for message in warnings(user, "a")))
+        assert eventually(lambda: user.conditions(TF, "a").get("Blocked"))["reason"] == "NameConflict"
+        assert user.pod("a-worker-0")["metadata"]["uid"] == stranger["metadata"]["uid"]
+        assert "ownerReferences" not in user.pod("a-worker-0")["metadata"]
 
     @differs("TO-233", "D11", "a name of 60 characters is refused at once, with the length that fits")
-    def test_a_long_name(self, hand: Hand):
+    def test_a_long_name(self, user: UserClient):
         with pytest.raises(Refused, match="no more than 54 characters fit") as refused:
-            hand.create(job(TF, "a" * 60, Worker=1))
+            user.create(job(TF, "a" * 60, Worker=1))
         assert refused.value.code == 422
 
     @same("TO-236", "a deleted job takes all that is its own along, and nothing holds it up")
-    def test_all_goes_with_the_job(self, hand: Hand, stage: Stage):
+    def test_all_goes_with_the_job(self, user: UserClient, kubelet: FakeKubelet):
         elastic = job("PyTorchJob", "p", restart="OnFailure", Worker=1)
         metric = {
             "type": "Resource",
             "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
         }
         elastic["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
-        create_running(hand, elastic, 1)
-        create_running(hand, job("MPIJob", "m", Launcher=1, Worker=1), 2)
-        assert "finalizers" not in hand.job("PyTorchJob", "p")["metadata"]
-        assert (len(hand.pods()), len(owned(hand))) == (3, 6)
-        hand.delete_job("PyTorchJob", "p")
-        hand.delete_job("MPIJob", "m")
-        eventually(lambda: not hand.pods() and not owned(hand), 60)
+        create_running(user, elastic, 1)
+        create_running(user, job("MPIJob", "m", Launcher=1, Worker=1), 2)
+        assert "finalizers" not in user.job("PyTorchJob", "p")["metadata"]
+        assert (len(user.pods()), len(owned(user))) == (3, 6)
+        user.delete_job("PyTorchJob", "p")
+        user.delete_job("MPIJob", "m")
+        eventually(lambda: not user.pods() and not owned(user), 60)
 
 
-def owned(hand: Hand) -> list[str]:
+def owned(user: UserClient) -> list[str]:
     """All but pods that a controller owns in the namespace."""
     rights = "/apis/rbac.authorization.k8s.io/v1"
     paths = [
-        f"/api/v1/namespaces/{hand.namespace}/{plural}" for plural in ("services", "configmaps", "serviceaccounts")
+        f"/api/v1/namespaces/{user.namespace}/{plural}" for plural in ("services", "configmaps", "serviceaccounts")
     ]
-    paths += [f"{rights}/namespaces/{hand.namespace}/{plural}" for plural in ("roles", "rolebindings")]
-    paths += [f"/apis/autoscaling/v2/namespaces/{hand.namespace}/horizontalpodautoscalers"]
-    found = [item for path in paths for item in hand.call("GET", path)["items"]]
+    paths += [f"{rights}/namespaces/{user.namespace}/{plural}" for plural in ("roles", "rolebindings")]
+    paths += [f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers"]
+    found = [item for path in paths for item in user.call("GET", path)["items"]]
     return [item["metadata"]["name"] for item in found if "ownerReferences" in item["metadata"]]
 
 
@@ -98,9 +98,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> Hand:
-    """A hand in a namespace of its own, where nobody looks after jobs yet."""
-    return Hand.somewhere(plane.kubeconfig, named=request.node.name.replace("_", "-")[-40:].strip("-"))
+def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> UserClient:
+    """A user in a namespace of its own, where nobody looks after jobs yet."""
+    return UserClient.somewhere(plane.kubeconfig, named=request.node.name.replace("_", "-")[-40:].strip("-"))
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ class TestOperators:
     """On operators of their own."""
 
     @same("TO-234", "killed after it made the pods and before it wrote the status: no pod is made twice")
-    def test_a_crash(self, plane: ControlPlane, lonely: Hand, begin: Callable[..., Operator], tmp_path: Path):
+    def test_a_crash(self, plane: ControlPlane, lonely: UserClient, begin: Callable[..., Operator], tmp_path: Path):
         operator: list[Operator] = []
-        with FaultProxy.start(plane.kubeconfig) as proxy, Stage(lonely) as stage:
+        with FaultProxy.start(plane.kubeconfig) as proxy, FakeKubelet(lonely) as kubelet:
 
             async def killed(request: Request, forward: Forward) -> Answer:
                 if request.verb == "PATCH" and request.parts[3] == "status" and operator[0].alive:
@@ -133,17 +133,17 @@ class TestOperators:
             assert status(lonely, TF, "a") == {}
             begin(f"--namespace={lonely.namespace}")
             wait_for_conditions(lonely, TF, "a", *RUNNING)
-            assert sorted(stage.created) == names(lonely.pods()) == ["a-ps-0", "a-worker-0", "a-worker-1"]
+            assert sorted(kubelet.created) == names(lonely.pods()) == ["a-ps-0", "a-worker-0", "a-worker-1"]
 
     @same("TO-235", "restarted: jobs that are over stay as they are, and are deleted at their time")
-    def test_a_restart(self, lonely: Hand, begin: Callable[..., Operator]):
+    def test_a_restart(self, lonely: UserClient, begin: Callable[..., Operator]):
         flag = f"--namespace={lonely.namespace}"
         first = begin(flag)
-        with Stage(lonely) as stage:
+        with FakeKubelet(lonely) as kubelet:
             create_running(lonely, job(TF, "stays", Worker=1), 1)
             create_running(lonely, job(TF, "goes", policy={"ttlSecondsAfterFinished": 6}, Worker=1), 1)
             for name in ("stays", "goes"):
-                stage.end(f"{name}-worker-0", 0)
+                kubelet.end(f"{name}-worker-0", 0)
                 wait_for_conditions(lonely, TF, name, *SUCCEEDED)
             first.kill()
             before = lonely.job(TF, "stays")
@@ -154,8 +154,8 @@ class TestOperators:
             assert "stays-worker-0" not in names(lonely.pods())
 
     @same("TO-237", "--namespace: jobs in other namespaces are left alone")
-    def test_one_namespace(self, lonely: Hand, plane: ControlPlane, begin: Callable[..., Operator]):
-        other = Hand.somewhere(plane.kubeconfig, named="elsewhere")
+    def test_one_namespace(self, lonely: UserClient, plane: ControlPlane, begin: Callable[..., Operator]):
+        other = UserClient.somewhere(plane.kubeconfig, named="elsewhere")
         begin(f"--namespace={lonely.namespace}")
         other.create(job(TF, "a", Worker=1))
         create_with_pods(lonely, job(TF, "a", Worker=1), 1)
@@ -164,7 +164,7 @@ class TestOperators:
     @same(
         "TO-238", "--enable-scheme: just these kinds, in any case of letters; an unknown kind is an error at the start"
     )
-    def test_some_kinds(self, lonely: Hand, begin: Callable[..., Operator]):
+    def test_some_kinds(self, lonely: UserClient, begin: Callable[..., Operator]):
         begin(f"--namespace={lonely.namespace}", "--enable-scheme=tfjob", "--enable-scheme=MPIJob")
         for kind in KINDS:
             lonely.create(smallest(kind, kind.lower()))

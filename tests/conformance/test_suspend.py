@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from support import Hand, Refused, Stage
+from support import FakeKubelet, Refused, UserClient
 from support.jobs import job
 from support.pods import names
 from support.user_client import always, eventually
@@ -39,9 +39,9 @@ QUALIFIED = ("TFJob", "JAXJob")
 ELSEWHERE = "kueue.x-k8s.io/multikueue"
 
 
-def services(hand: Hand, kind: str) -> int:
+def services(user: UserClient, kind: str) -> int:
     """How many Services are there that should be: MPI has none."""
-    return len(hand.core("services")) + (2 if kind == "MPIJob" else 0)
+    return len(user.core("services")) + (2 if kind == "MPIJob" else 0)
 
 
 @same("TO-220", "created suspended: no pods, no Services, no start time, just Created and Suspended")
@@ -49,113 +49,113 @@ def services(hand: Hand, kind: str) -> int:
 @same("TO-222", "suspended: pods and Services go, nothing is active, the start time stays")
 @same("TO-223", "resumed: pods and Services are back, and the start time is a new one")
 @pytest.mark.parametrize("kind", ROLES)
-def test_a_job_is_suspended_and_resumed(hand: Hand, stage: Stage, kind: str):
-    create_running(hand, job(kind, "a", **ROLES[kind]), 2)
-    name = f"{hand.namespace}/a" if kind in QUALIFIED else "a"
-    running = wait_for_conditions(hand, kind, "a", "Created", "Running")["Running"]
+def test_a_job_is_suspended_and_resumed(user: UserClient, kubelet: FakeKubelet, kind: str):
+    create_running(user, job(kind, "a", **ROLES[kind]), 2)
+    name = f"{user.namespace}/a" if kind in QUALIFIED else "a"
+    running = wait_for_conditions(user, kind, "a", "Created", "Running")["Running"]
     assert (running["reason"], running["message"]) == (f"{kind}Running", f"{kind} {name} is running.")
-    started = status(hand, kind, "a")["startTime"]
+    started = status(user, kind, "a")["startTime"]
 
-    suspend(hand, kind, "a")
-    found = wait_for_conditions(hand, kind, "a", "Created", "-Running", "Suspended")
+    suspend(user, kind, "a")
+    found = wait_for_conditions(user, kind, "a", "Created", "-Running", "Suspended")
     assert found["Running"]["reason"] == f"{kind}Suspended"
-    eventually(lambda: not hand.pods() and services(hand, kind) == (2 if kind == "MPIJob" else 0))
-    always(lambda: not hand.pods())
-    eventually(lambda: active_pods(hand, kind, "a") == 0)
-    assert status(hand, kind, "a")["startTime"] == started
+    eventually(lambda: not user.pods() and services(user, kind) == (2 if kind == "MPIJob" else 0))
+    always(lambda: not user.pods())
+    eventually(lambda: active_pods(user, kind, "a") == 0)
+    assert status(user, kind, "a")["startTime"] == started
 
-    suspend(hand, kind, "a", suspended=False)
-    found = wait_for_conditions(hand, kind, "a", "Created", "-Suspended", "Running")
+    suspend(user, kind, "a", suspended=False)
+    found = wait_for_conditions(user, kind, "a", "Created", "-Suspended", "Running")
     assert found["Suspended"]["reason"] == f"{kind}Resumed"
     assert found["Suspended"]["message"] == f"{kind} a is resumed."
-    eventually(lambda: len(hand.pods()) == services(hand, kind) == 2)
-    assert status(hand, kind, "a")["startTime"] != started
+    eventually(lambda: len(user.pods()) == services(user, kind) == 2)
+    assert status(user, kind, "a")["startTime"] != started
 
-    hand.create(job(kind, "b", policy={"suspend": True}, **ROLES[kind]))
-    found = wait_for_conditions(hand, kind, "b", "Created", "Suspended")
+    user.create(job(kind, "b", policy={"suspend": True}, **ROLES[kind]))
+    found = wait_for_conditions(user, kind, "b", "Created", "Suspended")
     assert found["Created"]["message"] == f"{kind} b is created."
     assert found["Suspended"]["message"] == f"{kind} b is suspended."
-    always(lambda: not hand.pods("b") and "startTime" not in status(hand, kind, "b"))
+    always(lambda: not user.pods("b") and "startTime" not in status(user, kind, "b"))
 
 
 @pytest.mark.parametrize(
     "kind",
     [
         *(
-            pytest.param(kind, marks=same("TO-224", "managed elsewhere: left alone, suspended or not"))
+            pytest.param(kind, marks=same("TO-224", "managed second_server: left alone, suspended or not"))
             for kind in ROLES
             if kind != "JAXJob"
         ),
-        pytest.param("JAXJob", marks=differs("TO-225", "D7", "JAXJob, managed elsewhere: left alone as well")),
+        pytest.param("JAXJob", marks=differs("TO-225", "D7", "JAXJob, managed second_server: left alone as well")),
     ],
 )
-def test_a_job_that_somebody_else_manages(hand: Hand, stage: Stage, kind: str):
-    hand.create(job(kind, "a", policy={"managedBy": ELSEWHERE, "suspend": True}, **ROLES[kind]))
-    always(lambda: not hand.pods() and not hand.core("services") and not status(hand, kind, "a"), 0.7)
-    suspend(hand, kind, "a", suspended=False)
-    always(lambda: not hand.pods() and not hand.core("services") and not status(hand, kind, "a"), 0.7)
+def test_a_job_that_somebody_else_manages(user: UserClient, kubelet: FakeKubelet, kind: str):
+    user.create(job(kind, "a", policy={"managedBy": ELSEWHERE, "suspend": True}, **ROLES[kind]))
+    always(lambda: not user.pods() and not user.core("services") and not status(user, kind, "a"), 0.7)
+    suspend(user, kind, "a", suspended=False)
+    always(lambda: not user.pods() and not user.core("services") and not status(user, kind, "a"), 0.7)
 
 
 @same("TO-226", "managedBy: the operator's name or none means the operator; only two names are accepted")
-def test_whose_job_it_is(hand: Hand, stage: Stage):
-    create_running(hand, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
-    create_running(hand, job(TF, "unsaid", Worker=1), 1)
-    hand.create(job(TF, "theirs", policy={"managedBy": ELSEWHERE}, Worker=1))
+def test_whose_job_it_is(user: UserClient, kubelet: FakeKubelet):
+    create_running(user, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
+    create_running(user, job(TF, "unsaid", Worker=1), 1)
+    user.create(job(TF, "theirs", policy={"managedBy": ELSEWHERE}, Worker=1))
     for stranger in ("", "somebody"):
         with pytest.raises(Refused, match="managedBy"):
-            hand.create(job(TF, "strange", policy={"managedBy": stranger}, Worker=1))
-    always(lambda: names(hand.pods()) == ["said-worker-0", "unsaid-worker-0"])
+            user.create(job(TF, "strange", policy={"managedBy": stranger}, Worker=1))
+    always(lambda: names(user.pods()) == ["said-worker-0", "unsaid-worker-0"])
 
 
 @same("TO-227", "a job that is over and is suspended stays as it is")
-def test_it_is_too_late_to_suspend(hand: Hand, stage: Stage):
-    create_running(hand, job(TF, "a", Worker=2), 2)
-    stage.end("a-worker-0", 0)
-    wait_for_conditions(hand, TF, "a", "Created", "-Running", "Succeeded")
-    before = status(hand, TF, "a")
-    suspend(hand, TF, "a")
-    always(lambda: status(hand, TF, "a") == before and len(hand.pods()) == 2)
+def test_it_is_too_late_to_suspend(user: UserClient, kubelet: FakeKubelet):
+    create_running(user, job(TF, "a", Worker=2), 2)
+    kubelet.end("a-worker-0", 0)
+    wait_for_conditions(user, TF, "a", "Created", "-Running", "Succeeded")
+    before = status(user, TF, "a")
+    suspend(user, TF, "a")
+    always(lambda: status(user, TF, "a") == before and len(user.pods()) == 2)
 
 
 @same("TO-228", "suspended with one pod succeeded and one running: both go, the success stays counted")
-def test_a_success_outlives_its_pod(hand: Hand, stage: Stage):
-    create_running(hand, job(PT, "a", Worker=2), 2)
-    stage.end("a-worker-1", 0)
-    eventually(lambda: replica_statuses(hand, PT, "a")["Worker"].get("succeeded") == 1)
-    suspend(hand, PT, "a")
-    eventually(lambda: not hand.pods() and "Suspended" in condition_types(hand, PT, "a"))
-    eventually(lambda: active_pods(hand, PT, "a") == 0)
-    assert replica_statuses(hand, PT, "a")["Worker"]["succeeded"] == 1
+def test_a_success_outlives_its_pod(user: UserClient, kubelet: FakeKubelet):
+    create_running(user, job(PT, "a", Worker=2), 2)
+    kubelet.end("a-worker-1", 0)
+    eventually(lambda: replica_statuses(user, PT, "a")["Worker"].get("succeeded") == 1)
+    suspend(user, PT, "a")
+    eventually(lambda: not user.pods() and "Suspended" in condition_types(user, PT, "a"))
+    eventually(lambda: active_pods(user, PT, "a") == 0)
+    assert replica_statuses(user, PT, "a")["Worker"]["succeeded"] == 1
 
 
 @differs("TO-229", "D3", "resumed while old pods terminate: the job waits for them, and does not fail")
-def test_a_hasty_resume(hand: Hand, stage: Stage):
+def test_a_hasty_resume(user: UserClient, kubelet: FakeKubelet):
     for kind in (TF, PT):
         name = kind.lower()
-        create_running(hand, job(kind, name, restart="OnFailure", Worker=2), 2)
+        create_running(user, job(kind, name, restart="OnFailure", Worker=2), 2)
         held = f"{name}-worker-1"
-        uid = hand.pod(held)["metadata"]["uid"]
-        set_pod_finalizer(hand, held)
-        suspend(hand, kind, name)
-        eventually(lambda held=held: "deletionTimestamp" in hand.pod(held)["metadata"])
-        suspend(hand, kind, name, suspended=False)
-        always(lambda kind=kind, name=name: "Failed" not in condition_types(hand, kind, name))
-        set_pod_finalizer(hand, held, held=False)
-        eventually(lambda held=held, uid=uid: (hand.pod(held) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
+        uid = user.pod(held)["metadata"]["uid"]
+        set_pod_finalizer(user, held)
+        suspend(user, kind, name)
+        eventually(lambda held=held: "deletionTimestamp" in user.pod(held)["metadata"])
+        suspend(user, kind, name, suspended=False)
+        always(lambda kind=kind, name=name: "Failed" not in condition_types(user, kind, name))
+        set_pod_finalizer(user, held, held=False)
+        eventually(lambda held=held, uid=uid: (user.pod(held) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
         eventually(
-            lambda kind=kind, name=name: condition_types(hand, kind, name) == ["Created", "-Suspended", "Running"]
+            lambda kind=kind, name=name: condition_types(user, kind, name) == ["Created", "-Suspended", "Running"]
         )
 
 
 @same("TO-230", "after a resume the deadline is counted again from the start")
-def test_a_deadline_begins_anew(hand: Hand, stage: Stage):
-    create_running(hand, job(TF, "a", policy={"activeDeadlineSeconds": 3}, Worker=1), 1)
-    suspend(hand, TF, "a")
-    eventually(lambda: not hand.pods())
-    always(lambda: "Failed" not in condition_types(hand, TF, "a"), 3.5)
-    suspend(hand, TF, "a", suspended=False)
-    eventually(lambda: hand.state(TF, "a") == "Running")
-    eventually(lambda: hand.state(TF, "a") == "Failed", 8)
-    found = status(hand, TF, "a")
+def test_a_deadline_begins_anew(user: UserClient, kubelet: FakeKubelet):
+    create_running(user, job(TF, "a", policy={"activeDeadlineSeconds": 3}, Worker=1), 1)
+    suspend(user, TF, "a")
+    eventually(lambda: not user.pods())
+    always(lambda: "Failed" not in condition_types(user, TF, "a"), 3.5)
+    suspend(user, TF, "a", suspended=False)
+    eventually(lambda: user.state(TF, "a") == "Running")
+    eventually(lambda: user.state(TF, "a") == "Failed", 8)
+    found = status(user, TF, "a")
     times = [datetime.fromisoformat(found[field]) for field in ("startTime", "completionTime")]
     assert 2 <= (times[1] - times[0]).total_seconds() <= 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import Hand, Stage
+from support import FakeKubelet, UserClient
 from support.jobs import job
 from support.user_client import always
 
@@ -114,36 +114,38 @@ def fail(pods: dict[str, int]) -> dict[str, int]:
         ),
     ],
 )
-def test_what_becomes_of_a_tfjob(hand: Hand, stage: Stage, *, roles: dict, success: str, codes: dict, expected: list):
+def test_what_becomes_of_a_tfjob(
+    user: UserClient, kubelet: FakeKubelet, *, roles: dict, success: str, codes: dict, expected: list
+):
     wanted = job(TF, "a", **roles)
     wanted["spec"]["successPolicy"] = success
-    create_running(hand, wanted, sum(roles.values()))
-    end_pods(stage, codes)
-    wait_for_conditions(hand, TF, "a", *expected)
+    create_running(user, wanted, sum(roles.values()))
+    end_pods(kubelet, codes)
+    wait_for_conditions(user, TF, "a", *expected)
     if expected == RUNNING and codes:
-        always(lambda: condition_types(hand, TF, "a") == RUNNING)
+        always(lambda: condition_types(user, TF, "a") == RUNNING)
     if codes.get("a-chief-0") == 0:
-        always(lambda: condition_types(hand, TF, "a") == SUCCEEDED)
+        always(lambda: condition_types(user, TF, "a") == SUCCEEDED)
 
 
-def without_statuses(hand: Hand, *pods: str) -> None:
+def without_statuses(user: UserClient, *pods: str) -> None:
     """Pods succeed, and nobody says how their containers ended."""
     for name in pods:
-        hand.set_pod_status(name, {"phase": "Succeeded", "containerStatuses": None})
+        user.set_pod_status(name, {"phase": "Succeeded", "containerStatuses": None})
 
 
 @differs("TO-158", "D34", "TFJob: worker 0 succeeded, without container statuses: success")
-def test_a_success_is_believed_without_an_exit_code(hand: Hand, stage: Stage):
-    create_running(hand, job(TF, "a", **PS_JOB), 6)
-    without_statuses(hand, "a-worker-1", "a-worker-2")
-    always(lambda: condition_types(hand, TF, "a") == RUNNING)
-    without_statuses(hand, "a-worker-0")
-    wait_for_conditions(hand, TF, "a", *SUCCEEDED)
+def test_a_success_is_believed_without_an_exit_code(user: UserClient, kubelet: FakeKubelet):
+    create_running(user, job(TF, "a", **PS_JOB), 6)
+    without_statuses(user, "a-worker-1", "a-worker-2")
+    always(lambda: condition_types(user, TF, "a") == RUNNING)
+    without_statuses(user, "a-worker-0")
+    wait_for_conditions(user, TF, "a", *SUCCEEDED)
 
 
 @same("TO-160", "TFJob: two workers succeeded without exit codes, two failed: failure")
-def test_failures_beside_successes_without_an_exit_code(hand: Hand, stage: Stage):
-    create_running(hand, job(TF, "a", **PS_JOB), 6)
-    without_statuses(hand, "a-worker-1", "a-worker-2")
-    end_pods(stage, {"a-worker-0": 1, "a-worker-3": 1})
-    wait_for_conditions(hand, TF, "a", *FAILED)
+def test_failures_beside_successes_without_an_exit_code(user: UserClient, kubelet: FakeKubelet):
+    create_running(user, job(TF, "a", **PS_JOB), 6)
+    without_statuses(user, "a-worker-1", "a-worker-2")
+    end_pods(kubelet, {"a-worker-0": 1, "a-worker-3": 1})
+    wait_for_conditions(user, TF, "a", *FAILED)

@@ -7,7 +7,7 @@ import copy
 import pytest
 import yaml
 
-from support import Hand, Operator, Refused, Stage
+from support import FakeKubelet, Operator, Refused, UserClient
 from support.kubectl import kubectl
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
@@ -21,12 +21,12 @@ DEPRECATED = valid(PT, elasticPolicy={"nProcPerNode": 1})
 
 
 @pytest.mark.parametrize(("wanted", "words"), REFUSALS)
-def test_what_cannot_be_is_refused_and_says_why(hand: Hand, wanted: dict, words: tuple[str, ...]):
+def test_what_cannot_be_is_refused_and_says_why(user: UserClient, wanted: dict, words: tuple[str, ...]):
     with pytest.raises(Refused) as said:
-        hand.create(copy.deepcopy(wanted))
+        user.create(copy.deepcopy(wanted))
     assert said.value.code == 422
     assert [part for part in words if part not in str(said.value)] == [], str(said.value)
-    assert hand.jobs(wanted["kind"]) == []
+    assert user.jobs(wanted["kind"]) == []
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_what_cannot_be_is_refused_and_says_why(hand: Hand, wanted: dict, words:
         pytest.param(valid(JX), marks=same("TO-073", "a JAXJob of two Workers is accepted")),
     ],
 )
-def test_what_can_be_is_accepted_without_a_warning(server: ControlPlane, hand: Hand, wanted: dict):
-    result = kubectl(server, hand, "create", "-f", "-", text=yaml.safe_dump(wanted))
+def test_what_can_be_is_accepted_without_a_warning(server: ControlPlane, user: UserClient, wanted: dict):
+    result = kubectl(server, user, "create", "-f", "-", text=yaml.safe_dump(wanted))
     assert (result.returncode, result.stderr) == (0, "")
-    assert hand.job(wanted["kind"], "test")["spec"] == wanted["spec"] | {
+    assert user.job(wanted["kind"], "test")["spec"] == wanted["spec"] | {
         "runPolicy": wanted["spec"]["runPolicy"] | {"suspend": False}
     }
 
@@ -61,21 +61,23 @@ def test_what_can_be_is_accepted_without_a_warning(server: ControlPlane, hand: H
         ),
     ],
 )
-def test_who_manages_a_job_never_changes(hand: Hand, kind: str, before: str | None, after: str):
+def test_who_manages_a_job_never_changes(user: UserClient, kind: str, before: str | None, after: str):
     created = valid(kind)
     created["spec"]["runPolicy"] = {"managedBy": before} if before else {}
-    hand.create(created)
+    user.create(created)
     with pytest.raises(Refused, match=IMMUTABLE):
-        hand.patch_job(kind, "test", {"spec": {"runPolicy": {"managedBy": after}}})
-    assert hand.job(kind, "test")["spec"]["runPolicy"].get("managedBy") == before
+        user.patch_job(kind, "test", {"spec": {"runPolicy": {"managedBy": after}}})
+    assert user.job(kind, "test")["spec"]["runPolicy"].get("managedBy") == before
 
 
 @differs("TO-072", "D30", "an elastic PaddleJob without Workers runs; v1's operator fails on it at every reconcile")
-def test_an_elastic_paddlejob_without_workers_takes_nobody_down(hand: Hand, stage: Stage, operator: Operator):
+def test_an_elastic_paddlejob_without_workers_takes_nobody_down(
+    user: UserClient, kubelet: FakeKubelet, operator: Operator
+):
     wanted = with_roles(PD, Master=1)
     wanted["spec"]["elasticPolicy"] = {}
-    hand.create(wanted)
-    eventually(lambda: hand.state(PD, "test") == "Running")
-    hand.create(with_roles(TF, Worker=1))
-    eventually(lambda: hand.state(TF, "test") == "Running")
+    user.create(wanted)
+    eventually(lambda: user.state(PD, "test") == "Running")
+    user.create(with_roles(TF, Worker=1))
+    eventually(lambda: user.state(TF, "test") == "Running")
     assert operator.alive

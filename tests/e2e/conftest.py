@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from support import Hand
+from support import UserClient
 from testbed import images, kind
 from testbed.binaries import binary
 
@@ -55,9 +55,9 @@ def kubectl(kubeconfig: str) -> Iterator[Kubectl]:
 
 
 @pytest.fixture
-def hand(kubeconfig: str, kubectl: Kubectl) -> Hand:
+def user(kubeconfig: str, kubectl: Kubectl) -> UserClient:
     """Plain requests in the same namespace."""
-    return Hand(Path(kubeconfig), kubectl.command[-1])
+    return UserClient(Path(kubeconfig), kubectl.command[-1])
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Self
 
-from support import Hand, Refused
+from support import Refused, UserClient
 
 #: What of a pod's status is told back.
 TOLD = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
@@ -14,10 +14,10 @@ READ = {"configmaps": ("data",), "secrets": ("type", "data"), "services": ("spec
 
 
 class Double:
-    """Everything in the namespace of `origin` is there in that of `stage`, too, by the same name, until the end."""
+    """Everything in the namespace of `origin` is there in that of `kubelet`, too, by the same name, until the end."""
 
-    def __init__(self, origin: Hand, stage: Hand) -> None:
-        self._origin, self._stage = origin, stage
+    def __init__(self, origin: UserClient, kubelet: UserClient) -> None:
+        self._origin, self._stage = origin, kubelet
         self._told: dict[str, dict] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._play, daemon=True)

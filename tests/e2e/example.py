@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from support import Hand
+from support import UserClient
 
 from .journal import Journal
 
@@ -52,7 +52,7 @@ def expectations(path: Path) -> list[Expectation]:
     ]
 
 
-def ends_as_it_says(path: Path, kubectl: Callable[..., str], hand: Hand, folder: Path) -> list[Expectation]:
+def ends_as_it_says(path: Path, kubectl: Callable[..., str], user: UserClient, folder: Path) -> list[Expectation]:
     """Apply an example and follow it to its end; its jobs. Logs are kept in `folder`."""
     wanted = expectations(path)
     assert wanted, f"{path} holds no job"
@@ -63,7 +63,7 @@ def ends_as_it_says(path: Path, kubectl: Callable[..., str], hand: Hand, folder:
         for job in wanted:
             disturb(job, kubectl, journal)
         for job in wanted:
-            wait_for_end(job, began, hand, journal)
+            wait_for_end(job, began, user, journal)
     finally:
         journal.finish()
     for job in wanted:
@@ -85,12 +85,12 @@ def disturb(job: Expectation, kubectl: Callable[..., str], journal: Journal) -> 
     kubectl("delete", "pod", pod, "--wait=false")
 
 
-def wait_for_end(job: Expectation, began: float, hand: Hand, journal: Journal) -> None:
+def wait_for_end(job: Expectation, began: float, user: UserClient, journal: Journal) -> None:
     """The condition that the example ends with, in time."""
     ends = job.says["ends"]
     while time.monotonic() < began + job.within:
         journal.read()
-        conditions = hand.conditions(job.kind, job.name)
+        conditions = user.conditions(job.kind, job.name)
         over = {kind for kind in ("Succeeded", "Failed") if conditions.get(kind, {}).get("status") == "True"}
         if over:
             assert over == {ends}, story(job, journal)
@@ -99,7 +99,7 @@ def wait_for_end(job: Expectation, began: float, hand: Hand, journal: Journal) -
     else:
         raise AssertionError(f"not over within {job.within:.0f} s\n{story(job, journal)}")
     if "restarts" in job.says:
-        restarts = hand.job(job.kind, job.name)["status"].get("restarts", 0)
+        restarts = user.job(job.kind, job.name)["status"].get("restarts", 0)
         assert restarts == int(job.says["restarts"]), story(job, journal)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support import Hand
+from support import UserClient
 from support.user_client import MERGE
 from testbed import docker, kind
 
@@ -13,8 +13,8 @@ NETWORK = "kind"
 class Node:
     """One of kind's nodes, which is a container of docker's."""
 
-    def __init__(self, hand: Hand, name: str) -> None:
-        self._hand, self.name = hand, name
+    def __init__(self, user: UserClient, name: str) -> None:
+        self._hand, self.name = user, name
         self._path = f"/api/v1/nodes/{name}"
 
     def stop(self) -> None:

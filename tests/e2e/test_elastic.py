@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Hand
+from support import UserClient
 from support.pods import env, names
 
 from .journal import Journal
@@ -68,31 +68,31 @@ def story(journal: Journal) -> str:
     return "\n".join([journal.kubectl("describe", "pytorchjob", NAME), *logs])
 
 
-def scale(count: int, hand: Hand, journal: Journal) -> float:
+def scale(count: int, user: UserClient, journal: Journal) -> float:
     """Scale, and wait until so many train together; the seconds that took."""
     began = time.monotonic()
     journal.kubectl("scale", "pytorchjob", NAME, f"--replicas={count}")
     members = [f"{NAME}-worker-{index}" for index in range(count)]
     wait(lambda: trained(journal)[1] == count, journal)
     took = time.monotonic() - began
-    wait(lambda: names(hand.pods()) == names(hand.core("services")) == members, journal)
+    wait(lambda: names(user.pods()) == names(user.core("services")) == members, journal)
     return took
 
 
-def test_a_running_elastic_job_grows_and_shrinks(hand: Hand, journal: Journal, tmp_path: Path) -> None:
+def test_a_running_elastic_job_grows_and_shrinks(user: UserClient, journal: Journal, tmp_path: Path) -> None:
     journal.kubectl("apply", "-f", str(an_open_end(tmp_path, 2)))
     wait(lambda: trained(journal)[1] == 2, journal)
-    host = hand.pod(HOST)["metadata"]["uid"]
-    took = [scale(3, hand, journal), scale(1, hand, journal)]
+    host = user.pod(HOST)["metadata"]["uid"]
+    took = [scale(3, user, journal), scale(1, user, journal)]
     journal.kubectl("exec", HOST, "--", "sh", "-c", "touch $CHECKPOINT_DIR/enough")
-    took.append(scale(2, hand, journal))
-    assert {env(pod)["PET_NNODES"] for pod in hand.pods()} == {"1:3"}
-    assert hand.pod(HOST)["metadata"]["uid"] == host, "who was never in the way was replaced"
-    wait(lambda: hand.state("PyTorchJob", NAME) in ("Succeeded", "Failed"), journal)
+    took.append(scale(2, user, journal))
+    assert {env(pod)["PET_NNODES"] for pod in user.pods()} == {"1:3"}
+    assert user.pod(HOST)["metadata"]["uid"] == host, "who was never in the way was replaced"
+    wait(lambda: user.state("PyTorchJob", NAME) in ("Succeeded", "Failed"), journal)
     journal.finish()
     print("seconds until 3, 1 and 2 trained:", *(f"{seconds:.0f}" for seconds in took))
     check_history(journal)
-    check_status(hand, journal)
+    check_status(user, journal)
 
 
 def check_history(journal: Journal) -> None:
@@ -108,13 +108,13 @@ def check_history(journal: Journal) -> None:
     assert len(done) <= len(set(done)) + 3, "more was trained again than what was under way"
 
 
-def check_status(hand: Hand, journal: Journal) -> None:
+def check_status(user: UserClient, journal: Journal) -> None:
     """That was no failure of anybody, whatever code torchrun has ended with."""
-    status = hand.job("PyTorchJob", NAME)["status"]
-    assert hand.state("PyTorchJob", NAME) == "Succeeded", story(journal)
+    status = user.job("PyTorchJob", NAME)["status"]
+    assert user.state("PyTorchJob", NAME) == "Succeeded", story(journal)
     assert status.get("restarts", 0) == 0
     assert "failure" not in status, status["failure"]
-    wait(lambda: "PyTorchJobSucceeded" in {reason for _, reason, _ in hand.events(NAME)}, journal)
-    told = hand.events(NAME)
+    wait(lambda: "PyTorchJobSucceeded" in {reason for _, reason, _ in user.events(NAME)}, journal)
+    told = user.events(NAME)
     assert [event for event in told if event[0] == "Warning"] == []
     assert {reason for _, reason, _ in told} >= {"SuccessfulCreatePod", "SuccessfulDeletePod"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Hand
+from support import UserClient
 
 from .example import FOLDER, ends_as_it_says
 
@@ -29,5 +29,5 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ELSEWHERE])
-def test_an_example_ends_as_it_says(name: str, kubectl: Callable[..., str], hand: Hand, tmp_path: Path) -> None:
-    ends_as_it_says(EXAMPLES[name], kubectl, hand, tmp_path)
+def test_an_example_ends_as_it_says(name: str, kubectl: Callable[..., str], user: UserClient, tmp_path: Path) -> None:
+    ends_as_it_says(EXAMPLES[name], kubectl, user, tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Hand, Operator
+from support import Operator, UserClient
 from support.kubectl import kubectl as kubectl_on
 from support.planes import V2BETA1, change_to_v2beta1, ready_control_plane
 from support.user_client import eventually
@@ -25,22 +25,22 @@ EXAMPLE = FOLDER / "mpi" / "v2beta1" / "allreduce.yaml"
 
 
 @pytest.fixture
-def origin(hand: Hand, tmp_path: Path) -> Iterator[Hand]:
-    """A hand in a cluster of MPIJobs of v2beta1, in a namespace of the same name as that on the node's."""
+def origin(user: UserClient, tmp_path: Path) -> Iterator[UserClient]:
+    """A user in a cluster of MPIJobs of v2beta1, in a namespace of the same name as that on the node's."""
     with ready_control_plane(tmp_path / "plane") as plane:
         change_to_v2beta1(plane)
-        origin = Hand(plane.kubeconfig, hand.namespace, V2BETA1)
+        origin = UserClient(plane.kubeconfig, user.namespace, V2BETA1)
         origin.make_namespace()
         operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", "--mpi-version=v2beta1").start()
         origin.apply = lambda text: kubectl_on(plane, origin, "apply", "-f", "-", text=text)
-        with Double(origin, hand):
+        with Double(origin, user):
             yield origin
         assert operator.stop() == 0
         assert operator.complaints() == []
 
 
 @pytest.mark.parametrize("launcher", ["when its workers are ready", "AtStartup"])
-def test_an_example_trains_by_ssh(origin: Hand, kubectl, launcher: str):
+def test_an_example_trains_by_ssh(origin: UserClient, kubectl, launcher: str):
     documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
     if launcher == "AtStartup":
         documents[-1]["spec"]["launcherCreationPolicy"] = launcher

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import Hand
+from support import UserClient
 from support.jobs import pod_spec
 from support.user_client import eventually
 from testbed import kind
@@ -26,24 +26,24 @@ TAKEN_OFF = r"-0 on \S+ was evicted from its node because of a taint \(DeletionB
 
 
 @pytest.fixture
-def lost(hand: Hand) -> Iterator[Node]:
+def lost(user: UserClient) -> Iterator[Node]:
     """The node on which the job's worker runs once `started` has started it; in order again at the end."""
-    node = Node(hand, kind.WORKERS[1])
+    node = Node(user, kind.WORKERS[1])
     yield node
     node.start()
     node.put_into_service()
 
 
 @pytest.fixture
-def cut_off(hand: Hand) -> Iterator[Node]:
+def cut_off(user: UserClient) -> Iterator[Node]:
     """The same node, whose network works again at the end."""
-    node = Node(hand, kind.WORKERS[1])
+    node = Node(user, kind.WORKERS[1])
     yield node
     if not node.ready:
         node.connect()
 
 
-def started(hand: Hand, name: str, node: Node) -> set[str]:
+def started(user: UserClient, name: str, node: Node) -> set[str]:
     """Start a job whose worker is on this node, as long as that is there; the uids of its pods once they run."""
     job = a_job(name, IDLE)
     preferred = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
@@ -52,67 +52,69 @@ def started(hand: Hand, name: str, node: Node) -> set[str]:
     pod_spec(job, "Worker")["affinity"] = affinity
     for role in ("Master", "Worker"):
         pod_spec(job, role)["tolerations"] = LEAVE
-    hand.create(job)
-    eventually(lambda: all_run(hand, name), PATIENCE)
-    assert places(hand)[f"{name}-worker-0"] == node.name
-    return uids(hand)
+    user.create(job)
+    eventually(lambda: all_run(user, name), PATIENCE)
+    assert places(user)[f"{name}-worker-0"] == node.name
+    return uids(user)
 
 
-def places(hand: Hand) -> dict[str, str]:
+def places(user: UserClient) -> dict[str, str]:
     """The node of each pod."""
-    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in hand.pods()}
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in user.pods()}
 
 
-def uids(hand: Hand) -> set[str]:
+def uids(user: UserClient) -> set[str]:
     """Which pods there are."""
-    return {pod["metadata"]["uid"] for pod in hand.pods()}
+    return {pod["metadata"]["uid"] for pod in user.pods()}
 
 
-def is_told(hand: Hand, name: str) -> None:
+def is_told(user: UserClient, name: str) -> None:
     """The condition says whose node was lost, and that all start again."""
-    eventually(lambda: hand.state(KIND, name) == "Restarting", PATIENCE)
-    message = hand.conditions(KIND, name)["Restarting"]["message"]
+    eventually(lambda: user.state(KIND, name) == "Restarting", PATIENCE)
+    message = user.conditions(KIND, name)["Restarting"]["message"]
     assert re.search(rf"{TAKEN_OFF}.*; restarting all 2 replicas ", message), message
 
 
-def is_counted_once(hand: Hand, name: str) -> None:
+def is_counted_once(user: UserClient, name: str) -> None:
     """It runs again, after one restart, which does not count."""
-    status = eventually(lambda: runs(hand, name), PATIENCE)["status"]
+    status = eventually(lambda: runs(user, name), PATIENCE)["status"]
     assert (status["failure"]["class"], status["failure"]["reason"]) == ("Disruption", "DeletionByTaintManager")
     assert status.get("restarts", 0) == 0
     assert len(status["recentRestarts"]) == 1, status["recentRestarts"]
 
 
-def test_a_job_whose_node_has_stopped_runs_again_on_another(hand: Hand, lost: Node) -> None:
-    before = started(hand, "stopped", lost)
+def test_a_job_whose_node_has_stopped_runs_again_on_another(user: UserClient, lost: Node) -> None:
+    before = started(user, "stopped", lost)
     lost.stop()
-    is_told(hand, "stopped")
+    is_told(user, "stopped")
     lost.take_out_of_service()
-    is_counted_once(hand, "stopped")
-    assert not before & uids(hand)
-    assert lost.name not in places(hand).values()
+    is_counted_once(user, "stopped")
+    assert not before & uids(user)
+    assert lost.name not in places(user).values()
 
 
-def test_a_job_whose_node_is_cut_off_waits_until_its_old_pods_are_known_to_be_gone(hand: Hand, cut_off: Node) -> None:
-    before = started(hand, "cut", cut_off)
+def test_a_job_whose_node_is_cut_off_waits_until_its_old_pods_are_known_to_be_gone(
+    user: UserClient, cut_off: Node
+) -> None:
+    before = started(user, "cut", cut_off)
     cut_off.disconnect()
-    is_told(hand, "cut")
+    is_told(user, "cut")
     # The worker may still train there: as long as it is not known to be gone, none takes its place.
-    worker = next(pod for pod in hand.pods() if pod["metadata"]["name"] == "cut-worker-0")
+    worker = next(pod for pod in user.pods() if pod["metadata"]["name"] == "cut-worker-0")
     assert worker["metadata"]["uid"] in before
     cut_off.connect()
-    is_counted_once(hand, "cut")
-    assert not before & uids(hand)
+    is_counted_once(user, "cut")
+    assert not before & uids(user)
 
 
-def test_a_drained_node_costs_no_try(hand: Hand, kubectl: Kubectl) -> None:
-    node = Node(hand, kind.WORKERS[1])
-    before = started(hand, "drained", node)
+def test_a_drained_node_costs_no_try(user: UserClient, kubectl: Kubectl) -> None:
+    node = Node(user, kind.WORKERS[1])
+    before = started(user, "drained", node)
     try:
         kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", timeout=PATIENCE)
-        status = eventually(lambda: runs(hand, "drained"), PATIENCE)["status"]
+        status = eventually(lambda: runs(user, "drained"), PATIENCE)["status"]
     finally:
         kubectl("uncordon", node.name)
     assert (status["failure"]["class"], status.get("restarts", 0)) == ("Disruption", 0)
-    assert not before & uids(hand)
-    assert node.name not in places(hand).values()
+    assert not before & uids(user)
+    assert node.name not in places(user).values()

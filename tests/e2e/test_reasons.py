@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support import Hand
+from support import UserClient
 from support.jobs import pod_spec, pytorchjob
 from support.user_client import eventually
 from testbed.images import PYTHON
@@ -45,13 +45,13 @@ def a_job(name: str, command: list[str], **fields: object) -> dict:
     return job
 
 
-def verdict(hand: Hand, name: str) -> tuple[dict, str]:
+def verdict(user: UserClient, name: str) -> tuple[dict, str]:
     """What the status says of the failure, and the message of the condition Failed, which is that of one Warning."""
-    condition = eventually(lambda: hand.conditions(KIND, name).get("Failed"), PATIENCE)
-    status = hand.job(KIND, name)["status"]
+    condition = eventually(lambda: user.conditions(KIND, name).get("Failed"), PATIENCE)
+    status = user.job(KIND, name)["status"]
     told = ("Warning", f"{KIND}Failed", condition["message"])
-    eventually(lambda: told in hand.events(name), 30)
-    warnings = [event for event in hand.events(name) if event[:2] == told[:2]]
+    eventually(lambda: told in user.events(name), 30)
+    warnings = [event for event in user.events(name) if event[:2] == told[:2]]
     assert warnings == [told]
     assert status["failure"]["message"] in condition["message"]
     return status["failure"], condition["message"]
@@ -108,10 +108,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_ends_a_job_is_told(name: str, hand: Hand) -> None:
+def test_what_ends_a_job_is_told(name: str, user: UserClient) -> None:
     job, expected, words = CASES[name]
-    hand.create(job)
-    failure, message = verdict(hand, name)
+    user.create(job)
+    failure, message = verdict(user, name)
     is_the_workers(failure, **expected)
     assert re.search(words, message), message
     if name == "traceback":
@@ -119,18 +119,18 @@ def test_what_ends_a_job_is_told(name: str, hand: Hand) -> None:
         assert 1 <= failure["runDurationSeconds"] <= 60
 
 
-def test_one_that_is_killed_is_tried_again_and_both_are_told(hand: Hand) -> None:
-    hand.create(a_job("killed", KILLED, restart="ExitCode", policy={"backoffLimit": 1}))
-    failure, message = verdict(hand, "killed")
+def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -> None:
+    user.create(a_job("killed", KILLED, restart="ExitCode", policy={"backoffLimit": 1}))
+    failure, message = verdict(user, "killed")
     is_the_workers(failure, exitCode=137, reason="Error")
     end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start(: .*)?"
     assert re.search(rf"backoff limit: 1 of 1 restart used; last failure: {end}", message), message
     warnings = [
-        told for tone, reason, told in hand.events("killed") if (tone, reason) == ("Warning", f"{KIND}Restarting")
+        told for tone, reason, told in user.events("killed") if (tone, reason) == ("Warning", f"{KIND}Restarting")
     ]
     expected = rf"failed\. {end}; restarting all 2 replicas in \d s \(restart 1 of 1\)"
     assert [bool(re.search(expected, told)) for told in warnings] == [True], warnings
-    (restart,) = hand.job(KIND, "killed")["status"]["recentRestarts"]
+    (restart,) = user.job(KIND, "killed")["status"]["recentRestarts"]
     told = {
         "attempt": 2,
         "replica": "worker-0",
@@ -143,30 +143,30 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(hand: Hand) -> None
     assert 1 <= restart["recoverySeconds"] <= PATIENCE
 
 
-def all_run(hand: Hand, name: str) -> bool:
+def all_run(user: UserClient, name: str) -> bool:
     """Whether the job runs, and both of its pods."""
-    return hand.state(KIND, name) == "Running" and all(pod["status"]["phase"] == "Running" for pod in hand.pods(name))
+    return user.state(KIND, name) == "Running" and all(pod["status"]["phase"] == "Running" for pod in user.pods(name))
 
 
-def runs(hand: Hand, name: str) -> object:
+def runs(user: UserClient, name: str) -> object:
     """The job, once it runs and the restart has its time."""
-    found = hand.job(KIND, name)
+    found = user.job(KIND, name)
     restarts = found.get("status", {}).get("recentRestarts", [])
     settled = restarts and all("recoverySeconds" in restart for restart in restarts)
-    return found if hand.state(KIND, name) == "Running" and settled else None
+    return found if user.state(KIND, name) == "Running" and settled else None
 
 
-def test_one_that_is_evicted_comes_back_and_its_time_is_told(hand: Hand) -> None:
-    hand.create(a_job("evicted", IDLE, policy={"backoffLimit": 0}))
-    eventually(lambda: all_run(hand, "evicted"), PATIENCE)
-    evict(hand, "evicted-worker-0")
-    status = eventually(lambda: runs(hand, "evicted"), PATIENCE)["status"]
+def test_one_that_is_evicted_comes_back_and_its_time_is_told(user: UserClient) -> None:
+    user.create(a_job("evicted", IDLE, policy={"backoffLimit": 0}))
+    eventually(lambda: all_run(user, "evicted"), PATIENCE)
+    evict(user, "evicted-worker-0")
+    status = eventually(lambda: runs(user, "evicted"), PATIENCE)["status"]
     assert status.get("restarts", 0) == 0
     is_the_workers(status["failure"], **{"class": "Disruption", "reason": "EvictionByEvictionAPI"})
     (restart,) = status["recentRestarts"]
     assert (restart["reason"], restart["replicasRestarted"]) == ("EvictionByEvictionAPI", 2)
     warnings = [
-        told for tone, reason, told in hand.events("evicted") if (tone, reason) == ("Warning", f"{KIND}Restarting")
+        told for tone, reason, told in user.events("evicted") if (tone, reason) == ("Warning", f"{KIND}Restarting")
     ]
     end = rf"{WHERE} was evicted through the API, .* \(EvictionByEvictionAPI\) \d+ s after start; "
     assert [bool(re.search(end + r".*restarting all 2 replicas now \(not counted", told)) for told in warnings] == [
@@ -174,7 +174,7 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(hand: Hand) -> None
     ], warnings
 
 
-def evict(hand: Hand, name: str) -> None:
+def evict(user: UserClient, name: str) -> None:
     """What `kubectl drain` asks for."""
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": hand.namespace}}
-    hand.call("POST", f"/api/v1/namespaces/{hand.namespace}/pods/{name}/eviction", eviction)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": user.namespace}}
+    user.call("POST", f"/api/v1/namespaces/{user.namespace}/pods/{name}/eviction", eviction)

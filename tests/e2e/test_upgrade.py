@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Hand
+from support import UserClient
 from support.jobs import pod_spec, tfjob
 from support.user_client import eventually
 from testbed.images import PYTHON
@@ -42,11 +42,11 @@ def values(kubeconfig: str, tmp_path: Path) -> Iterator[Path]:
     helm.upgrade(found)
 
 
-def lives(hand: Hand, job: str) -> dict[str, tuple[str, int]]:
+def lives(user: UserClient, job: str) -> dict[str, tuple[str, int]]:
     """For each pod of a job that runs its uid, and how often its container was started again."""
     return {
         pod["metadata"]["name"]: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
-        for pod in hand.pods(job)
+        for pod in user.pods(job)
         if pod["status"]["phase"] == "Running"
     }
 
@@ -73,56 +73,56 @@ def acts(home: Kubectl, log: str = "info") -> None:
     eventually(lambda: holder().partition("_")[0] in pods(), PATIENCE, every=0.5)
 
 
-def run_long(hand: Hand) -> dict[str, tuple[str, int]]:
+def run_long(user: UserClient) -> dict[str, tuple[str, int]]:
     """The pods of a job of two workers that goes on for longer than the test does."""
     job = tfjob(LONG, Worker=2)
     spec = pod_spec(job, "Worker")
     spec["containers"][0] |= {"image": PYTHON, "command": ["sleep", "3600"], "imagePullPolicy": "IfNotPresent"}
     spec["terminationGracePeriodSeconds"] = 0
-    hand.create(job)
-    eventually(lambda: len(lives(hand, LONG)) == 2, PATIENCE, every=0.5)
-    return lives(hand, LONG)
+    user.create(job)
+    eventually(lambda: len(lives(user, LONG)) == 2, PATIENCE, every=0.5)
+    return lives(user, LONG)
 
 
 def test_jobs_do_not_mind_what_becomes_of_the_release(
-    kubeconfig: str, kubectl: Kubectl, hand: Hand, home: Kubectl, values: Path
+    kubeconfig: str, kubectl: Kubectl, user: UserClient, home: Kubectl, values: Path
 ) -> None:
     three, four = Helm(3, kubeconfig), Helm(4, kubeconfig)
-    long = run_long(hand)
+    long = run_long(user)
 
     four("uninstall", NAME, "--wait")
     eventually(lambda: not home("get", "deployments,pods", "--output", "name"), PATIENCE, every=0.5)
-    assert lives(hand, LONG) == long
+    assert lives(user, LONG) == long
     assert leaving(kubectl, f"pods,services,configmaps,{KINDS}") == []
-    hand.create(tfjob("nobody-looks", Worker=1))
-    hand.delete_job("TFJob", "nobody-looks")
-    eventually(lambda: hand.job("TFJob", "nobody-looks") is None)
+    user.create(tfjob("nobody-looks", Worker=1))
+    user.delete_job("TFJob", "nobody-looks")
+    eventually(lambda: user.job("TFJob", "nobody-looks") is None)
 
     assert "distributed-pytorch-job.yaml" in three.install(values)
     acts(home)
     assert kept_by_helm(home) < 600_000
     kubectl("create", "-f", str(FIRST_JOB))
-    eventually(lambda: len(lives(hand, FIRST)) == 3, PATIENCE, every=0.5)
-    first = lives(hand, FIRST)
+    eventually(lambda: len(lives(user, FIRST)) == 3, PATIENCE, every=0.5)
+    first = lives(user, FIRST)
 
     three.upgrade(values, "log.level=debug")
     acts(home, log="debug")
-    assert lives(hand, LONG) == long
+    assert lives(user, LONG) == long
     three("rollback", NAME, "1")
     acts(home)
-    assert lives(hand, LONG) == long
-    eventually(lambda: hand.state("PyTorchJob", FIRST) == "Succeeded", PATIENCE, every=0.5)
-    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods(FIRST)} == {
+    assert lives(user, LONG) == long
+    eventually(lambda: user.state("PyTorchJob", FIRST) == "Succeeded", PATIENCE, every=0.5)
+    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in user.pods(FIRST)} == {
         name: uid for name, (uid, _) in first.items()
     }
-    assert not hand.job("PyTorchJob", FIRST)["status"].get("restarts")
+    assert not user.job("PyTorchJob", FIRST)["status"].get("restarts")
     assert complaints(home) == []
 
     three("uninstall", NAME, "--wait")
     four.install(values)
     acts(home)
-    assert lives(hand, LONG) == long
-    hand.delete("pods", f"{LONG}-worker-1", grace=0)
+    assert lives(user, LONG) == long
+    user.delete("pods", f"{LONG}-worker-1", grace=0)
     # Adopted: the job is looked after, and begins anew as a whole.
-    eventually(lambda: not set(lives(hand, LONG).items()) & set(long.items()), PATIENCE, every=0.5)
-    eventually(lambda: lives(hand, LONG).keys() == long.keys(), PATIENCE, every=0.5)
+    eventually(lambda: not set(lives(user, LONG).items()) & set(long.items()), PATIENCE, every=0.5)
+    eventually(lambda: lives(user, LONG).keys() == long.keys(), PATIENCE, every=0.5)

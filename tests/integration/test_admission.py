@@ -11,53 +11,53 @@ import yaml
 from support.bad_jobs import BAD, GOOD
 from support.jobs import KINDS, job, pytorchjob, replicas, smallest, tfjob
 from support.kubectl import kubectl
-from support.user_client import Hand, Refused
+from support.user_client import Refused, UserClient
 from testbed.control_plane import ControlPlane
 from trainshed import crd
 
 
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_what_cannot_be_is_refused_and_named(hand: Hand, job: dict, words: str):
+def test_what_cannot_be_is_refused_and_named(user: UserClient, job: dict, words: str):
     with pytest.raises(Refused) as refused:
-        hand.create(copy.deepcopy(job))
+        user.create(copy.deepcopy(job))
     assert refused.value.code == 422
     assert any(part in str(refused.value) for part in words.split("|")), str(refused.value)
 
 
 @pytest.mark.parametrize("job", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
-def test_what_can_be_is_accepted(hand: Hand, job: dict):
-    hand.create(copy.deepcopy(job))
+def test_what_can_be_is_accepted(user: UserClient, job: dict):
+    user.create(copy.deepcopy(job))
 
 
-def test_a_name_too_long_is_refused_with_the_length_that_fits(hand: Hand):
+def test_a_name_too_long_is_refused_with_the_length_that_fits(user: UserClient):
     with pytest.raises(Refused, match="no more than 54 characters fit with these replicas"):
-        hand.create(tfjob("x" * 55, Worker=10))
+        user.create(tfjob("x" * 55, Worker=10))
     with pytest.raises(Refused, match="no more than 52 characters fit with these replicas"):
-        hand.create(tfjob("x" * 53, Worker=101))
+        user.create(tfjob("x" * 53, Worker=101))
 
 
-def test_a_job_without_replicas_hears_of_that_and_not_of_its_name(hand: Hand):
+def test_a_job_without_replicas_hears_of_that_and_not_of_its_name(user: UserClient):
     with pytest.raises(Refused, match="should have at least 1 properties") as refused:
-        hand.create(tfjob("a"))
+        user.create(tfjob("a"))
     assert "metadata.name" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_manages_a_job_never_changes(hand: Hand, kind: str):
+def test_who_manages_a_job_never_changes(user: UserClient, kind: str):
     ours, theirs = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
-    hand.create(smallest(kind, "a"))
-    hand.create(smallest(kind, "b", policy={"managedBy": ours}))
+    user.create(smallest(kind, "a"))
+    user.create(smallest(kind, "b", policy={"managedBy": ours}))
     for name, manager in (("a", ours), ("b", theirs), ("b", None)):
         with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
-            hand.patch_job(kind, name, {"spec": {"runPolicy": {"managedBy": manager}}})
+            user.patch_job(kind, name, {"spec": {"runPolicy": {"managedBy": manager}}})
 
 
-def test_a_queue_may_come_and_go_but_not_change(hand: Hand):
-    hand.create(tfjob("a", Worker=1))
+def test_a_queue_may_come_and_go_but_not_change(user: UserClient):
+    user.create(tfjob("a", Worker=1))
 
     def queue(name: str | None) -> None:
         policy = {"schedulingPolicy": {"queue": name} if name else None}
-        hand.patch_job("TFJob", "a", {"spec": {"runPolicy": policy}})
+        user.patch_job("TFJob", "a", {"spec": {"runPolicy": policy}})
 
     queue("first")
     with pytest.raises(Refused, match=r"spec\.runPolicy\.schedulingPolicy\.queue is immutable"):
@@ -66,28 +66,28 @@ def test_a_queue_may_come_and_go_but_not_change(hand: Hand):
     queue("second")
 
 
-def test_a_missing_run_policy_is_filled_in_and_nothing_else_is(hand: Hand):
+def test_a_missing_run_policy_is_filled_in_and_nothing_else_is(user: UserClient):
     job = tfjob("a", Worker=1)
     del job["spec"]["runPolicy"]
-    assert hand.create(job)["spec"] == {
+    assert user.create(job)["spec"] == {
         "runPolicy": {"suspend": False},
         "tfReplicaSpecs": job["spec"]["tfReplicaSpecs"],
     }
 
 
-def test_a_typo_in_the_template_is_refused_at_apply(server: ControlPlane, hand: Hand):
+def test_a_typo_in_the_template_is_refused_at_apply(server: ControlPlane, user: UserClient):
     job = tfjob("typo", Worker=1)
     job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["contaners"] = []
-    result = kubectl(server, hand, "apply", "-f", "-", text=yaml.safe_dump(job))
+    result = kubectl(server, user, "apply", "-f", "-", text=yaml.safe_dump(job))
     assert result.returncode == 1
     assert "strict decoding error: unknown field" in result.stderr
     assert "contaners" in result.stderr
 
 
-def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, hand: Hand):
-    hand.create(tfjob("a", Worker=1))
-    assert kubectl(server, hand, "get", "tfjob").stdout.splitlines()[0].split() == ["NAME", "STATE", "AGE"]
-    wide = kubectl(server, hand, "get", "tfjob", "-o", "wide").stdout.splitlines()[0].split()
+def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, user: UserClient):
+    user.create(tfjob("a", Worker=1))
+    assert kubectl(server, user, "get", "tfjob").stdout.splitlines()[0].split() == ["NAME", "STATE", "AGE"]
+    wide = kubectl(server, user, "get", "tfjob", "-o", "wide").stdout.splitlines()[0].split()
     assert wide == ["NAME", "STATE", "AGE", "READY", "RESTARTS", "REASON", "BLOCKED", "LAST", "FAILURE"]
 
 
@@ -101,68 +101,68 @@ def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, hand: Hand
         ("jaxjob.status.failure.exitCode", "128 plus the number of a signal"),
     ],
 )
-def test_kubectl_explains(server: ControlPlane, hand: Hand, path: str, words: str):
-    told = kubectl(server, hand, "explain", path).stdout
+def test_kubectl_explains(server: ControlPlane, user: UserClient, path: str, words: str):
+    told = kubectl(server, user, "explain", path).stdout
     assert words in " ".join(told.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_kubectl_apply_has_room_for_the_definition(server: ControlPlane, hand: Hand, kind: str):
+def test_plain_kubectl_apply_has_room_for_the_definition(server: ControlPlane, user: UserClient, kind: str):
     name = f"{kind.lower()}s.kubeflow.org"
-    annotations = json.loads(kubectl(server, hand, "get", "crd", name, "-o", "json").stdout)["metadata"]["annotations"]
+    annotations = json.loads(kubectl(server, user, "get", "crd", name, "-o", "json").stdout)["metadata"]["annotations"]
     written = annotations["kubectl.kubernetes.io/last-applied-configuration"]
     assert json.loads(written)["metadata"]["name"] == name
     assert sum(len(key) + len(value) for key, value in annotations.items()) < 256 * 1024 / 2
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob", "JAXJob"])
-def test_kubectl_scales_the_workers(server: ControlPlane, hand: Hand, kind: str):
-    hand.create(job(kind, "a", Worker=2))
-    assert kubectl(server, hand, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 0
-    assert replicas(hand.job(kind, "a"), "Worker")["replicas"] == 3
+def test_kubectl_scales_the_workers(server: ControlPlane, user: UserClient, kind: str):
+    user.create(job(kind, "a", Worker=2))
+    assert kubectl(server, user, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 0
+    assert replicas(user.job(kind, "a"), "Worker")["replicas"] == 3
 
 
-def test_an_elastic_job_is_scaled_within_its_bounds(server: ControlPlane, hand: Hand):
+def test_an_elastic_job_is_scaled_within_its_bounds(server: ControlPlane, user: UserClient):
     wanted = pytorchjob("a", Worker=2)
     wanted["spec"]["elasticPolicy"] = {"minReplicas": 2, "maxReplicas": 3}
-    hand.create(wanted)
+    user.create(wanted)
     for number, code in ((3, 0), (4, 1), (1, 1), (2, 0)):
-        done = kubectl(server, hand, "scale", "pytorchjob/a", f"--replicas={number}")
+        done = kubectl(server, user, "scale", "pytorchjob/a", f"--replicas={number}")
         assert done.returncode == code, done.stderr
         words = "spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: "
         assert (words in done.stderr) is (code == 1)
         assert ("must be from minReplicas to maxReplicas of spec.elasticPolicy" in done.stderr) is (code == 1)
-    hand.patch_job("PyTorchJob", "a", {"spec": {"elasticPolicy": None}})
-    assert kubectl(server, hand, "scale", "pytorchjob/a", "--replicas=9").returncode == 0
+    user.patch_job("PyTorchJob", "a", {"spec": {"elasticPolicy": None}})
+    assert kubectl(server, user, "scale", "pytorchjob/a", "--replicas=9").returncode == 0
 
 
-def test_a_job_that_was_made_outside_its_bounds_can_be_changed_otherwise(hand: Hand):
+def test_a_job_that_was_made_outside_its_bounds_can_be_changed_otherwise(user: UserClient):
     wanted = pytorchjob("a", Worker=5)
     wanted["spec"]["elasticPolicy"] = {"maxReplicas": 3}
-    hand.create(wanted)
-    hand.patch_job("PyTorchJob", "a", {"spec": {"runPolicy": {"suspend": True}}})
+    user.create(wanted)
+    user.patch_job("PyTorchJob", "a", {"spec": {"runPolicy": {"suspend": True}}})
     with pytest.raises(Refused, match="must be from minReplicas to maxReplicas"):
-        hand.patch_job("PyTorchJob", "a", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
-    hand.patch_job("PyTorchJob", "a", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}})
+        user.patch_job("PyTorchJob", "a", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
+    user.patch_job("PyTorchJob", "a", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}})
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "XGBoostJob", "MPIJob"])
-def test_other_kinds_are_not_scaled(server: ControlPlane, hand: Hand, kind: str):
-    hand.create(smallest(kind, "a"))
-    assert kubectl(server, hand, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 1
+def test_other_kinds_are_not_scaled(server: ControlPlane, user: UserClient, kind: str):
+    user.create(smallest(kind, "a"))
+    assert kubectl(server, user, "scale", f"{kind.lower()}/a", "--replicas=3").returncode == 1
 
 
-def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane, hand: Hand):
-    live = kubectl(server, hand, "get", "--raw", crd.WHERE).stdout
+def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane, user: UserClient):
+    live = kubectl(server, user, "get", "--raw", crd.WHERE).stdout
     assert crd.strip_template(json.loads(live)) == crd.template_schema()
 
 
-def test_what_no_status_of_ours_holds_is_left_out_of_it(server: ControlPlane, hand: Hand):
-    hand.create(tfjob("a", Worker=1))
+def test_what_no_status_of_ours_holds_is_left_out_of_it(server: ControlPlane, user: UserClient):
+    user.create(tfjob("a", Worker=1))
     forged = {"madeUp": 1, "restarts": 2, "replicaStatuses": {"Worker": {"active": 1, "strange": 5}}}
     patch = json.dumps({"status": forged})
     words = ("patch", "tfjob/a", "--subresource=status", "--type=merge", "-p", patch)
-    result = kubectl(server, hand, *words)
+    result = kubectl(server, user, *words)
     assert result.returncode == 0, result.stderr
-    stored = hand.job("TFJob", "a")["status"]
+    stored = user.job("TFJob", "a")["status"]
     assert stored == {"restarts": 2, "replicaStatuses": {"Worker": {"active": 1}}}

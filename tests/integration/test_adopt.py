@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from support import Hand, Stage, v1
+from support import FakeKubelet, UserClient, v1
 from support.half_way import ALL, DECIDES, HALF_WAY, leave_half_way, told
 from support.jobs import pytorchjob, tfjob
 from support.user_client import Refused, eventually
@@ -26,23 +26,23 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1"
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane with v1's CRDs and v1's Deployment."""
     with ControlPlane(tmp_path / "plane", controllers=True) as plane:
-        hand = Hand(plane.kubeconfig, "kubeflow")
-        hand.make_namespace()
-        v1.install(hand)
-        v1.deploy(hand, "--gang-scheduler-name=", "--webhook-server-port=9443", "-zap-log-level=2")
-        eventually(lambda: all(_served(hand, found["kind"]) for found, _ in HALF_WAY.values()))
+        user = UserClient(plane.kubeconfig, "kubeflow")
+        user.make_namespace()
+        v1.install(user)
+        v1.deploy(user, "--gang-scheduler-name=", "--webhook-server-port=9443", "-zap-log-level=2")
+        eventually(lambda: all(_served(user, found["kind"]) for found, _ in HALF_WAY.values()))
         yield plane
 
 
 @pytest.fixture
-def hand(plane: ControlPlane) -> Hand:
-    """A user's hand in a namespace of its own."""
-    return Hand.somewhere(plane.kubeconfig)
+def user(plane: ControlPlane) -> UserClient:
+    """A user in a namespace of its own."""
+    return UserClient.somewhere(plane.kubeconfig)
 
 
-def _served(hand: Hand, kind: str) -> bool:
+def _served(user: UserClient, kind: str) -> bool:
     try:
-        return hand.jobs(kind) == []
+        return user.jobs(kind) == []
     except Refused:
         return False
 
@@ -62,18 +62,18 @@ def line(result: Result, words: str) -> str:
     return found
 
 
-def uids(hand: Hand) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in hand.pods()}
+def uids(user: UserClient) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in user.pods()}
 
 
-def only_reads(plane: ControlPlane, hand: Hand) -> Path:
+def only_reads(plane: ControlPlane, user: UserClient) -> Path:
     """The kubeconfig of somebody who may get and list, and nothing else."""
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
-    hand.call("POST", f"{ROLES}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
+    user.call("POST", f"{ROLES}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
     subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}]
     body = {"metadata": {"name": "reader"}, "roleRef": reference, "subjects": subjects}
-    hand.call("POST", f"{ROLES}/clusterrolebindings", body)
+    user.call("POST", f"{ROLES}/clusterrolebindings", body)
     return plane.kubeconfig_for("reader")
 
 
@@ -84,11 +84,11 @@ def switch(plane: ControlPlane) -> None:
     kubectl(plane, "replace", "-f", CRDS)
 
 
-def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operators):
-    with Stage(hand) as stage:
-        leave_half_way(hand, stage)
-        v1.guard(hand)
-        before = migrate(only_reads(plane, hand))
+def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, user, operators):
+    with FakeKubelet(user) as kubelet:
+        leave_half_way(user, kubelet)
+        v1.guard(user)
+        before = migrate(only_reads(plane, user))
         assert before.exit_code == 0, before.output
         assert "action required training-operator v1 is running: Deployment kubeflow/training-operator" in before.stdout
         assert "as soon as v1 is stopped, every create and update of a job fails" in before.stdout
@@ -99,70 +99,70 @@ def test_jobs_half_way_are_taken_over_with_no_pod_restarted(plane, hand, operato
             assert line(before, f"/{name} (").startswith(severity), before.stdout
         assert "pod again-worker-1 created" in line(before, "/again (")
 
-        known, states = uids(hand), {name: told(hand, name) for name in HALF_WAY}
+        known, states = uids(user), {name: told(user, name) for name in HALF_WAY}
         switch(plane)
         operator = operators.begin(plane.kubeconfig, "--no-leader-elect")
-        eventually(lambda: told(hand, "again") == ["Created", "Running"], 20)
+        eventually(lambda: told(user, "again") == ["Created", "Running"], 20)
         looked_at = [name for name in HALF_WAY if name not in ("paused", "done", "lost")]
-        eventually(lambda: all(hand.job(HALF_WAY[name][0]["kind"], name)["status"].get("ready") for name in looked_at))
-        after = uids(hand)
+        eventually(lambda: all(user.job(HALF_WAY[name][0]["kind"], name)["status"].get("ready") for name in looked_at))
+        after = uids(user)
         assert after.pop("again-worker-1")
         assert after == known
-        assert {name: told(hand, name) for name in HALF_WAY} == states | {"again": ["Created", "Running"]}
+        assert {name: told(user, name) for name in HALF_WAY} == states | {"again": ["Created", "Running"]}
         eventually(
             lambda: f"\n{len(HALF_WAY)} jobs (unchanged: {len(HALF_WAY)})" in migrate(plane.kubeconfig).stdout, 20
         )
-        (config,) = (item for item in hand.core("configmaps") if item["metadata"]["name"] == "mpi-config")
+        (config,) = (item for item in user.core("configmaps") if item["metadata"]["name"] == "mpi-config")
         assert "echo mpi-worker-0:1" in config["data"]["discover_hosts.sh"]
 
-        _play(hand, stage)
-        assert {name: uid for name, uid in uids(hand).items() if name in known} == known
-        assert told(hand, "done") == states["done"]
-        assert told(hand, "lost") == states["lost"]
-        assert hand.call("GET", v1.scalers(hand))["items"] == []
-        _fail_and_succeed(hand, stage, known)
+        _play(user, kubelet)
+        assert {name: uid for name, uid in uids(user).items() if name in known} == known
+        assert told(user, "done") == states["done"]
+        assert told(user, "lost") == states["lost"]
+        assert user.call("GET", v1.scalers(user))["items"] == []
+        _fail_and_succeed(user, kubelet, known)
         assert operator.stop() == 0
         assert operator.complaints() == []
 
 
-def _play(hand: Hand, stage: Stage) -> None:
+def _play(user: UserClient, kubelet: FakeKubelet) -> None:
     """Every job to its end."""
-    hand.patch_job("TFJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: told(hand, "paused") == ["Created", "-Suspended", "Running"])
+    user.patch_job("TFJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: told(user, "paused") == ["Created", "-Suspended", "Running"])
     for name, seat in DECIDES.items():
-        stage.end(f"{name}-{seat}", 0)
+        kubelet.end(f"{name}-{seat}", 0)
     for name, seats in ALL.items():
         for seat in seats:
-            stage.end(f"{name}-{seat}", 0)
+            kubelet.end(f"{name}-{seat}", 0)
     for name in (*DECIDES, *ALL):
-        eventually(lambda name=name: told(hand, name)[-1] == "Succeeded")
-        status = hand.job(HALF_WAY[name][0]["kind"], name)["status"]
+        eventually(lambda name=name: told(user, name)[-1] == "Succeeded")
+        status = user.job(HALF_WAY[name][0]["kind"], name)["status"]
         assert status["completionTime"] >= status["startTime"]
         assert (status["startTime"] == v1.SINCE) is (name != "paused")
         assert "restarts" not in status or status["restarts"] == 0
 
 
-def _fail_and_succeed(hand: Hand, stage: Stage, known: dict[str, str]) -> None:
+def _fail_and_succeed(user: UserClient, kubelet: FakeKubelet, known: dict[str, str]) -> None:
     """What fails after the switch is tried again as ever: the pods that v1 made go, and ours come."""
-    stage.end("fails-worker-0", 137)
+    kubelet.end("fails-worker-0", 137)
     ours = ("fails-master-0", "fails-worker-0")
-    eventually(lambda: all(uids(hand).get(name) not in (None, known[name]) for name in ours), 20)
-    eventually(lambda: told(hand, "fails") == ["Created", "Running"], 20)
-    assert hand.job("PyTorchJob", "fails")["status"]["restarts"] == 1
-    stage.end("fails-master-0", 0)
-    eventually(lambda: told(hand, "fails")[-1] == "Succeeded")
+    eventually(lambda: all(uids(user).get(name) not in (None, known[name]) for name in ours), 20)
+    eventually(lambda: told(user, "fails") == ["Created", "Running"], 20)
+    assert user.job("PyTorchJob", "fails")["status"]["restarts"] == 1
+    kubelet.end("fails-master-0", 0)
+    eventually(lambda: told(user, "fails")[-1] == "Succeeded")
 
 
-def test_jobs_in_trouble_need_attention(plane, hand):
-    with Stage(hand) as stage:
+def test_jobs_in_trouble_need_attention(plane, user):
+    with FakeKubelet(user) as kubelet:
         bad = tfjob("bad", policy={"cleanPodPolicy": "Foo"}, Worker=1)
-        v1.half_way(hand, bad, "Created", "Running")
-        v1.half_way(hand, pytorchjob("hurt", restart="ExitCode", Master=1, Worker=1), "Created", "Running")
-        v1.half_way(hand, tfjob("late", policy={"activeDeadlineSeconds": 60}, Worker=1), "Created", "Running")
-        v1.half_way(hand, tfjob("kept", policy={"ttlSecondsAfterFinished": 60}, Worker=1), "Succeeded", completed=True)
-        eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()))
-        stage.end("hurt-worker-0", 137)
-        result = migrate(plane.kubeconfig, "--namespace", hand.namespace)
+        v1.half_way(user, bad, "Created", "Running")
+        v1.half_way(user, pytorchjob("hurt", restart="ExitCode", Master=1, Worker=1), "Created", "Running")
+        v1.half_way(user, tfjob("late", policy={"activeDeadlineSeconds": 60}, Worker=1), "Created", "Running")
+        v1.half_way(user, tfjob("kept", policy={"ttlSecondsAfterFinished": 60}, Worker=1), "Succeeded", completed=True)
+        eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in user.pods()))
+        kubelet.end("hurt-worker-0", 137)
+        result = migrate(plane.kubeconfig, "--namespace", user.namespace)
     assert result.exit_code == 1
     assert line(result, "/bad (").startswith("needs attention")
     assert "spec.runPolicy.cleanPodPolicy" in line(result, "/bad (")
@@ -175,18 +175,18 @@ def test_jobs_in_trouble_need_attention(plane, hand):
     assert "4 jobs (will change: 1, needs attention: 3)" in result.stdout
 
 
-def test_two_operators_a_webhook_without_a_server_and_v1s_crds_are_errors(plane, hand):
+def test_two_operators_a_webhook_without_a_server_and_v1s_crds_are_errors(plane, user):
     ours = {"name": "operator", "image": "ghcr.io/trainshed/trainshed:1"}
     labels = {"app": "ours"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [ours]}}
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
     body = {"metadata": {"name": "trainshed"}, "spec": spec}
-    hand.call("POST", f"/apis/apps/v1/namespaces/{hand.namespace}/deployments", body)
+    user.call("POST", f"/apis/apps/v1/namespaces/{user.namespace}/deployments", body)
     eventually(lambda: "two operators undo each other's work" in migrate(plane.kubeconfig).stdout)
     result = migrate(plane.kubeconfig)
     assert result.exit_code == 1
     assert line(result, "CRD tfjobs.kubeflow.org").startswith("error")
-    v1.guard(hand)
+    v1.guard(user)
     kubectl(plane, "--namespace", "kubeflow", "scale", "deployment/training-operator", "--replicas=0")
     eventually(lambda: "but v1 is not running" in migrate(plane.kubeconfig).stdout)
     assert line(migrate(plane.kubeconfig), f"configuration {WEBHOOK} exists").startswith("error")

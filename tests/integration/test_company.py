@@ -8,28 +8,30 @@ from pathlib import Path
 
 from support import FaultProxy, Operator, Operators
 from support.api_request import refusal
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
 NOT_FOUND = refusal(404, "NotFound")
 
 
-def runs(hand: Hand, name: str, within: float = 20) -> None:
+def runs(user: UserClient, name: str, within: float = 20) -> None:
     """A new job runs in time."""
-    hand.create(tfjob(name, Worker=2))
-    eventually(lambda: hand.state("TFJob", name) == "Running", within)
+    user.create(tfjob(name, Worker=2))
+    eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
 def test_kopf_may_fall_over_as_often_as_it_likes(
-    elsewhere: ControlPlane, yard: Hand, tmp_path: Path, operators: Operators
+    second_server: ControlPlane, second_user: UserClient, tmp_path: Path, operators: Operators
 ):
-    with FaultProxy.start(elsewhere.kubeconfig) as proxy, Stage(yard):
+    with FaultProxy.start(second_server.kubeconfig) as proxy, FakeKubelet(second_user):
         proxy.default.instead = lambda request: NOT_FOUND if request.watches and request.by_kopf else None
-        operator = operators.begin(proxy.kubeconfig(tmp_path), "--no-leader-elect", f"--namespace={yard.namespace}")
+        operator = operators.begin(
+            proxy.kubeconfig(tmp_path), "--no-leader-elect", f"--namespace={second_user.namespace}"
+        )
         for number in range(25):
-            runs(yard, f"job-{number}")
+            runs(second_user, f"job-{number}")
             time.sleep(0.5)
         log = operator.log.read_text()
         assert len(re.findall("WARNING kopf .*; restarting", log)) >= 2, log[-2000:]
@@ -41,30 +43,34 @@ def test_kopf_may_fall_over_as_often_as_it_likes(
 
 
 def test_the_second_operator_takes_over_when_the_first_one_dies_and_at_once_when_it_ends(
-    elsewhere: ControlPlane, yard: Hand, operators: Operators
+    second_server: ControlPlane, second_user: UserClient, operators: Operators
 ):
     def start(name: str) -> Operator:
-        flags = (f"--namespace={yard.namespace}", f"--lease-namespace={yard.namespace}", f"--lease-identity={name}")
-        return operators.begin(elsewhere.kubeconfig, *flags)
+        flags = (
+            f"--namespace={second_user.namespace}",
+            f"--lease-namespace={second_user.namespace}",
+            f"--lease-identity={name}",
+        )
+        return operators.begin(second_server.kubeconfig, *flags)
 
-    with Stage(yard):
+    with FakeKubelet(second_user):
         first = start("first")
-        eventually(lambda: yard.holder() == "first")
+        eventually(lambda: second_user.holder() == "first")
         second = start("second")
-        runs(yard, "one")
-        assert f"TFJob {yard.namespace}/" not in second.log.read_text(), (
+        runs(second_user, "one")
+        assert f"TFJob {second_user.namespace}/" not in second.log.read_text(), (
             "it waits for its turn, though it knows everything"
         )
         first.kill()
         began = time.monotonic()
-        runs(yard, "two", within=25)
+        runs(second_user, "two", within=25)
         assert time.monotonic() - began <= 20
         third = start("third")
         assert second.stop() == 0
         began = time.monotonic()
-        runs(yard, "three", within=10)
+        runs(second_user, "three", within=10)
         assert time.monotonic() - began <= 5
-        assert yard.holder() == "third"
+        assert second_user.holder() == "third"
         assert third.stop() == 0
-        assert yard.holder() == ""
+        assert second_user.holder() == ""
         assert second.complaints() == third.complaints() == []

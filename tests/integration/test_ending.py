@@ -12,7 +12,7 @@ from support import Operator, Operators
 from support.audit_log import requests
 from support.jobs import tfjob
 from support.tcp_proxy import TcpProxy
-from support.user_client import Hand, always, eventually
+from support.user_client import UserClient, always, eventually
 from testbed.control_plane import ControlPlane
 
 #: Seconds that it has, and how many pods there are to be made meanwhile: more than can be.
@@ -20,19 +20,21 @@ WITHIN, MANY = 5.0, 400
 
 
 @pytest.fixture
-def line(elsewhere: ControlPlane) -> Iterator[TcpProxy]:
+def line(second_server: ControlPlane) -> Iterator[TcpProxy]:
     """The operator's line to the API server."""
-    with TcpProxy.start(int(elsewhere.url.rpartition(":")[2])) as line:
+    with TcpProxy.start(int(second_server.url.rpartition(":")[2])) as line:
         yield line
 
 
 @pytest.fixture
-def operator(elsewhere: ControlPlane, yard: Hand, line: TcpProxy, operators: Operators, tmp_path: Path) -> Operator:
+def operator(
+    second_server: ControlPlane, second_user: UserClient, line: TcpProxy, operators: Operators, tmp_path: Path
+) -> Operator:
     """An operator that leads, by way of this line."""
-    user = elsewhere.kubeconfig_for(yard.namespace, ("system:masters",))
-    flags = (f"--namespace={yard.namespace}", f"--lease-namespace={yard.namespace}")
+    user = second_server.kubeconfig_for(second_user.namespace, ("system:masters",))
+    flags = (f"--namespace={second_user.namespace}", f"--lease-namespace={second_user.namespace}")
     operator = operators.begin(line.kubeconfig(user, tmp_path), *flags)
-    eventually(yard.holder, 20)
+    eventually(second_user.holder, 20)
     return operator
 
 
@@ -44,26 +46,28 @@ def ended(operator: Operator) -> float:
 
 
 def test_with_a_slow_server_what_was_sent_is_answered_and_the_lease_is_given_back(
-    elsewhere: ControlPlane, yard: Hand, line: TcpProxy, operator: Operator
+    second_server: ControlPlane, second_user: UserClient, line: TcpProxy, operator: Operator
 ):
     line.delay = 0.2
-    yard.create(tfjob("big", Worker=MANY))
-    eventually(lambda: len(yard.pods()) >= 20, 30)
+    second_user.create(tfjob("big", Worker=MANY))
+    eventually(lambda: len(second_user.pods()) >= 20, 30)
     assert ended(operator) < WITHIN
-    assert yard.holder() == ""
-    made = len(yard.pods())
+    assert second_user.holder() == ""
+    made = len(second_user.pods())
     assert made < MANY, "there was nothing left to be broken off"
-    always(lambda: len(yard.pods()) == made)
-    asked = [request for request in requests(elsewhere, yard.namespace, yard.namespace) if request.writes]
+    always(lambda: len(second_user.pods()) == made)
+    asked = [
+        request for request in requests(second_server, second_user.namespace, second_user.namespace) if request.writes
+    ]
     assert asked[-1].what == "update leases", "somebody wrote after the Lease was given back"
     assert operator.complaints() == []
     assert "not released" not in operator.log.read_text()
 
 
 @pytest.mark.parametrize("how", ["silent", "away"])
-def test_without_a_server_it_is_over_as_soon(yard: Hand, line: TcpProxy, operator: Operator, how: str):
-    yard.create(tfjob("big", Worker=MANY))
-    eventually(lambda: len(yard.pods()) >= 5, 30)
+def test_without_a_server_it_is_over_as_soon(second_user: UserClient, line: TcpProxy, operator: Operator, how: str):
+    second_user.create(tfjob("big", Worker=MANY))
+    eventually(lambda: len(second_user.pods()) >= 5, 30)
     if how == "away":
         line.target = 1
         line.cut()

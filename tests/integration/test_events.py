@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from support import Operator
-from support.fake_kubelet import Stage
-from support.happenings import Line, events, happenings
+from support.fake_kubelet import FakeKubelet
+from support.job_events import Line, event_counts, events
 from support.jobs import pytorchjob, template, tfjob
 from support.kubectl import kubectl
-from support.user_client import Hand, always, eventually
+from support.user_client import UserClient, always, eventually
 from testbed.control_plane import ControlPlane
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
@@ -25,109 +25,109 @@ def each(kind: str, what: str, pods: tuple[str, ...], times: int) -> dict[Line, 
     return {("Normal", f"Successful{what}{kind}", f"{verb} {kind.lower()}: {pod}"): times for pod in pods}
 
 
-def troubled(hand: Hand, name: str, **state: dict) -> None:
+def troubled(user: UserClient, name: str, **state: dict) -> None:
     """The one container of a pending or running pod is in this state."""
-    container = hand.pod(name)["spec"]["containers"][0]["name"]
+    container = user.pod(name)["spec"]["containers"][0]["name"]
     status = {"name": container, "ready": False, "restartCount": 0, "image": "", "imageID": "", "state": state}
     phase = "Pending" if "waiting" in state else "Running"
-    hand.set_pod_status(name, {"phase": phase, "containerStatuses": [status]})
+    user.set_pod_status(name, {"phase": phase, "containerStatuses": [status]})
 
 
-def settled(hand: Hand, job: dict, expected: dict[Line, int], within: float = 10) -> None:
+def settled(user: UserClient, job: dict, expected: dict[Line, int], within: float = 10) -> None:
     """What is told is this and nothing else."""
     with suppress(AssertionError):
-        eventually(lambda: happenings(hand, job) == expected, within)
-    assert happenings(hand, job) == expected
+        eventually(lambda: event_counts(user, job) == expected, within)
+    assert event_counts(user, job) == expected
 
 
 PODS = ("life-master-0", "life-worker-0")
 PULL = "Error pod life-worker-0 container pytorch waiting message: "
 RESTARTING = (
     "job life is restarting because Worker replica(s) failed. "
-    "worker-0 on stage-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
+    "worker-0 on node-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
 )
 FAILED = (
-    'job "life" is failing because "Master" replica(s) failed. master-0 on stage-0 exited with code 1 after 0 s; '
+    'job "life" is failing because "Master" replica(s) failed. master-0 on node-0 exited with code 1 after 0 s; '
     "restartPolicy ExitCode retries only exit codes 128 and above"
 )
 NO_NODE = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 
 
-def test_a_whole_life_is_told_once(hand: Hand, server: ControlPlane, stage: Stage):
-    stage.script = lambda _name: ""
+def test_a_whole_life_is_told_once(user: UserClient, server: ControlPlane, kubelet: FakeKubelet):
+    kubelet.script = lambda _name: ""
     policy = {"ttlSecondsAfterFinished": 2}
-    job = hand.create(pytorchjob("life", restart="ExitCode", policy=policy, Master=1, Worker=1))
-    eventually(lambda: len(hand.pods()) == 2)
+    job = user.create(pytorchjob("life", restart="ExitCode", policy=policy, Master=1, Worker=1))
+    eventually(lambda: len(user.pods()) == 2)
     expected = each("Service", "Create", PODS, 1) | each("Pod", "Create", PODS, 1)
-    settled(hand, job, expected)
+    settled(user, job, expected)
 
     unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_NODE}
-    hand.set_pod_status("life-master-0", {"phase": "Pending", "conditions": [unplaced]})
+    user.set_pod_status("life-master-0", {"phase": "Pending", "conditions": [unplaced]})
     for reason in ("ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"):
-        troubled(hand, "life-worker-0", waiting={"reason": reason, "message": "no such image"})
-        eventually(lambda wanted=reason: any(line[1] == wanted for line in happenings(hand, job)))
+        troubled(user, "life-worker-0", waiting={"reason": reason, "message": "no such image"})
+        eventually(lambda wanted=reason: any(line[1] == wanted for line in event_counts(user, job)))
     expected |= {("Warning", reason, f"{PULL}no such image"): 1 for reason in ("ErrImagePull", "ImagePullBackOff")}
     expected |= {("Warning", "Unschedulable", f"Error pod life-master-0 condition message: {NO_NODE}"): 1}
-    settled(hand, job, expected)
+    settled(user, job, expected)
 
-    stage.script = lambda _name: "Running"
-    eventually(lambda: hand.state("PyTorchJob", "life") == "Running")
-    stage.end("life-worker-0", 137)
-    eventually(lambda: stage.created.count("life-worker-0") == 2, 20)
-    eventually(lambda: hand.state("PyTorchJob", "life") == "Running")
+    kubelet.script = lambda _name: "Running"
+    eventually(lambda: user.state("PyTorchJob", "life") == "Running")
+    kubelet.end("life-worker-0", 137)
+    eventually(lambda: kubelet.created.count("life-worker-0") == 2, 20)
+    eventually(lambda: user.state("PyTorchJob", "life") == "Running")
     expected |= {("Warning", "PyTorchJobRestarting", RESTARTING): 1}
-    expected |= {("Warning", "ExitedWithCode", f"Pod: {hand.namespace}.life-worker-0 exited with code 137"): 1}
+    expected |= {("Warning", "ExitedWithCode", f"Pod: {user.namespace}.life-worker-0 exited with code 137"): 1}
     expected |= each("Pod", "Delete", PODS, 1) | each("Pod", "Create", PODS, 2)
-    settled(hand, job, expected)
+    settled(user, job, expected)
 
-    hand.patch_job("PyTorchJob", "life", {"spec": {"runPolicy": {"suspend": True}}})
-    eventually(lambda: not hand.pods() and not hand.core("services"))
-    hand.patch_job("PyTorchJob", "life", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: hand.state("PyTorchJob", "life") == "Running")
+    user.patch_job("PyTorchJob", "life", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: not user.pods() and not user.core("services"))
+    user.patch_job("PyTorchJob", "life", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: user.state("PyTorchJob", "life") == "Running")
     expected |= {("Normal", "PyTorchJobSuspended", "PyTorchJob life is suspended."): 1}
     expected |= {("Normal", "PyTorchJobResumed", "PyTorchJob life is resumed."): 1}
     expected |= each("Pod", "Delete", PODS, 2) | each("Pod", "Create", PODS, 3)
     expected |= each("Service", "Delete", PODS, 1) | each("Service", "Create", PODS, 2)
-    settled(hand, job, expected)
-    described = kubectl(server, hand, "describe", "pytorchjob", "life").stdout
+    settled(user, job, expected)
+    described = kubectl(server, user, "describe", "pytorchjob", "life").stdout
     assert re.search(
         r"Warning +ExitedWithCode +\S.* +pytorchjob-controller +Pod: \S+ exited with code 137\n", described
     )
     assert re.search(r"Normal +SuccessfulCreatePod +\S.* +pytorchjob-controller +Created pod: life", described)
 
-    stage.end("life-master-0", 1)
-    eventually(lambda: hand.state("PyTorchJob", "life") in ("Failed", ""))
-    eventually(lambda: hand.job("PyTorchJob", "life") is None)
-    expected |= {("Warning", "ExitedWithCode", f"Pod: {hand.namespace}.life-master-0 exited with code 1"): 1}
+    kubelet.end("life-master-0", 1)
+    eventually(lambda: user.state("PyTorchJob", "life") in ("Failed", ""))
+    eventually(lambda: user.job("PyTorchJob", "life") is None)
+    expected |= {("Warning", "ExitedWithCode", f"Pod: {user.namespace}.life-master-0 exited with code 1"): 1}
     expected |= {("Warning", "PyTorchJobFailed", FAILED): 1}
     expected |= {("Normal", "SuccessfulDeletePod", "Deleted job: life"): 1}
-    settled(hand, job, expected)
-    always(lambda: happenings(hand, job) == expected)
-    for event in events(hand, job):
+    settled(user, job, expected)
+    always(lambda: event_counts(user, job) == expected)
+    for event in events(user, job):
         assert event["source"] == {"component": "pytorchjob-controller"}
         assert event["reportingComponent"] == "pytorchjob-controller"
         assert event["involvedObject"]["apiVersion"] == "kubeflow.org/v1"
         assert event["firstTimestamp"] <= event["lastTimestamp"]
 
 
-def test_containers_that_the_kubelet_starts_again_are_told_of_and_so_is_success(hand: Hand, stage: Stage):
+def test_containers_that_the_kubelet_starts_again_are_told_of_and_so_is_success(user: UserClient, kubelet: FakeKubelet):
     job = tfjob("well", restart="OnFailure", policy={"ttlSecondsAfterFinished": 1}, Worker=1)
     job["spec"]["tfReplicaSpecs"]["Worker"]["template"] = template("tensorflow", restartPolicy="Never")
-    job = hand.create(job)
-    eventually(lambda: hand.state("TFJob", "well") == "Running")
+    job = user.create(job)
+    eventually(lambda: user.state("TFJob", "well") == "Running")
     prefix = "Error pod well-worker-0 container tensorflow"
-    troubled(hand, "well-worker-0", terminated={"exitCode": 3, "reason": "Error", "message": "no data"})
+    troubled(user, "well-worker-0", terminated={"exitCode": 3, "reason": "Error", "message": "no data"})
     told = f"{prefix} exitCode: 3 terminated message: no data"
-    eventually(lambda: happenings(hand, job)["Warning", "Error", told])
-    troubled(hand, "well-worker-0", waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"})
+    eventually(lambda: event_counts(user, job)["Warning", "Error", told])
+    troubled(user, "well-worker-0", waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"})
     crash = ("Warning", "CrashLoopBackOff", f"{prefix} waiting message: back-off 10s")
-    eventually(lambda: happenings(hand, job)[crash])
-    stage.end("well-worker-0", 0)
-    eventually(lambda: hand.job("TFJob", "well") is None)
+    eventually(lambda: event_counts(user, job)[crash])
+    kubelet.end("well-worker-0", 0)
+    eventually(lambda: user.job("TFJob", "well") is None)
     in_vain = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-    success = f"TFJob {hand.namespace}/well successfully completed."
+    success = f"TFJob {user.namespace}/well successfully completed."
     settled(
-        hand,
+        user,
         job,
         each("Service", "Create", ("well-worker-0",), 1)
         | each("Pod", "Create", ("well-worker-0",), 1)
@@ -142,39 +142,39 @@ def test_containers_that_the_kubelet_starts_again_are_told_of_and_so_is_success(
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("pods", "FailedCreatePod"), ("services", "FailedCreateService")])
-def test_what_cannot_be_made_and_a_deadline_are_warnings(hand: Hand, kind: str, reason: str):
-    hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {kind: "0"}}})
-    path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/none"
-    eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
-    job = hand.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=1))
-    eventually(lambda: hand.state("TFJob", "stuck") == "Failed")
+def test_what_cannot_be_made_and_a_deadline_are_warnings(user: UserClient, kind: str, reason: str):
+    user.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {kind: "0"}}})
+    path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/none"
+    eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
+    job = user.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=1))
+    eventually(lambda: user.state("TFJob", "stuck") == "Failed")
     late = "Job stuck has failed because it was active longer than specified deadline: limit 3 s; 1 of 1 replica "
-    verdict = eventually(lambda: [line for line in happenings(hand, job) if line[1] == "TFJobFailed"])
+    verdict = eventually(lambda: [line for line in event_counts(user, job) if line[1] == "TFJobFailed"])
     assert [(line[0], line[2].startswith(late)) for line in verdict] == [("Warning", True)]
-    assert happenings(hand, job)[verdict[0]] == 1
-    (refused,) = [line for line in happenings(hand, job) if line[1] == reason]
+    assert event_counts(user, job)[verdict[0]] == 1
+    (refused,) = [line for line in event_counts(user, job) if line[1] == reason]
     assert refused[0] == "Warning"
     assert re.match(r"Error creating: .*exceeded quota: none", refused[2])
-    assert happenings(hand, job)[refused] >= 2, "each try raises the count of one Event"
+    assert event_counts(user, job)[refused] >= 2, "each try raises the count of one Event"
 
 
 def test_what_lasts_is_not_told_again_by_an_operator_that_begins_later(
-    hand: Hand, server: ControlPlane, stage: Stage, tmp_path: Path
+    user: UserClient, server: ControlPlane, kubelet: FakeKubelet, tmp_path: Path
 ):
-    stage.script = lambda _name: ""
-    job = hand.create(tfjob("waits", Worker=1))
-    eventually(hand.pods)
-    troubled(hand, "waits-worker-0", waiting={"reason": "ImagePullBackOff", "message": "no such image"})
+    kubelet.script = lambda _name: ""
+    job = user.create(tfjob("waits", Worker=1))
+    eventually(user.pods)
+    troubled(user, "waits-worker-0", waiting={"reason": "ImagePullBackOff", "message": "no such image"})
     line = (
         "Warning",
         "ImagePullBackOff",
         "Error pod waits-worker-0 container tensorflow waiting message: no such image",
     )
-    eventually(lambda: happenings(hand, job)[line] == 1)
-    before = happenings(hand, job)
-    later = Operator(server.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={hand.namespace}").start()
+    eventually(lambda: event_counts(user, job)[line] == 1)
+    before = event_counts(user, job)
+    later = Operator(server.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={user.namespace}").start()
     tried = 'trainshed_api_requests_total{code="409",resource="events",verb="POST"} 1.0'
     eventually(lambda: tried in later.served())
-    assert happenings(hand, job) == before
+    assert event_counts(user, job) == before
     assert "trainshed_events_dropped_total 0.0" in later.served()
     assert later.stop() == 0

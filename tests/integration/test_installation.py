@@ -12,7 +12,7 @@ from charts.overlays import MANIFESTS, RELEASES, WITHOUT_CRDS
 from charts.rendering import Document, Release, key
 from charts.snapshots import FOLDER
 from charts.values import CHART
-from support import Hand
+from support import UserClient
 from support.kubectl import kubectl
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
@@ -25,30 +25,30 @@ ELSEWHERE = "monitoring.coreos.com/"
 HOMES = ("trainshed-system", "kubeflow", "team-a", "team-b", "lab")
 
 
-def kustomized(server: ControlPlane, hand: Hand, folder: Path) -> list[Document]:
+def kustomized(server: ControlPlane, user: UserClient, folder: Path) -> list[Document]:
     """What `kubectl apply -k` would apply."""
-    done = kubectl(server, hand, "kustomize", str(folder))
+    done = kubectl(server, user, "kustomize", str(folder))
     assert done.returncode == 0, done.stderr
     return list(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
 
 
 @pytest.mark.parametrize("values", [None, *OVERLAYS], ids=lambda values: values.parent.name if values else "base")
-def test_kustomize_makes_what_helm_does(server: ControlPlane, hand: Hand, values: Path | None):
+def test_kustomize_makes_what_helm_does(server: ControlPlane, user: UserClient, values: Path | None):
     release = RELEASES.get(values.parent.name, Release()) if values else Release()
     wanted = {key(document): document for document in release.documents(values, WITHOUT_CRDS)}
-    made = {key(item): item for item in kustomized(server, hand, values.parent if values else MANIFESTS)}
+    made = {key(item): item for item in kustomized(server, user, values.parent if values else MANIFESTS)}
     assert {name: item for name, item in made.items() if name[0] != "Namespace"} == wanted
 
 
 @pytest.mark.parametrize("values", [None, *OVERLAYS, *SNAPSHOTS], ids=lambda values: str(values and values.stem))
-def test_the_api_server_takes_it_all(server: ControlPlane, hand: Hand, values: Path | None):
+def test_the_api_server_takes_it_all(server: ControlPlane, user: UserClient, values: Path | None):
     for home in HOMES:
-        kubectl(server, hand, "create", "namespace", home)
+        kubectl(server, user, "create", "namespace", home)
     documents = [
         item for item in Release().documents(values, WITHOUT_CRDS) if not item["apiVersion"].startswith(ELSEWHERE)
     ]
     words = ("--namespace=", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
-    done = kubectl(server, hand, *words, "-f", "-", text=yaml.safe_dump_all(documents))
+    done = kubectl(server, user, *words, "-f", "-", text=yaml.safe_dump_all(documents))
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     assert len(done.stdout.splitlines()) == len(documents)
@@ -56,17 +56,17 @@ def test_the_api_server_takes_it_all(server: ControlPlane, hand: Hand, values: P
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_helm_uninstall_deletes_the_lease_that_its_leader_could_not_release(
-    server: ControlPlane, hand: Hand, version: int
+    server: ControlPlane, user: UserClient, version: int
 ):
     def helm(*words: str) -> None:
         command = [binary(f"helm{version}", "helm"), "--kubeconfig", str(server.kubeconfig), "--namespace"]
-        done = subprocess.run([*command, hand.namespace, *words], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, user.namespace, *words], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
     helm("install", "short", str(CHART), "--set", f"crds.install=false,fullnameOverride=short-{version}")
-    leases = f"/apis/coordination.k8s.io/v1/namespaces/{hand.namespace}/leases"
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{user.namespace}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": f"short-{version}"}}
-    hand.call("POST", leases, {**lease, "spec": {"holderIdentity": "a-pod-that-is-gone", "leaseDurationSeconds": 15}})
-    hand.call("POST", leases, {**lease, "metadata": {"name": "another"}})
+    user.call("POST", leases, {**lease, "spec": {"holderIdentity": "a-pod-that-is-gone", "leaseDurationSeconds": 15}})
+    user.call("POST", leases, {**lease, "metadata": {"name": "another"}})
     helm("uninstall", "short")
-    assert [item["metadata"]["name"] for item in hand.call("GET", leases)["items"]] == ["another"]
+    assert [item["metadata"]["name"] for item in user.call("GET", leases)["items"]] == ["another"]

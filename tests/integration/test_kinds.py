@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import job, pod_spec, smallest
 from support.pods import env, names
-from support.user_client import Hand, eventually
+from support.user_client import UserClient, eventually
 
 pytestmark = pytest.mark.usefixtures("shared_operator")
 
@@ -28,9 +28,9 @@ class Case:
         """The names of its pods, in order."""
         return sorted(f"a-{role.lower()}-{index}" for role, count in self.roles.items() for index in range(count))
 
-    def create(self, hand: Hand, **policy: object) -> None:
+    def create(self, user: UserClient, **policy: object) -> None:
         """Create it."""
-        hand.create(job(self.kind, "a", policy=policy, **self.roles))
+        user.create(job(self.kind, "a", policy=policy, **self.roles))
 
 
 SERVED, WORKERS = {"Master": 1, "Worker": 2}, {"Worker": 2}
@@ -44,68 +44,68 @@ CASES = [
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {' '.join(case.roles)}")
 
 
-def pod(hand: Hand, name: str) -> dict:
+def pod(user: UserClient, name: str) -> dict:
     """A pod."""
-    return next(found for found in hand.pods() if found["metadata"]["name"] == name)
+    return next(found for found in user.pods() if found["metadata"]["name"] == name)
 
 
 @each_case
-def test_a_job_runs_and_succeeds(hand: Hand, stage: Stage, case: Case):
-    case.create(hand)
-    eventually(lambda: names(hand.pods()) == case.pods, 30)
-    eventually(lambda: names(hand.core("services")) == case.pods)
-    assert case.told.items() <= env(pod(hand, "a-worker-1")).items()
-    eventually(lambda: hand.state(case.kind, "a") == "Running")
+def test_a_job_runs_and_succeeds(user: UserClient, kubelet: FakeKubelet, case: Case):
+    case.create(user)
+    eventually(lambda: names(user.pods()) == case.pods, 30)
+    eventually(lambda: names(user.core("services")) == case.pods)
+    assert case.told.items() <= env(pod(user, "a-worker-1")).items()
+    eventually(lambda: user.state(case.kind, "a") == "Running")
     for name in case.decide:
-        stage.end(name, 0)
-    eventually(lambda: hand.state(case.kind, "a") == "Succeeded")
+        kubelet.end(name, 0)
+    eventually(lambda: user.state(case.kind, "a") == "Succeeded")
     served = case.roles == SERVED
-    words = "a is successfully" if served else f"{hand.namespace}/a successfully"
-    assert hand.conditions(case.kind, "a")["Succeeded"]["message"] == f"{case.kind} {words} completed."
+    words = "a is successfully" if served else f"{user.namespace}/a successfully"
+    assert user.conditions(case.kind, "a")["Succeeded"]["message"] == f"{case.kind} {words} completed."
 
 
 @each_case
-def test_a_job_is_suspended_and_resumed(hand: Hand, stage: Stage, case: Case):
-    case.create(hand, suspend=True)
-    eventually(lambda: hand.state(case.kind, "a") == "Suspended")
-    assert hand.pods() == []
+def test_a_job_is_suspended_and_resumed(user: UserClient, kubelet: FakeKubelet, case: Case):
+    case.create(user, suspend=True)
+    eventually(lambda: user.state(case.kind, "a") == "Suspended")
+    assert user.pods() == []
     for suspend, state in ((False, "Running"), (True, "Suspended"), (False, "Running")):
-        hand.patch_job(case.kind, "a", {"spec": {"runPolicy": {"suspend": suspend}}})
-        eventually(lambda state=state: hand.state(case.kind, "a") == state)
-        eventually(lambda suspend=suspend: names(hand.pods()) == ([] if suspend else case.pods))
+        user.patch_job(case.kind, "a", {"spec": {"runPolicy": {"suspend": suspend}}})
+        eventually(lambda state=state: user.state(case.kind, "a") == state)
+        eventually(lambda suspend=suspend: names(user.pods()) == ([] if suspend else case.pods))
 
 
-def test_the_workers_of_an_xgboostjob_are_made_after_its_master(hand: Hand):
-    with Stage(hand, script=lambda _name: "") as quiet:
-        hand.create(job("XGBoostJob", "a", **SERVED))
+def test_the_workers_of_an_xgboostjob_are_made_after_its_master(user: UserClient):
+    with FakeKubelet(user, script=lambda _name: "") as quiet:
+        user.create(job("XGBoostJob", "a", **SERVED))
         eventually(lambda: quiet.created)
-        assert names(hand.pods()) == ["a-master-0"]
-    with Stage(hand):
-        eventually(lambda: names(hand.pods()) == ["a-master-0", "a-worker-0", "a-worker-1"])
+        assert names(user.pods()) == ["a-master-0"]
+    with FakeKubelet(user):
+        eventually(lambda: names(user.pods()) == ["a-master-0", "a-worker-0", "a-worker-1"])
 
 
-def test_paddles_first_node_is_told_its_own_ip(hand: Hand):
-    hand.create(job("PaddleJob", "a", **WORKERS))
-    eventually(lambda: len(hand.pods()) == 2)
-    first = pod(hand, "a-worker-0")
+def test_paddles_first_node_is_told_its_own_ip(user: UserClient):
+    user.create(job("PaddleJob", "a", **WORKERS))
+    eventually(lambda: len(user.pods()) == 2)
+    first = pod(user, "a-worker-0")
     assert env(first)["PADDLE_MASTER"] == "$(POD_IP_DUMMY):36543"
     dummy = next(item for item in first["spec"]["containers"][0]["env"] if item["name"] == "POD_IP_DUMMY")
     assert dummy["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
 
 
-def test_v1s_own_names_win_over_the_users_and_ours_do_not(hand: Hand):
+def test_v1s_own_names_win_over_the_users_and_ours_do_not(user: UserClient):
     document = job("JAXJob", "a", Worker=1)
     mine = [{"name": "JAX_PROCESS_ID", "value": "mine"}, {"name": "PROCESS_ID", "value": "mine"}]
     pod_spec(document, "Worker")["containers"][0]["env"] = mine
-    hand.create(document)
-    told = env(eventually(hand.pods)[0])
+    user.create(document)
+    told = env(eventually(user.pods)[0])
     assert (told["JAX_PROCESS_ID"], told["PROCESS_ID"]) == ("mine", "0")
 
 
 @pytest.mark.parametrize("kind", ["XGBoostJob", "PaddleJob", "JAXJob"])
-def test_a_job_that_another_manages_is_left_alone(hand: Hand, kind: str):
-    hand.create(smallest(kind, "theirs", policy={"managedBy": "kueue.x-k8s.io/multikueue"}))
-    hand.create(smallest(kind, "ours"))
-    (found,) = eventually(hand.pods)
+def test_a_job_that_another_manages_is_left_alone(user: UserClient, kind: str):
+    user.create(smallest(kind, "theirs", policy={"managedBy": "kueue.x-k8s.io/multikueue"}))
+    user.create(smallest(kind, "ours"))
+    (found,) = eventually(user.pods)
     assert found["metadata"]["labels"]["training.kubeflow.org/job-name"] == "ours"
-    assert "status" not in hand.job(kind, "theirs")
+    assert "status" not in user.job(kind, "theirs")

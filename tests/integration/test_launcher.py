@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import job
 from support.kubectl import kubectl
 from support.pods import names
-from support.user_client import MERGE, Hand, Refused, always, eventually
+from support.user_client import MERGE, Refused, UserClient, always, eventually
 from testbed.control_plane import ControlPlane
 
-pytestmark = pytest.mark.usefixtures("shared_operator", "stage")
+pytestmark = pytest.mark.usefixtures("shared_operator", "kubelet")
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 MPI, CORE, RBAC = "MPIJob", "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
@@ -29,16 +29,16 @@ OWNED = {
 LASTING = tuple(plural for plural in OWNED if plural != "serviceaccounts")
 
 
-def path(hand: Hand, plural: str, name: str = "") -> str:
+def path(user: UserClient, plural: str, name: str = "") -> str:
     """Where the objects of a kind are, or the job's own."""
     group, own = OWNED[plural]
-    return f"{group}/namespaces/{hand.namespace}/{plural}/{name or own}"
+    return f"{group}/namespaces/{user.namespace}/{plural}/{name or own}"
 
 
-def found(hand: Hand, plural: str) -> dict | None:
+def found(user: UserClient, plural: str) -> dict | None:
     """The job's own object of a kind."""
     group, own = OWNED[plural]
-    listed = hand.call("GET", f"{group}/namespaces/{hand.namespace}/{plural}")["items"]
+    listed = user.call("GET", f"{group}/namespaces/{user.namespace}/{plural}")["items"]
     return next((item for item in listed if item["metadata"]["name"] == own), None)
 
 
@@ -48,21 +48,21 @@ def content(item: dict | None) -> dict:
     return kept | {"labels": (item or {}).get("metadata", {}).get("labels")}
 
 
-def versions(hand: Hand) -> dict[str, str]:
+def versions(user: UserClient) -> dict[str, str]:
     """The version of everything that the job owns."""
     return {
-        plural: (found(hand, plural) or {"metadata": {"resourceVersion": ""}})["metadata"]["resourceVersion"]
+        plural: (found(user, plural) or {"metadata": {"resourceVersion": ""}})["metadata"]["resourceVersion"]
         for plural in OWNED
     }
 
 
 @pytest.fixture
-def running(hand: Hand) -> Hand:
-    """A hand in a namespace where an MPIJob `m` of two workers runs."""
-    hand.create(job(MPI, "m", restart="OnFailure", Launcher=1, Worker=2))
-    eventually(lambda: hand.state(MPI, "m") == "Running")
-    eventually(lambda: "m-worker-1" in (found(hand, "configmaps") or {})["data"]["discover_hosts.sh"])
-    return hand
+def running(user: UserClient) -> UserClient:
+    """A user in a namespace where an MPIJob `m` of two workers runs."""
+    user.create(job(MPI, "m", restart="OnFailure", Launcher=1, Worker=2))
+    eventually(lambda: user.state(MPI, "m") == "Running")
+    eventually(lambda: "m-worker-1" in (found(user, "configmaps") or {})["data"]["discover_hosts.sh"])
+    return user
 
 
 @pytest.mark.parametrize(
@@ -76,27 +76,27 @@ def running(hand: Hand) -> Hand:
         ("rolebindings", {"subjects": []}),
     ],
 )
-def test_what_others_change_is_put_right(running: Hand, plural: str, patch: dict):
+def test_what_others_change_is_put_right(running: UserClient, plural: str, patch: dict):
     before = content(found(running, plural))
     assert content(running.call("PATCH", path(running, plural), patch, MERGE)) != before
     eventually(lambda: content(found(running, plural)) == before)
 
 
 @pytest.mark.parametrize("plural", LASTING)
-def test_what_others_delete_is_made_again(running: Hand, plural: str):
+def test_what_others_delete_is_made_again(running: UserClient, plural: str):
     before = content(found(running, plural))
     running.call("DELETE", path(running, plural))
     eventually(lambda: content(found(running, plural)) == before)
 
 
-def test_what_is_as_it_should_be_is_not_written_again(running: Hand):
+def test_what_is_as_it_should_be_is_not_written_again(running: UserClient):
     before = versions(running)
     for number in range(3):
         running.patch_job(MPI, "m", {"metadata": {"labels": {"look": str(number)}}})
     always(lambda: versions(running) == before)
 
 
-def test_the_launcher_may_enter_its_own_workers_and_nobody_else(running: Hand):
+def test_the_launcher_may_enter_its_own_workers_and_nobody_else(running: UserClient):
     running.create(job(MPI, "other", Launcher=1, Worker=1))
     eventually(lambda: running.pod("other-worker-0"))
     assert _may(running, "create", "pods", "m-worker-1", "exec")
@@ -108,9 +108,9 @@ def test_the_launcher_may_enter_its_own_workers_and_nobody_else(running: Hand):
     assert not _may(running, "get", "secrets", "any")
 
 
-def test_the_operator_may_give_these_rights_and_no_others(server: ControlPlane, running: Hand, hand: Hand):
+def test_the_operator_may_give_these_rights_and_no_others(server: ControlPlane, running: UserClient, user: UserClient):
     with suppress(Refused):  # another test may have made it
-        Hand(server.kubeconfig, "trainshed-system").make_namespace()
+        UserClient(server.kubeconfig, "trainshed-system").make_namespace()
     granted = kubectl(server, running, "--namespace=", "apply", "-f", str(MANIFESTS / "base" / "rbac.yaml"))
     assert granted.returncode == 0, granted.stderr
     copies = [_copy(running, plural) for plural in OWNED]
@@ -120,20 +120,20 @@ def test_the_operator_may_give_these_rights_and_no_others(server: ControlPlane, 
     assert "attempting to grant RBAC permissions not currently held" in _as_operator(server, running, [role])
 
 
-def test_it_stays_while_the_job_is_suspended_and_when_it_is_over(running: Hand, stage: Stage):
+def test_it_stays_while_the_job_is_suspended_and_when_it_is_over(running: UserClient, kubelet: FakeKubelet):
     running.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": True}}})
     eventually(lambda: running.state(MPI, "m") == "Suspended" and not running.pods())
     assert all(found(running, plural) for plural in OWNED)
     running.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": False}}})
     eventually(lambda: running.state(MPI, "m") == "Running")
-    stage.end("m-launcher", 0)
+    kubelet.end("m-launcher", 0)
     eventually(lambda: running.state(MPI, "m") == "Succeeded")
     running.call("DELETE", path(running, "roles"))
     always(lambda: found(running, "roles") is None)
     assert all(found(running, plural) for plural in OWNED if plural != "roles")
 
 
-def test_it_goes_with_the_job_and_a_namesake_has_its_own(running: Hand):
+def test_it_goes_with_the_job_and_a_namesake_has_its_own(running: UserClient):
     before = {plural: found(running, plural)["metadata"]["uid"] for plural in OWNED}
     running.delete_job(MPI, "m")
     running.create(job(MPI, "m", Launcher=1, Worker=1))
@@ -148,60 +148,60 @@ def test_it_goes_with_the_job_and_a_namesake_has_its_own(running: Hand):
     eventually(lambda: not any(found(running, plural) for plural in OWNED), 30)
 
 
-def test_two_jobs_may_share_an_account_that_nobody_has_made(hand: Hand):
+def test_two_jobs_may_share_an_account_that_nobody_has_made(user: UserClient):
     for name in ("first", "second"):
         wanted = job(MPI, name, Launcher=1, Worker=1)
         wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "ours"
-        hand.create(wanted)
-    eventually(lambda: hand.state(MPI, "first") == hand.state(MPI, "second") == "Running")
-    assert "ours" in names(hand.core("serviceaccounts"))
+        user.create(wanted)
+    eventually(lambda: user.state(MPI, "first") == user.state(MPI, "second") == "Running")
+    assert "ours" in names(user.core("serviceaccounts"))
 
 
-def test_an_account_that_is_called_like_a_jobs_own_lends_it_no_rights(hand: Hand):
-    hand.make("serviceaccounts", {"metadata": {"name": "m-launcher"}})
-    hand.create(job(MPI, "m", Launcher=1, Worker=1))
-    blocked = eventually(lambda: hand.conditions(MPI, "m").get("Blocked"))
+def test_an_account_that_is_called_like_a_jobs_own_lends_it_no_rights(user: UserClient):
+    user.make("serviceaccounts", {"metadata": {"name": "m-launcher"}})
+    user.create(job(MPI, "m", Launcher=1, Worker=1))
+    blocked = eventually(lambda: user.conditions(MPI, "m").get("Blocked"))
     assert blocked["message"].startswith("serviceaccount m-launcher already exists and is not controlled by this job;")
-    always(lambda: hand.pods() == [], 1)
-    hand.delete("serviceaccounts", "m-launcher")
-    eventually(lambda: hand.state(MPI, "m") == "Running", 30)
-    (owner,) = found(hand, "serviceaccounts")["metadata"]["ownerReferences"]
+    always(lambda: user.pods() == [], 1)
+    user.delete("serviceaccounts", "m-launcher")
+    eventually(lambda: user.state(MPI, "m") == "Running", 30)
+    (owner,) = found(user, "serviceaccounts")["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == (MPI, "m")
 
 
-def test_a_launcher_alone_runs_at_once_and_may_enter_nobody(hand: Hand):
-    hand.create(job(MPI, "m", Launcher=1))
-    eventually(lambda: hand.state(MPI, "m") == "Running")
-    assert names(hand.pods()) == ["m-launcher"]
-    assert [rule["resources"] for rule in found(hand, "roles")["rules"]] == [["pods"]]
-    assert not _may(hand, "create", "pods", "m-worker-0", "exec")
+def test_a_launcher_alone_runs_at_once_and_may_enter_nobody(user: UserClient):
+    user.create(job(MPI, "m", Launcher=1))
+    eventually(lambda: user.state(MPI, "m") == "Running")
+    assert names(user.pods()) == ["m-launcher"]
+    assert [rule["resources"] for rule in found(user, "roles")["rules"]] == [["pods"]]
+    assert not _may(user, "create", "pods", "m-worker-0", "exec")
 
 
-def test_once_a_stranger_is_gone_the_job_goes_on(hand: Hand):
-    hand.make("configmaps", {"metadata": {"name": "m-config"}, "data": {"theirs": "x"}})
-    hand.create(job(MPI, "m", Launcher=1, Worker=1))
-    eventually(lambda: hand.state(MPI, "m") == "Blocked")
-    assert hand.pods() == []
-    hand.delete("configmaps", "m-config")
-    eventually(lambda: hand.state(MPI, "m") == "Running", 30)
-    assert "Blocked" not in hand.conditions(MPI, "m")
+def test_once_a_stranger_is_gone_the_job_goes_on(user: UserClient):
+    user.make("configmaps", {"metadata": {"name": "m-config"}, "data": {"theirs": "x"}})
+    user.create(job(MPI, "m", Launcher=1, Worker=1))
+    eventually(lambda: user.state(MPI, "m") == "Blocked")
+    assert user.pods() == []
+    user.delete("configmaps", "m-config")
+    eventually(lambda: user.state(MPI, "m") == "Running", 30)
+    assert "Blocked" not in user.conditions(MPI, "m")
 
 
-def _may(hand: Hand, verb: str, resource: str, name: str, subresource: str = "") -> bool:
-    asked = {"namespace": hand.namespace, "verb": verb, "resource": resource, "name": name, "subresource": subresource}
-    user = f"system:serviceaccount:{hand.namespace}:m-launcher"
-    review = {"spec": {"user": user, "resourceAttributes": asked}}
-    return hand.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+def _may(user: UserClient, verb: str, resource: str, name: str, subresource: str = "") -> bool:
+    asked = {"namespace": user.namespace, "verb": verb, "resource": resource, "name": name, "subresource": subresource}
+    account = f"system:serviceaccount:{user.namespace}:m-launcher"
+    review = {"spec": {"user": account, "resourceAttributes": asked}}
+    return user.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
 
 
-def _copy(hand: Hand, plural: str) -> dict:
+def _copy(user: UserClient, plural: str) -> dict:
     """The job's own object under another name."""
-    item = hand.call("GET", path(hand, plural))
+    item = user.call("GET", path(user, plural))
     return item | {"metadata": {"name": "copy"}}
 
 
-def _as_operator(server: ControlPlane, hand: Hand, objects: list[dict]) -> str:
+def _as_operator(server: ControlPlane, user: UserClient, objects: list[dict]) -> str:
     """Make objects with the rights that the operator has in a cluster; what was said against it."""
     text = yaml.safe_dump_all(objects)
-    user = "--as=system:serviceaccount:trainshed-system:trainshed"
-    return kubectl(server, hand, user, "create", "-f", "-", text=text).stderr
+    account = "--as=system:serviceaccount:trainshed-system:trainshed"
+    return kubectl(server, user, account, "create", "-f", "-", text=text).stderr

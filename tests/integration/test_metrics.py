@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from support import Hand, Operator
-from support.fake_kubelet import Stage
+from support import Operator, UserClient
+from support.fake_kubelet import FakeKubelet
 from support.groups import Groups, define_groups
-from support.happenings import happenings
+from support.job_events import event_counts
 from support.jobs import pod_spec, pytorchjob, tfjob
 from support.planes import ready_control_plane
 from support.user_client import eventually
@@ -32,20 +32,20 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that no other operator looks after, and that knows groups of pods."""
     with ready_control_plane(tmp_path_factory.mktemp("metrics")) as plane:
-        define_groups(Hand(plane.kubeconfig, "default"))
+        define_groups(UserClient(plane.kubeconfig, "default"))
         yield plane
 
 
 @pytest.fixture
-def hand(plane: ControlPlane) -> Hand:
-    """A user's hand in a namespace of its own."""
-    return Hand.somewhere(plane.kubeconfig)
+def user(plane: ControlPlane) -> UserClient:
+    """A user in a namespace of its own."""
+    return UserClient.somewhere(plane.kubeconfig)
 
 
 @pytest.fixture
-def operator(plane: ControlPlane, hand: Hand, tmp_path: Path) -> Iterator[Operator]:
+def operator(plane: ControlPlane, user: UserClient, tmp_path: Path) -> Iterator[Operator]:
     """An operator that nobody else uses; it counts nobody else's jobs."""
-    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={hand.namespace}").start()
+    operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={user.namespace}").start()
     yield operator
     if operator.alive:
         operator.kill()
@@ -68,44 +68,46 @@ def counters(samples: Samples, namespace: str, framework: str) -> dict[str, floa
     return {name: count for name, count in found.items() if count != 0}
 
 
-def a_job_succeeds_and_goes(hand: Hand, stage: Stage) -> None:
-    hand.create(tfjob("well", policy={"ttlSecondsAfterFinished": 1}, Worker=2))
-    eventually(lambda: hand.state("TFJob", "well") == "Running")
-    stage.end("well-worker-0", 0)
-    eventually(lambda: hand.job("TFJob", "well") is None)
+def a_job_succeeds_and_goes(user: UserClient, kubelet: FakeKubelet) -> None:
+    user.create(tfjob("well", policy={"ttlSecondsAfterFinished": 1}, Worker=2))
+    eventually(lambda: user.state("TFJob", "well") == "Running")
+    kubelet.end("well-worker-0", 0)
+    eventually(lambda: user.job("TFJob", "well") is None)
 
 
-def a_job_is_restarted_and_fails_for_good(hand: Hand, stage: Stage) -> None:
-    hand.create(pytorchjob("bad", restart="ExitCode", Master=1, Worker=1))
-    eventually(lambda: hand.state("PyTorchJob", "bad") == "Running")
-    stage.end("bad-worker-0", 137)
-    eventually(lambda: stage.created.count("bad-worker-0") == 2, 20)
-    eventually(lambda: hand.state("PyTorchJob", "bad") == "Running")
-    stage.end("bad-master-0", 1)
-    eventually(lambda: hand.state("PyTorchJob", "bad") == "Failed")
+def a_job_is_restarted_and_fails_for_good(user: UserClient, kubelet: FakeKubelet) -> None:
+    user.create(pytorchjob("bad", restart="ExitCode", Master=1, Worker=1))
+    eventually(lambda: user.state("PyTorchJob", "bad") == "Running")
+    kubelet.end("bad-worker-0", 137)
+    eventually(lambda: kubelet.created.count("bad-worker-0") == 2, 20)
+    eventually(lambda: user.state("PyTorchJob", "bad") == "Running")
+    kubelet.end("bad-master-0", 1)
+    eventually(lambda: user.state("PyTorchJob", "bad") == "Failed")
 
 
-def a_job_runs_out_of_time(hand: Hand) -> None:
-    hand.create(tfjob("late", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, Worker=1))
-    eventually(lambda: hand.state("TFJob", "late") == "Failed")
-    eventually(lambda: not hand.pods("late"))
+def a_job_runs_out_of_time(user: UserClient) -> None:
+    user.create(tfjob("late", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, Worker=1))
+    eventually(lambda: user.state("TFJob", "late") == "Failed")
+    eventually(lambda: not user.pods("late"))
 
 
-def a_job_is_suspended_and_resumed(hand: Hand) -> None:
+def a_job_is_suspended_and_resumed(user: UserClient) -> None:
     for suspend, state in ((True, "Suspended"), (False, "Running")):
-        hand.patch_job("TFJob", "stays", {"spec": {"runPolicy": {"suspend": suspend}}})
-        eventually(lambda wanted=state: hand.state("TFJob", "stays") == wanted)
+        user.patch_job("TFJob", "stays", {"spec": {"runPolicy": {"suspend": suspend}}})
+        eventually(lambda wanted=state: user.state("TFJob", "stays") == wanted)
 
 
-def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_restart(hand: Hand, operator: Operator):
-    with Stage(hand) as stage:
-        hand.create(tfjob("stays", Worker=1))
-        a_job_succeeds_and_goes(hand, stage)
-        a_job_is_restarted_and_fails_for_good(hand, stage)
-        a_job_runs_out_of_time(hand)
-        eventually(lambda: hand.state("TFJob", "stays") == "Running")
+def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_restart(
+    user: UserClient, operator: Operator
+):
+    with FakeKubelet(user) as kubelet:
+        user.create(tfjob("stays", Worker=1))
+        a_job_succeeds_and_goes(user, kubelet)
+        a_job_is_restarted_and_fails_for_good(user, kubelet)
+        a_job_runs_out_of_time(user)
+        eventually(lambda: user.state("TFJob", "stays") == "Running")
         samples = served(operator)
-        assert counters(samples, hand.namespace, "tensorflow") == {
+        assert counters(samples, user.namespace, "tensorflow") == {
             f"{JOBS}created_total": 3,
             f"{JOBS}deleted_total": 1,
             f"{JOBS}successful_total": 1,
@@ -114,7 +116,7 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
             "deleted_pods_total": 1,
             "succeeded_service_creation_total": 4,
         }
-        assert counters(samples, hand.namespace, "pytorch") == {
+        assert counters(samples, user.namespace, "pytorch") == {
             f"{JOBS}created_total": 1,
             f"{JOBS}failed_total": 1,
             f"{JOBS}restarted_total": 1,
@@ -133,9 +135,9 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
         assert operator.stop() == 0
 
         operator.start()
-        a_job_is_suspended_and_resumed(hand)
+        a_job_is_suspended_and_resumed(user)
         samples = served(operator)
-        assert counters(samples, hand.namespace, "tensorflow") == {
+        assert counters(samples, user.namespace, "tensorflow") == {
             "created_pods_total": 1,
             "deleted_pods_total": 1,
             "succeeded_service_creation_total": 1,
@@ -146,17 +148,17 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
 
 
 def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_their_errors(
-    hand: Hand, operator: Operator
+    user: UserClient, operator: Operator
 ):
-    hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}})
-    path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/none"
-    eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
-    hand.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=2))
-    eventually(lambda: hand.state("TFJob", "stuck") == "Failed")
+    user.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}})
+    path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/none"
+    eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
+    user.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=2))
+    eventually(lambda: user.state("TFJob", "stuck") == "Failed")
     samples = served(operator)
     refused = value(samples, "trainshed_api_requests_total", verb="POST", resource="services", code="403")
     assert refused >= 2
-    assert counters(samples, hand.namespace, "tensorflow") == {
+    assert counters(samples, user.namespace, "tensorflow") == {
         f"{JOBS}created_total": 1,
         f"{JOBS}failed_total": 1,
         "created_pods_total": 2,
@@ -165,28 +167,28 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
     assert value(samples, "trainshed_reconcile_errors_total", error="Forbidden") == refused
 
 
-def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane, hand: Hand, tmp_path: Path):
-    groups = Groups(hand, "scheduling.volcano.sh/v1beta1")
-    flags = ("--no-leader-elect", f"--namespace={hand.namespace}", "--gang-scheduler-name=volcano")
+def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane, user: UserClient, tmp_path: Path):
+    groups = Groups(user, "scheduling.volcano.sh/v1beta1")
+    flags = ("--no-leader-elect", f"--namespace={user.namespace}", "--gang-scheduler-name=volcano")
     operator = Operator(plane.kubeconfig, tmp_path, *flags).start()
     gang = tfjob("gang", Worker=2)
     pod_spec(gang, "Worker")["schedulerName"] = "mine"
-    with Stage(hand, groups.place) as stage:
-        gang = hand.create(gang)
+    with FakeKubelet(user, groups.place) as kubelet:
+        gang = user.create(gang)
         for suspend in (True, False):
             groups.set_phase("gang", "Inqueue")
-            eventually(lambda: hand.state("TFJob", "gang") == "Running", 20)
+            eventually(lambda: user.state("TFJob", "gang") == "Running", 20)
             if suspend:
-                hand.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": True}}})
-                eventually(lambda: groups.get("gang") is None and not hand.pods())
-                hand.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": False}}})
-        stage.end("gang-worker-0", 0)
-        eventually(lambda: hand.state("TFJob", "gang") == "Succeeded" and groups.get("gang") is None)
-        found = counters(served(operator), hand.namespace, "tensorflow")
+                user.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": True}}})
+                eventually(lambda: groups.get("gang") is None and not user.pods())
+                user.patch_job("TFJob", "gang", {"spec": {"runPolicy": {"suspend": False}}})
+        kubelet.end("gang-worker-0", 0)
+        eventually(lambda: user.state("TFJob", "gang") == "Succeeded" and groups.get("gang") is None)
+        found = counters(served(operator), user.namespace, "tensorflow")
         assert (found["created_pod_groups_total"], found["deleted_pod_groups_total"]) == (2, 2)
         gone = ("Normal", "SuccessfulDeletePodGroup", "Deleted PodGroup: gang")
-        eventually(lambda: happenings(hand, gang)[gone] == 2)
-        told = happenings(hand, gang)
+        eventually(lambda: event_counts(user, gang)[gone] == 2)
+        told = event_counts(user, gang)
         assert told["Normal", "JobTerminated", "Job has been terminated. Deleting PodGroup"] == 2
         other = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
         assert told["Warning", "SetPodTemplateSchedulerName", other] == 1
@@ -200,10 +202,10 @@ def all_looked_at(samples) -> bool:
     return 0 < waits == value(samples, "trainshed_reconcile_duration_seconds_count")
 
 
-def test_how_the_operator_does_is_served_too(hand: Hand, operator: Operator):
-    with Stage(hand):
-        hand.create(tfjob("runs", Worker=1))
-        eventually(lambda: hand.state("TFJob", "runs") == "Running")
+def test_how_the_operator_does_is_served_too(user: UserClient, operator: Operator):
+    with FakeKubelet(user):
+        user.create(tfjob("runs", Worker=1))
+        eventually(lambda: user.state("TFJob", "runs") == "Running")
     samples = eventually(lambda: found if all_looked_at(found := served(operator)) else None)
     assert value(samples, "trainshed_leader") == 1
     looks = value(samples, "trainshed_reconcile_duration_seconds_count")

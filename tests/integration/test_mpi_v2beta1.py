@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from integration.security.rights import Right
 from integration.security.used_rights import used_rights
-from support import Hand, Operator, Stage
+from support import FakeKubelet, Operator, UserClient
 from support.jobs import job
 from support.kubectl import kubectl
 from support.planes import CRDS, V2BETA1, change_to_v2beta1, ready_control_plane
@@ -28,7 +28,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane on which v1's MPIJob has made room for the other, and the operator is installed."""
     with ready_control_plane(tmp_path_factory.mktemp("v2beta1")) as plane:
         change_to_v2beta1(plane)
-        done = kubectl(plane, Hand(plane.kubeconfig, "trainshed-system"), "apply", "-k", str(PROFILE))
+        done = kubectl(plane, UserClient(plane.kubeconfig, "trainshed-system"), "apply", "-k", str(PROFILE))
         assert done.returncode == 0, done.stderr
         yield plane
 
@@ -45,16 +45,16 @@ def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def hand(plane: ControlPlane, operator: Operator) -> Hand:
-    """A user's hand in a namespace of its own."""
-    return Hand.somewhere(plane.kubeconfig, V2BETA1)
+def user(plane: ControlPlane, operator: Operator) -> UserClient:
+    """A user in a namespace of its own."""
+    return UserClient.somewhere(plane.kubeconfig, V2BETA1)
 
 
 @pytest.fixture
-def stage(hand: Hand) -> Iterator[Stage]:
+def kubelet(user: UserClient) -> Iterator[FakeKubelet]:
     """The namespace's pods run as soon as they are made."""
-    with Stage(hand) as stage:
-        yield stage
+    with FakeKubelet(user) as kubelet:
+        yield kubelet
 
 
 def mpijob(name: str = "m", workers: int = 2, policy: dict | None = None, **spec: object) -> dict:
@@ -64,143 +64,147 @@ def mpijob(name: str = "m", workers: int = 2, policy: dict | None = None, **spec
     return found | {"apiVersion": "kubeflow.org/v2beta1"}
 
 
-def running(hand: Hand, found: dict, within: float = 20) -> dict:
+def running(user: UserClient, found: dict, within: float = 20) -> dict:
     """The job, once it runs."""
-    hand.create(found)
+    user.create(found)
     kind, name = found["kind"], found["metadata"]["name"]
-    eventually(lambda: hand.state(kind, name) == "Running", within)
-    return hand.job(kind, name) or {}
+    eventually(lambda: user.state(kind, name) == "Running", within)
+    return user.job(kind, name) or {}
 
 
-def secrets(hand: Hand) -> list[dict]:
-    return hand.core("secrets")
+def secrets(user: UserClient) -> list[dict]:
+    return user.core("secrets")
 
 
-def config(hand: Hand) -> dict:
-    return next(item["data"] for item in hand.core("configmaps") if item["metadata"]["name"] == "m-config")
+def config(user: UserClient) -> dict:
+    return next(item["data"] for item in user.core("configmaps") if item["metadata"]["name"] == "m-config")
 
 
-def everything(hand: Hand) -> list[dict]:
-    return [*secrets(hand), *hand.core("services"), *hand.core("configmaps"), *hand.pods(), *hand.jobs(MPI)]
+def everything(user: UserClient) -> list[dict]:
+    return [*secrets(user), *user.core("services"), *user.core("configmaps"), *user.pods(), *user.jobs(MPI)]
 
 
 def names(items: list[dict]) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items)
 
 
-def test_a_job_from_its_beginning_to_its_success(hand: Hand, stage: Stage):
-    owner = running(hand, mpijob(policy={"cleanPodPolicy": "All"}, slotsPerWorker=2))["metadata"]["uid"]
-    assert stage.created == ["m-worker-0", "m-worker-1", "m-launcher"]
-    own = [*hand.pods(), *secrets(hand), *hand.core("services")]
+def test_a_job_from_its_beginning_to_its_success(user: UserClient, kubelet: FakeKubelet):
+    owner = running(user, mpijob(policy={"cleanPodPolicy": "All"}, slotsPerWorker=2))["metadata"]["uid"]
+    assert kubelet.created == ["m-worker-0", "m-worker-1", "m-launcher"]
+    own = [*user.pods(), *secrets(user), *user.core("services")]
     for item in own:
         (reference,) = item["metadata"]["ownerReferences"]
         assert (reference["apiVersion"], reference["uid"]) == ("kubeflow.org/v2beta1", owner)
-    (service,) = hand.core("services")
+    (service,) = user.core("services")
     selector = {f"{LABEL}job-name": "m", f"{LABEL}operator-name": "mpi-operator"}
     assert (service["metadata"]["name"], service["spec"]["clusterIP"]) == ("m", "None")
     assert (service["spec"]["selector"], service["spec"]["publishNotReadyAddresses"]) == (selector, True)
-    assert all(selector.items() <= pod["metadata"]["labels"].items() for pod in hand.pods())
-    hosts = [f"m-worker-{index}.m.{hand.namespace}.svc" for index in range(2)]
-    assert config(hand)["hostfile"] == "".join(f"{host} slots=2\n" for host in hosts)
-    assert config(hand)["discover_hosts.sh"].splitlines()[1:] == [f"echo {host}" for host in hosts]
-    events = eventually(lambda: hand.core("events"), 10)
+    assert all(selector.items() <= pod["metadata"]["labels"].items() for pod in user.pods())
+    hosts = [f"m-worker-{index}.m.{user.namespace}.svc" for index in range(2)]
+    assert config(user)["hostfile"] == "".join(f"{host} slots=2\n" for host in hosts)
+    assert config(user)["discover_hosts.sh"].splitlines()[1:] == [f"echo {host}" for host in hosts]
+    events = eventually(lambda: user.core("events"), 10)
     assert {event["involvedObject"]["apiVersion"] for event in events} == {"kubeflow.org/v2beta1"}
-    stage.end("m-launcher", 0)
-    eventually(lambda: hand.state(MPI, "m") == "Succeeded", 20)
-    assert hand.conditions(MPI, "m")["Succeeded"]["message"] == f"MPIJob {hand.namespace}/m successfully completed."
-    eventually(lambda: names(hand.pods()) == ["m-launcher"], 20)
-    always(lambda: names(hand.pods()) == ["m-launcher"])
+    kubelet.end("m-launcher", 0)
+    eventually(lambda: user.state(MPI, "m") == "Succeeded", 20)
+    assert user.conditions(MPI, "m")["Succeeded"]["message"] == f"MPIJob {user.namespace}/m successfully completed."
+    eventually(lambda: names(user.pods()) == ["m-launcher"], 20)
+    always(lambda: names(user.pods()) == ["m-launcher"])
 
 
-def test_the_keys_fit_together_and_are_never_changed(hand: Hand, stage: Stage):
-    running(hand, mpijob())
-    (secret,) = secrets(hand)
+def test_the_keys_fit_together_and_are_never_changed(user: UserClient, kubelet: FakeKubelet):
+    running(user, mpijob())
+    (secret,) = secrets(user)
     content = {name: base64.b64decode(text) for name, text in secret["data"].items()}
     assert secret["type"] == "kubernetes.io/ssh-auth"
     form = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     public = serialization.load_pem_private_key(content["ssh-privatekey"], None).public_key().public_bytes(*form)
     assert content["ssh-publickey"].strip() == public
-    stage.evict("m-worker-0")
-    eventually(lambda: stage.created[3:] == ["m-worker-0", "m-worker-1", "m-launcher"], 20)
-    eventually(lambda: hand.state(MPI, "m") == "Running", 20)
-    assert hand.job(MPI, "m")["status"].get("restarts", 0) == 0, "an eviction is no failure"
-    assert secrets(hand) == [secret]
+    kubelet.evict("m-worker-0")
+    eventually(lambda: kubelet.created[3:] == ["m-worker-0", "m-worker-1", "m-launcher"], 20)
+    eventually(lambda: user.state(MPI, "m") == "Running", 20)
+    assert user.job(MPI, "m")["status"].get("restarts", 0) == 0, "an eviction is no failure"
+    assert secrets(user) == [secret]
 
 
-def test_a_namesake_never_gets_the_keys_of_the_one_before(hand: Hand, stage: Stage):
-    running(hand, mpijob())
-    (old,) = names(secrets(hand))
-    hand.delete_job(MPI, "m")
-    running(hand, mpijob(), within=60)  # the garbage collector takes half a minute to notice a new CRD
-    (new,) = eventually(lambda: (found := names(secrets(hand))) and len(found) == 1 and found, 60)
+def test_a_namesake_never_gets_the_keys_of_the_one_before(user: UserClient, kubelet: FakeKubelet):
+    running(user, mpijob())
+    (old,) = names(secrets(user))
+    user.delete_job(MPI, "m")
+    running(user, mpijob(), within=60)  # the garbage collector takes half a minute to notice a new CRD
+    (new,) = eventually(lambda: (found := names(secrets(user))) and len(found) == 1 and found, 60)
     assert new != old
-    volumes = [volume for pod in hand.pods() for volume in pod["spec"]["volumes"] if volume["name"] == "ssh-auth"]
+    volumes = [volume for pod in user.pods() for volume in pod["spec"]["volumes"] if volume["name"] == "ssh-auth"]
     assert {volume["secret"]["secretName"] for volume in volumes} == {new}
 
 
-def test_it_runs_when_all_of_it_runs(hand: Hand):
-    with Stage(hand, lambda name: "" if name == "m-worker-1" else "Running") as stage:
-        hand.create(mpijob(launcherCreationPolicy="AtStartup"))
-        eventually(lambda: len(stage.created) == 3)
-        launcher = hand.pod("m-launcher")
+def test_it_runs_when_all_of_it_runs(user: UserClient):
+    with FakeKubelet(user, lambda name: "" if name == "m-worker-1" else "Running") as kubelet:
+        user.create(mpijob(launcherCreationPolicy="AtStartup"))
+        eventually(lambda: len(kubelet.created) == 3)
+        launcher = user.pod("m-launcher")
         assert [container["name"] for container in launcher["spec"]["initContainers"]] == ["wait-for-workers"]
-        eventually(lambda: hand.job(MPI, "m").get("status", {}).get("ready") == "2/3")
-        always(lambda: hand.state(MPI, "m") != "Running")
-        hand.bind("m-worker-1", "stage-0")
-        stage.run("m-worker-1")
-        eventually(lambda: hand.state(MPI, "m") == "Running")
+        eventually(lambda: user.job(MPI, "m").get("status", {}).get("ready") == "2/3")
+        always(lambda: user.state(MPI, "m") != "Running")
+        user.bind("m-worker-1", "node-0")
+        kubelet.run("m-worker-1")
+        eventually(lambda: user.state(MPI, "m") == "Running")
 
 
-def test_suspended_and_resumed(hand: Hand, stage: Stage):
-    running(hand, mpijob())
-    keys = secrets(hand)
-    hand.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": True}}})
-    eventually(lambda: hand.state(MPI, "m") == "Suspended" and not hand.pods() and not hand.core("services"), 20)
-    hand.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: hand.state(MPI, "m") == "Running", 20)
-    assert names(hand.core("services")) == ["m"]
-    assert secrets(hand) == keys
+def test_suspended_and_resumed(user: UserClient, kubelet: FakeKubelet):
+    running(user, mpijob())
+    keys = secrets(user)
+    user.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: user.state(MPI, "m") == "Suspended" and not user.pods() and not user.core("services"), 20)
+    user.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: user.state(MPI, "m") == "Running", 20)
+    assert names(user.core("services")) == ["m"]
+    assert secrets(user) == keys
 
 
-def test_workers_come_and_go_with_their_number_and_the_hostfile_follows(hand: Hand, stage: Stage):
-    running(hand, mpijob())
+def test_workers_come_and_go_with_their_number_and_the_hostfile_follows(user: UserClient, kubelet: FakeKubelet):
+    running(user, mpijob())
     for count in (3, 1):
-        hand.patch_job(MPI, "m", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": count}}}})
-        eventually(lambda count=count: len(hand.pods()) == count + 1, 20)
-        eventually(lambda count=count: len(config(hand)["hostfile"].splitlines()) == count)
+        user.patch_job(MPI, "m", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": count}}}})
+        eventually(lambda count=count: len(user.pods()) == count + 1, 20)
+        eventually(lambda count=count: len(config(user)["hostfile"].splitlines()) == count)
 
 
-def test_it_is_deleted_when_its_time_is_up_and_its_keys_with_it(hand: Hand, stage: Stage):
-    running(hand, mpijob(policy={"ttlSecondsAfterFinished": 1}))
-    stage.end("m-launcher", 0)
-    eventually(lambda: hand.job(MPI, "m") is None, 20)
-    eventually(lambda: not secrets(hand) and not hand.pods() and not hand.core("services"), 30)
+def test_it_is_deleted_when_its_time_is_up_and_its_keys_with_it(user: UserClient, kubelet: FakeKubelet):
+    running(user, mpijob(policy={"ttlSecondsAfterFinished": 1}))
+    kubelet.end("m-launcher", 0)
+    eventually(lambda: user.job(MPI, "m") is None, 20)
+    eventually(lambda: not secrets(user) and not user.pods() and not user.core("services"), 30)
 
 
-def test_a_launcher_that_fails_is_restarted_in_place_as_often_as_a_batch_job_would_be(hand: Hand, stage: Stage):
-    running(hand, mpijob())
-    assert hand.pod("m-launcher")["spec"]["restartPolicy"] == "OnFailure"
-    stage.restart_in_place("m-launcher", 5)
-    always(lambda: hand.state(MPI, "m") == "Running")
-    stage.restart_in_place("m-launcher", 6)
-    eventually(lambda: hand.state(MPI, "m") == "Failed", 20)
-    assert "backoff limit" in hand.conditions(MPI, "m")["Failed"]["message"]
-    eventually(lambda: names(hand.pods()) == ["m-worker-0", "m-worker-1"], 20)
+def test_a_launcher_that_fails_is_restarted_in_place_as_often_as_a_batch_job_would_be(
+    user: UserClient, kubelet: FakeKubelet
+):
+    running(user, mpijob())
+    assert user.pod("m-launcher")["spec"]["restartPolicy"] == "OnFailure"
+    kubelet.restart_in_place("m-launcher", 5)
+    always(lambda: user.state(MPI, "m") == "Running")
+    kubelet.restart_in_place("m-launcher", 6)
+    eventually(lambda: user.state(MPI, "m") == "Failed", 20)
+    assert "backoff limit" in user.conditions(MPI, "m")["Failed"]["message"]
+    eventually(lambda: names(user.pods()) == ["m-worker-0", "m-worker-1"], 20)
 
 
-def test_at_rest_nothing_is_written_and_other_kinds_run_as_ever(plane: ControlPlane, hand: Hand, stage: Stage):
-    running(hand, mpijob())
-    running(Hand(plane.kubeconfig, hand.namespace), job("TFJob", "tf", Worker=1))
+def test_at_rest_nothing_is_written_and_other_kinds_run_as_ever(
+    plane: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
+    running(user, mpijob())
+    running(UserClient(plane.kubeconfig, user.namespace), job("TFJob", "tf", Worker=1))
 
     time.sleep(1)
-    before = everything(hand)
-    always(lambda: everything(hand) == before, 2)
+    before = everything(user)
+    always(lambda: everything(user) == before, 2)
 
 
-def test_somebody_elses_service_of_that_name_is_told_of(hand: Hand, stage: Stage):
-    hand.make("services", {"metadata": {"name": "m"}, "spec": {"ports": [{"port": 80}]}})
-    hand.create(mpijob())
-    assert "service m" in eventually(lambda: hand.conditions(MPI, "m").get("Blocked"), 20)["message"]
+def test_somebody_elses_service_of_that_name_is_told_of(user: UserClient, kubelet: FakeKubelet):
+    user.make("services", {"metadata": {"name": "m"}, "spec": {"ports": [{"port": 80}]}})
+    user.create(mpijob())
+    assert "service m" in eventually(lambda: user.conditions(MPI, "m").get("Blocked"), 20)["message"]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +218,7 @@ def test_somebody_elses_service_of_that_name_is_told_of(hand: Hand, stage: Stage
         ({"Launcher": {"restartPolicy": "Always"}}, "restartPolicy"),
     ],
 )
-def test_what_cannot_be_is_refused(hand: Hand, change: dict, told: str):
+def test_what_cannot_be_is_refused(user: UserClient, change: dict, told: str):
     found, ((key, value),) = mpijob(), change.items()
     replicas = found["spec"]["mpiReplicaSpecs"]
     if key in replicas:
@@ -222,29 +226,29 @@ def test_what_cannot_be_is_refused(hand: Hand, change: dict, told: str):
     else:
         found["spec"][key] = value
     with pytest.raises(Refused, match=told):
-        hand.create(found)
+        user.create(found)
     with pytest.raises(Refused, match="DNS-1035"):
-        hand.create(mpijob("1m"))
+        user.create(mpijob("1m"))
 
 
-def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, hand: Hand, stage: Stage):
-    running(hand, mpijob())
+def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, user: UserClient, kubelet: FakeKubelet):
+    running(user, mpijob())
     assert (found := used_rights(plane.audit_log, ACCOUNT)).shows(Right("", "secrets", "create"))
     assert found.refused == frozenset()
 
     def may(verb: str, *resource: str) -> bool:
-        return kubectl(plane, hand, "auth", "can-i", verb, *resource, f"--as={ACCOUNT}").stdout.strip() == "yes"
+        return kubectl(plane, user, "auth", "can-i", verb, *resource, f"--as={ACCOUNT}").stdout.strip() == "yes"
 
     assert [verb for verb in ("create", "get", "list", "watch", "patch") if may(verb, "secrets")] == ["create"]
     assert not any(may("create", *what) for what in (("pods", "--subresource=exec"), ("roles",), ("serviceaccounts",)))
-    (deployment,) = hand.call("GET", "/apis/apps/v1/namespaces/trainshed-system/deployments")["items"]
+    (deployment,) = user.call("GET", "/apis/apps/v1/namespaces/trainshed-system/deployments")["items"]
     assert "--mpi-version=v2beta1" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
-def test_a_crd_with_both_would_be_refused(plane: ControlPlane, hand: Hand):
+def test_a_crd_with_both_would_be_refused(plane: ControlPlane, user: UserClient):
     """Why one of them has to go: what is stored in the one version nobody can turn into the other."""
-    done = kubectl(plane, hand, "apply", "-f", str(CRDS / "kubeflow.org_mpijobs.yaml"))
+    done = kubectl(plane, user, "apply", "-f", str(CRDS / "kubeflow.org_mpijobs.yaml"))
     assert done.returncode != 0
     assert "storedVersions" in done.stderr
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mpijobs.kubeflow.org"
-    assert [version["name"] for version in hand.call("PATCH", path, {}, MERGE)["spec"]["versions"]] == ["v2beta1"]
+    assert [version["name"] for version in user.call("PATCH", path, {}, MERGE)["spec"]["versions"]] == ["v2beta1"]

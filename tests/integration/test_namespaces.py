@@ -15,9 +15,9 @@ import pytest
 
 from generate_manifests import KIND_RULES, LEASE_RULES, MPI_RULES, RULES, Rules
 from support import Operator, Operators
-from support.fake_kubelet import Stage
+from support.fake_kubelet import FakeKubelet
 from support.jobs import smallest, tfjob
-from support.user_client import Hand, always, eventually
+from support.user_client import UserClient, always, eventually
 from testbed.control_plane import ControlPlane
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -26,35 +26,35 @@ JOBS = (*RULES, *(rule for rules in KIND_RULES.values() for rule in rules), *MPI
 
 
 @pytest.fixture
-def account(elsewhere: ControlPlane) -> str:
+def account(second_server: ControlPlane) -> str:
     """A user without any right."""
     return f"trainshed-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
-def hands(elsewhere: ControlPlane) -> list[Hand]:
+def hands(second_server: ControlPlane) -> list[UserClient]:
     """Three namespaces."""
-    return [Hand.somewhere(elsewhere.kubeconfig, named=name) for name in ("first", "second", "third")]
+    return [UserClient.somewhere(second_server.kubeconfig, named=name) for name in ("first", "second", "third")]
 
 
 @pytest.fixture
-def begin(elsewhere: ControlPlane, account: str, operators: Operators) -> Callable[..., Operator]:
+def begin(second_server: ControlPlane, account: str, operators: Operators) -> Callable[..., Operator]:
     """Starts an operator with this account, and does not wait for it."""
-    kubeconfig = elsewhere.kubeconfig_for(account, ("system:authenticated",))
+    kubeconfig = second_server.kubeconfig_for(account, ("system:authenticated",))
     return partial(operators.begin, kubeconfig, wait=False)
 
 
-def permit(hand: Hand, account: str, *rules: Rules) -> None:
-    """Give the account rights in the hand's namespace, by a Role and nothing else."""
-    base = f"{RBAC}/namespaces/{hand.namespace}"
+def permit(user: UserClient, account: str, *rules: Rules) -> None:
+    """Give the account rights in the user's namespace, by a Role and nothing else."""
+    base = f"{RBAC}/namespaces/{user.namespace}"
     parts = [
         {"apiGroups": [group], "resources": kinds, "verbs": verbs} for found in rules for group, kinds, verbs in found
     ]
-    hand.call("POST", f"{base}/roles", {"metadata": {"name": "trainshed"}, "rules": parts})
+    user.call("POST", f"{base}/roles", {"metadata": {"name": "trainshed"}, "rules": parts})
     subject = {"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}
     reference = {"kind": "Role", "name": "trainshed", "apiGroup": "rbac.authorization.k8s.io"}
     binding = {"metadata": {"name": "trainshed"}, "subjects": [subject], "roleRef": reference}
-    hand.call("POST", f"{base}/rolebindings", binding)
+    user.call("POST", f"{base}/rolebindings", binding)
 
 
 def readiness(operator: Operator) -> tuple[int, str]:
@@ -77,7 +77,7 @@ def denied(plane: ControlPlane, account: str) -> list[str]:
 
 
 def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
-    elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
+    second_server: ControlPlane, hands: list[UserClient], account: str, begin: Callable[..., Operator]
 ):
     first, second, third = hands
     permit(first, account, JOBS, LEASE_RULES)
@@ -85,19 +85,19 @@ def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
     flags = (f"--namespace={first.namespace},{second.namespace}", f"--lease-namespace={first.namespace}")
     operator = begin(*flags)
     operator.wait_until_ready()
-    with Stage(first) as stage, Stage(second):
-        for hand in hands:
-            hand.create(tfjob("mnist", Worker=2))
+    with FakeKubelet(first) as kubelet, FakeKubelet(second):
+        for user in hands:
+            user.create(tfjob("mnist", Worker=2))
         second.create(smallest("MPIJob", "hello"))
-        for hand in (first, second):
-            eventually(lambda hand=hand: hand.state("TFJob", "mnist") == "Running", 20)
+        for user in (first, second):
+            eventually(lambda user=user: user.state("TFJob", "mnist") == "Running", 20)
         eventually(lambda: second.state("MPIJob", "hello") == "Running", 20)
-        stage.end("mnist-worker-0", 0)
+        kubelet.end("mnist-worker-0", 0)
         eventually(lambda: first.state("TFJob", "mnist") == "Succeeded")
         eventually(lambda: first.events("mnist"))
     always(lambda: third.pods() == [] and third.conditions("TFJob", "mnist") == {})
     assert readiness(operator) == (200, "ok\n")
-    assert denied(elsewhere, account) == [], "it asked for what it may not have"
+    assert denied(second_server, account) == [], "it asked for what it may not have"
     began = time.monotonic()
     assert operator.stop() == 0
     assert time.monotonic() - began < 5
@@ -106,15 +106,15 @@ def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
 
 
 def test_a_namespace_without_rights_is_named_and_holds_up_no_other(
-    elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
+    second_server: ControlPlane, hands: list[UserClient], account: str, begin: Callable[..., Operator]
 ):
     first, second, _ = hands
     permit(first, account, JOBS, LEASE_RULES)
     flags = (f"--namespace={first.namespace}", f"--namespace={second.namespace}")
     operator = begin(*flags, f"--lease-namespace={first.namespace}")
-    with Stage(first), Stage(second):
-        for hand in (first, second):
-            hand.create(tfjob("mnist", Worker=1))
+    with FakeKubelet(first), FakeKubelet(second):
+        for user in (first, second):
+            user.create(tfjob("mnist", Worker=1))
         eventually(lambda: first.state("TFJob", "mnist") == "Running", 20)
         code, said = readiness(operator)
         assert code == 503
@@ -130,7 +130,7 @@ def test_a_namespace_without_rights_is_named_and_holds_up_no_other(
 
 
 def test_a_lease_that_may_not_be_held_is_named(
-    elsewhere: ControlPlane, hands: list[Hand], account: str, begin: Callable[..., Operator]
+    second_server: ControlPlane, hands: list[UserClient], account: str, begin: Callable[..., Operator]
 ):
     first, *_ = hands
     permit(first, account, JOBS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Hand, Operator, Stage, v1
+from support import FakeKubelet, Operator, UserClient, v1
 from support.jobs import job, pytorchjob, tfjob
 from support.kubectl import kubectl
 from support.planes import ready_control_plane
@@ -32,32 +32,32 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def hand(plane: ControlPlane) -> Hand:
-    """A hand in v1's namespace, in which v1 is installed."""
-    hand = Hand(plane.kubeconfig, "kubeflow")
-    hand.make_namespace()
-    v1.grant(hand, ACCOUNT)
-    v1.deploy(hand)
-    return hand
+def user(plane: ControlPlane) -> UserClient:
+    """A user in v1's namespace, in which v1 is installed."""
+    user = UserClient(plane.kubeconfig, "kubeflow")
+    user.make_namespace()
+    v1.grant(user, ACCOUNT)
+    v1.deploy(user)
+    return user
 
 
-def applied(plane: ControlPlane, hand: Hand, *words: str) -> str:
-    done = kubectl(plane, hand, *words)
+def applied(plane: ControlPlane, user: UserClient, *words: str) -> str:
+    done = kubectl(plane, user, *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def train(hand: Hand, *jobs: dict) -> None:
+def train(user: UserClient, *jobs: dict) -> None:
     """Jobs of one replica that decides, to their end."""
-    with Stage(hand) as stage:
+    with FakeKubelet(user) as kubelet:
         for found in jobs:
-            hand.create(found)
+            user.create(found)
         for found in jobs:
             kind, name = found["kind"], found["metadata"]["name"]
-            eventually(lambda kind=kind, name=name: hand.state(kind, name) == "Running", 20)
+            eventually(lambda kind=kind, name=name: user.state(kind, name) == "Running", 20)
             seat = "launcher" if kind == "MPIJob" else "worker-0" if kind in ("TFJob", "JAXJob") else "master-0"
-            stage.end(f"{name}-{seat}", 0)
-            eventually(lambda kind=kind, name=name: hand.state(kind, name) == "Succeeded", 20)
+            kubelet.end(f"{name}-{seat}", 0)
+            eventually(lambda kind=kind, name=name: user.state(kind, name) == "Succeeded", 20)
 
 
 def test_the_profile_is_nothing_but_v1s_names(tmp_path: Path):
@@ -76,39 +76,39 @@ def test_the_profile_is_nothing_but_v1s_names(tmp_path: Path):
     assert {(subject["name"], subject["namespace"]) for subject in subjects} == {("training-operator", "kubeflow")}
 
 
-def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our_rights(plane, hand, operators):
+def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our_rights(plane, user, operators):
     account = plane.kubeconfig_for(ACCOUNT)
     with pytest.raises(Refused, match="leases"):
-        Hand(account, "kubeflow").call("GET", LEASE)
+        UserClient(account, "kubeflow").call("GET", LEASE)
     operator = operators.begin(account, "--leader-elect=false", "-zap-devel=true", "--controller-threads=2")
     assert "--controller-threads is ignored" in operator.log.read_text()
-    train(hand, tfjob("tf", Worker=1), pytorchjob("ddp", Master=1, Worker=1), job("JAXJob", "jax", Worker=1))
+    train(user, tfjob("tf", Worker=1), pytorchjob("ddp", Master=1, Worker=1), job("JAXJob", "jax", Worker=1))
     _ended(operator)
 
-    assert "secrets" in str(hand.call("GET", f"{RBAC}/training-operator")["rules"])
-    applied(plane, hand, "delete", "deployment", "training-operator")
-    applied(plane, hand, "apply", "-k", PROFILE)
-    _has_v1s_names(hand)
+    assert "secrets" in str(user.call("GET", f"{RBAC}/training-operator")["rules"])
+    applied(plane, user, "delete", "deployment", "training-operator")
+    applied(plane, user, "apply", "-k", PROFILE)
+    _has_v1s_names(user)
     operator = operators.begin(account, "--leader-elect", "--lease-namespace=kubeflow")
-    train(hand, tfjob("tf2", Worker=1), pytorchjob("ddp2", Master=1), job("JAXJob", "jax2", Worker=1))
-    train(hand, job("MPIJob", "mpi", Launcher=1, Worker=1))
+    train(user, tfjob("tf2", Worker=1), pytorchjob("ddp2", Master=1), job("JAXJob", "jax2", Worker=1))
+    train(user, job("MPIJob", "mpi", Launcher=1, Worker=1))
     _ended(operator)
 
 
-def _has_v1s_names(hand: Hand) -> None:
-    (deployment,) = hand.call("GET", APPS)["items"]
+def _has_v1s_names(user: UserClient) -> None:
+    (deployment,) = user.call("GET", APPS)["items"]
     pod = deployment["spec"]["template"]
     assert deployment["metadata"]["name"] == "training-operator"
     assert deployment["spec"]["selector"]["matchLabels"] == v1.LABELS
     assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
     assert pod["spec"]["serviceAccountName"] == "training-operator"
     assert {port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]} == {8080, 8081}
-    (service,) = (item for item in hand.core("services") if item["metadata"]["name"] == "training-operator")
+    (service,) = (item for item in user.core("services") if item["metadata"]["name"] == "training-operator")
     assert service["metadata"]["annotations"]["prometheus.io/scrape"] == "true"
     assert [(port["name"], port["port"]) for port in service["spec"]["ports"]] == [("monitoring-port", 8080)]
-    assert "secrets" not in str(hand.call("GET", f"{RBAC}/training-operator")["rules"])
-    edit = hand.call("GET", f"{RBAC}/kubeflow-training-edit")["rules"]
-    eventually(lambda: hand.call("GET", f"{RBAC}/kubeflow-training-admin")["rules"] == edit)
+    assert "secrets" not in str(user.call("GET", f"{RBAC}/training-operator")["rules"])
+    edit = user.call("GET", f"{RBAC}/kubeflow-training-edit")["rules"]
+    eventually(lambda: user.call("GET", f"{RBAC}/kubeflow-training-admin")["rules"] == edit)
 
 
 def _ended(operator: Operator) -> None:

@@ -1,8 +1,8 @@
 """What a test of the whole operator needs: a user's client, a fake kubelet, a fault proxy, and the operator itself."""
 
-from .fake_kubelet import Stage
+from .fake_kubelet import FakeKubelet
 from .fault_proxy import FaultProxy
 from .operator import Operator, Operators
-from .user_client import Hand, Refused
+from .user_client import Refused, UserClient
 
-__all__ = ["FaultProxy", "Hand", "Operator", "Operators", "Refused", "Stage"]
+__all__ = ["FakeKubelet", "FaultProxy", "Operator", "Operators", "Refused", "UserClient"]

@@ -13,9 +13,9 @@ from typing import Any, Self
 import aiohttp
 import urllib3
 
-from .user_client import AsyncClient, Hand, Refused, where
+from .user_client import AsyncClient, Refused, UserClient, where
 
-NODE = "stage-0"
+NODE = "node-0"
 #: What becomes of a new pod, by its name: "Running" is the usual, an exit code ends it; "" leaves it pending.
 Script = Callable[[str], str]
 #: How often the async kubelet repeats a request that has failed, and the seconds between.
@@ -51,11 +51,11 @@ def preempted() -> dict[str, Any]:
     return {"phase": "Failed", "reason": "Preempted", "conditions": [ready, condition]}
 
 
-class Stage:
+class FakeKubelet:
     """Schedules and runs all pods of one namespace, in threads; `created` are their names in order."""
 
-    def __init__(self, hand: Hand, script: Script = running, pause: float = 0.05) -> None:
-        self.hand = hand
+    def __init__(self, user: UserClient, script: Script = running, pause: float = 0.05) -> None:
+        self.user = user
         self.script = script
         self.created: list[str] = []
         self._pause = pause
@@ -76,23 +76,23 @@ class Stage:
 
     def run(self, name: str, *, ready: bool = True) -> None:
         """Let a pod run."""
-        self.hand.set_pod_status(name, runs(self._name_of_container(name), ready=ready))
+        self.user.set_pod_status(name, runs(self._name_of_container(name), ready=ready))
 
     def end(self, name: str, code: int, reason: str = "", message: str = "") -> None:
         """Let a pod's container end with this exit code, and the pod with it."""
-        self.hand.set_pod_status(name, ended(self._name_of_container(name), code, reason, message))
+        self.user.set_pod_status(name, ended(self._name_of_container(name), code, reason, message))
 
     def restart_in_place(self, name: str, times: int) -> None:
         """Report that the container was restarted so often."""
-        self.hand.set_pod_status(name, runs(self._name_of_container(name), restarts=times))
+        self.user.set_pod_status(name, runs(self._name_of_container(name), restarts=times))
 
     def evict(self, name: str) -> None:
         """Evict a pod."""
-        self.hand.set_pod_status(name, evicted())
+        self.user.set_pod_status(name, evicted())
 
     def _name_of_container(self, name: str) -> str:
         if name not in self._containers:
-            pod = self.hand.pod(name)
+            pod = self.user.pod(name)
             self._containers[name] = pod["spec"]["containers"][0]["name"] if pod else ""
         return self._containers[name]
 
@@ -101,7 +101,7 @@ class Stage:
             # As many at a time as a few nodes would: one after another they would take longer than a real cluster.
             # A pod may be gone already, or the API server unavailable: then the next round sees to it.
             with contextlib.suppress(Refused, OSError, urllib3.exceptions.HTTPError):
-                list(self._pool.map(self._act, self.hand.pods()))
+                list(self._pool.map(self._act, self.user.pods()))
 
     def _act(self, pod: dict) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
@@ -110,10 +110,10 @@ class Stage:
             self._containers[name] = pod["spec"]["containers"][0]["name"]
             self.created.append(name)
         if "deletionTimestamp" in pod["metadata"]:
-            self.hand.delete("pods", name, grace=0)
+            self.user.delete("pods", name, grace=0)
         elif pod["status"].get("phase") == "Pending" and (what := self.script(name)):
             if "nodeName" not in pod["spec"]:
-                self.hand.bind(name, NODE)
+                self.user.bind(name, NODE)
             if what == "Running":
                 self.run(name)
             else:

@@ -9,10 +9,10 @@ import pytest
 
 from testbed.control_plane import ControlPlane
 
-from .fake_kubelet import Stage
+from .fake_kubelet import FakeKubelet
 from .operator import Operator, Operators
 from .planes import ready_control_plane
-from .user_client import Hand
+from .user_client import UserClient
 
 
 @pytest.fixture(scope="package")
@@ -23,9 +23,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="package")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A second control plane, for operators that were told something else: each in a namespace of its own."""
-    with ready_control_plane(tmp_path_factory.mktemp("elsewhere")) as plane:
+    with ready_control_plane(tmp_path_factory.mktemp("second-server")) as plane:
         yield plane
 
 
@@ -40,15 +40,15 @@ def shared_operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def hand(server: ControlPlane) -> Hand:
-    """A user's hand in a namespace of its own."""
-    return Hand.somewhere(server.kubeconfig)
+def user(server: ControlPlane) -> UserClient:
+    """A user in a namespace of its own."""
+    return UserClient.somewhere(server.kubeconfig)
 
 
 @pytest.fixture
-def yard(elsewhere: ControlPlane) -> Hand:
-    """A user's hand in a namespace that only the test's own operator looks after."""
-    return Hand.somewhere(elsewhere.kubeconfig)
+def second_user(second_server: ControlPlane) -> UserClient:
+    """A user in a namespace that only the test's own operator looks after."""
+    return UserClient.somewhere(second_server.kubeconfig)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def operators(tmp_path: Path) -> Iterator[Operators]:
 
 
 @pytest.fixture
-def stage(hand: Hand) -> Iterator[Stage]:
+def kubelet(user: UserClient) -> Iterator[FakeKubelet]:
     """The namespace's pods run as soon as they are made."""
-    with Stage(hand) as stage:
-        yield stage
+    with FakeKubelet(user) as kubelet:
+        yield kubelet

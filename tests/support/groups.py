@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from .user_client import MERGE, Hand, Refused, eventually
+from .user_client import MERGE, Refused, UserClient, eventually
 
 HERE = Path(__file__).parent / "podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -14,35 +14,35 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 INSIDE = ("Inqueue", "Running")
 
 
-def define_groups(hand: Hand) -> None:
+def define_groups(user: UserClient) -> None:
     """Let the API server know both kinds of PodGroup."""
     for path in sorted(HERE.glob("*.yaml")):
         definition = yaml.safe_load(path.read_text())
-        hand.call("POST", DEFINITIONS, definition)
+        user.call("POST", DEFINITIONS, definition)
         spec = definition["spec"]
-        groups = Groups(hand, f"{spec['group']}/{spec['versions'][0]['name']}")
+        groups = Groups(user, f"{spec['group']}/{spec['versions'][0]['name']}")
         eventually(groups.served)
 
 
 class Groups:
-    """The PodGroups of one API in a hand's namespace, at `path`. `place` is a script for a stage."""
+    """The PodGroups of one API in a user's namespace, at `path`. `place` is a script for a kubelet."""
 
-    def __init__(self, hand: Hand, api: str) -> None:
-        self.hand = hand
-        self.path = f"/apis/{api}/namespaces/{hand.namespace}/podgroups"
+    def __init__(self, user: UserClient, api: str) -> None:
+        self.user = user
+        self.path = f"/apis/{api}/namespaces/{user.namespace}/podgroups"
         self._volcano = "volcano" in api
 
     def served(self) -> bool:
         """Whether the API server knows them by now."""
         try:
-            return self.hand.call("GET", self.path)["items"] == []
+            return self.user.call("GET", self.path)["items"] == []
         except Refused:
             return False
 
     def get(self, name: str) -> dict | None:
         """A group, or None."""
         try:
-            return self.hand.call("GET", f"{self.path}/{name}")
+            return self.user.call("GET", f"{self.path}/{name}")
         except Refused as refused:
             if refused.code != 404:
                 raise
@@ -56,7 +56,7 @@ class Groups:
         """What the scheduler does: say how a group is."""
         eventually(lambda: self.get(name))
         path = f"{self.path}/{name}" if self._volcano else f"{self.path}/{name}/status"
-        self.hand.call("PATCH", path, {"status": {"phase": phase, "conditions": list(conditions)}}, MERGE)
+        self.user.call("PATCH", path, {"status": {"phase": phase, "conditions": list(conditions)}}, MERGE)
 
     def turn_down(self, name: str) -> None:
         """What Volcano does when there is no room: the group stays outside, and why stands in a condition."""
@@ -65,12 +65,12 @@ class Groups:
 
     def place(self, pod: str) -> str:
         """A pod runs once its group is let in and has as many pods as it must; of no group it stays where it is."""
-        metadata = (self.hand.pod(pod) or {}).get("metadata", {})
+        metadata = (self.user.pod(pod) or {}).get("metadata", {})
         name = self._group(metadata)
         group = self.get(name) if name else None
         if group is None or (self._volcano and group.get("status", {}).get("phase") not in INSIDE):
             return ""
-        members = [other for other in self.hand.pods() if self._group(other["metadata"]) == name]
+        members = [other for other in self.user.pods() if self._group(other["metadata"]) == name]
         return "Running" if len(members) >= group["spec"]["minMember"] else ""
 
     def _group(self, metadata: dict) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from . import v1
-from .fake_kubelet import Stage
+from .fake_kubelet import FakeKubelet
 from .jobs import job, pytorchjob, tfjob
-from .user_client import Hand, eventually
+from .user_client import UserClient, eventually
 
 PS_JOB = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -40,17 +40,17 @@ DECIDES = {
 ALL = {"jax": ("worker-0", "worker-1"), "paddle": ("worker-0", "worker-1"), "paused": ("worker-0", "worker-1")}
 
 
-def leave_half_way(hand: Hand, stage: Stage) -> None:
+def leave_half_way(user: UserClient, kubelet: FakeKubelet) -> None:
     """Everything in `HALF_WAY`."""
     for name, (found, states) in HALF_WAY.items():
         over = states[-1] in ("Succeeded", "Failed")
-        v1.half_way(hand, found, *states, completed=over, missing=MISSING.get(name, ()))
-    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in hand.pods()), 20)
+        v1.half_way(user, found, *states, completed=over, missing=MISSING.get(name, ()))
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in user.pods()), 20)
     for pod, code in ENDED.items():
-        stage.end(pod, code)
+        kubelet.end(pod, code)
 
 
-def told(hand: Hand, name: str) -> list[str]:
+def told(user: UserClient, name: str) -> list[str]:
     """The conditions of a job, `-` before those that are not true."""
-    conditions = hand.conditions(HALF_WAY[name][0]["kind"], name).values()
+    conditions = user.conditions(HALF_WAY[name][0]["kind"], name).values()
     return [("" if item["status"] == "True" else "-") + item["type"] for item in conditions]

@@ -8,12 +8,12 @@ from pathlib import Path
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 
-from .user_client import Hand
+from .user_client import UserClient
 
 
-def kubectl(server: ControlPlane, hand: Hand, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """kubectl in the hand's namespace; `text` is what it reads."""
-    command = [str(binary("kube", "kubectl")), "--kubeconfig", str(server.kubeconfig), "-n", hand.namespace, *words]
+def kubectl(server: ControlPlane, user: UserClient, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """kubectl in the user's namespace; `text` is what it reads."""
+    command = [str(binary("kube", "kubectl")), "--kubeconfig", str(server.kubeconfig), "-n", user.namespace, *words]
     return subprocess.run(command, input=text, check=False, capture_output=True, text=True)
 
 

@@ -11,7 +11,7 @@ import yaml
 from testbed.control_plane import ControlPlane
 
 from .kubectl import kubectl_file
-from .user_client import Hand, Refused, eventually
+from .user_client import Refused, UserClient, eventually
 
 CRDS = Path(__file__).parents[2] / "crds"
 #: Where MPIJobs are that are not v1's.
@@ -25,9 +25,9 @@ def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterat
     plane.extra_flags = flags
     with plane:
         kubectl_file(plane, "apply", CRDS)
-        hand = Hand(plane.kubeconfig, "default")
+        user = UserClient(plane.kubeconfig, "default")
         kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]
-        eventually(lambda: all(served(hand, kind) for kind in kinds))
+        eventually(lambda: all(served(user, kind) for kind in kinds))
         yield plane
 
 
@@ -35,13 +35,13 @@ def change_to_v2beta1(plane: ControlPlane) -> None:
     """Let MPIJobs of v2beta1 take the place of v1's, as docs/mpi.md says."""
     kubectl_file(plane, "delete", CRDS / "kubeflow.org_mpijobs.yaml")
     kubectl_file(plane, "apply", CRDS / "v2beta1")
-    hand = Hand(plane.kubeconfig, "default", V2BETA1)
-    eventually(lambda: served(hand, "MPIJob"), 30)
+    user = UserClient(plane.kubeconfig, "default", V2BETA1)
+    eventually(lambda: served(user, "MPIJob"), 30)
 
 
-def served(hand: Hand, kind: str) -> bool:
+def served(user: UserClient, kind: str) -> bool:
     """Whether the server knows this kind of job."""
     try:
-        return hand.jobs(kind) == []
+        return user.jobs(kind) == []
     except Refused:
         return False

@@ -68,7 +68,7 @@ class Access:
         return cls(cluster["server"], _file(cluster, "certificate-authority"), *certificates)
 
 
-class Hand:
+class UserClient:
     """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
 
     def __init__(self, kubeconfig: Path, namespace: str, group: str = GROUP) -> None:
@@ -88,9 +88,9 @@ class Hand:
     @classmethod
     def somewhere(cls, kubeconfig: Path, group: str = GROUP, *, named: str = "t") -> Self:
         """One in a new namespace of its own, be it the second of this name: a test may be tried again."""
-        hand = cls(kubeconfig, f"{named}-{uuid.uuid4().hex[:8]}", group)
-        hand.make_namespace()
-        return hand
+        user = cls(kubeconfig, f"{named}-{uuid.uuid4().hex[:8]}", group)
+        user.make_namespace()
+        return user
 
     def call(self, verb: str, path: str, body: object = None, kind: str = "application/json") -> dict:
         """One request; the parsed response, or `Refused`."""
@@ -105,7 +105,7 @@ class Hand:
         return self._http.request(verb, self._server + path, body=data, headers={"Content-Type": kind})
 
     def make_namespace(self) -> None:
-        """Create the hand's own namespace."""
+        """Create the user's own namespace."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         eventually(lambda: self._or_none(f"{self._core('serviceaccounts')}/default"), 30)
 

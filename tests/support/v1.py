@@ -8,7 +8,7 @@ from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 
 from .jobs import KINDS
-from .user_client import MERGE, Hand
+from .user_client import MERGE, UserClient
 
 CRD, RBAC = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/rbac.authorization.k8s.io/v1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -74,24 +74,24 @@ def _loosen(schema: object) -> None:
         _loosen(part)
 
 
-def install(hand: Hand) -> None:
+def install(user: UserClient) -> None:
     """v1's CRDs."""
     for crd in crds():
-        hand.call("POST", CRD, crd)
+        user.call("POST", CRD, crd)
 
 
-def grant(hand: Hand, user: str) -> None:
+def grant(user: UserClient, account: str) -> None:
     """Give a user the rights of v1's operator."""
     rules = [{"apiGroups": [group], "resources": [what], "verbs": verbs.split()} for group, what, verbs in RULES]
     metadata = {"name": "training-operator"}
-    hand.call("POST", f"{RBAC}/clusterroles", {"metadata": metadata, "rules": rules})
+    user.call("POST", f"{RBAC}/clusterroles", {"metadata": metadata, "rules": rules})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "training-operator"}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": account}
     body = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
-    hand.call("POST", f"{RBAC}/clusterrolebindings", body)
+    user.call("POST", f"{RBAC}/clusterrolebindings", body)
 
 
-def deploy(hand: Hand, *flags: str) -> None:
+def deploy(user: UserClient, *flags: str) -> None:
     """v1's Deployment, as far as anybody looks at it."""
     container = {"name": "training-operator", "image": "kubeflow/training-operator:v1-0000000", "command": ["/manager"]}
     spec = {
@@ -99,13 +99,13 @@ def deploy(hand: Hand, *flags: str) -> None:
         "selector": {"matchLabels": LABELS},
         "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [container | {"args": list(flags)}]}},
     }
-    path = f"/apis/apps/v1/namespaces/{hand.namespace}/deployments"
-    hand.call("POST", path, {"metadata": {"name": "training-operator", "labels": LABELS}, "spec": spec})
+    path = f"/apis/apps/v1/namespaces/{user.namespace}/deployments"
+    user.call("POST", path, {"metadata": {"name": "training-operator", "labels": LABELS}, "spec": spec})
 
 
-def guard(hand: Hand) -> None:
+def guard(user: UserClient) -> None:
     """v1's webhook configuration: nobody will answer."""
-    service = {"namespace": hand.namespace, "name": "training-operator", "path": "/validate"}
+    service = {"namespace": user.namespace, "name": "training-operator", "path": "/validate"}
     rule = {
         "apiGroups": ["kubeflow.org"],
         "apiVersions": ["v1"],
@@ -114,30 +114,30 @@ def guard(hand: Hand) -> None:
     }
     hook = {"name": "validator.pytorchjob.training-operator.kubeflow.org", "clientConfig": {"service": service}}
     hook |= {"admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "rules": [rule]}
-    hand.call("POST", WEBHOOKS, {"metadata": {"name": "validator.training-operator.kubeflow.org"}, "webhooks": [hook]})
+    user.call("POST", WEBHOOKS, {"metadata": {"name": "validator.training-operator.kubeflow.org"}, "webhooks": [hook]})
 
 
-def half_way(hand: Hand, job: dict, *states: str, completed: bool = False, missing: tuple[str, ...] = ()) -> None:
+def half_way(user: UserClient, job: dict, *states: str, completed: bool = False, missing: tuple[str, ...] = ()) -> None:
     """A job of v1's, its pods and Services but for the `missing`, and conditions such as `Running` or `-Running`."""
     if not job["spec"].get("runPolicy"):
         job["spec"].pop("runPolicy", None)
-    made = hand.create(job)
+    made = user.create(job)
     kind, name = job["kind"], job["metadata"]["name"]
     groups = job["spec"][KINDS[kind].field]
     suspended = (job["spec"].get("runPolicy") or {}).get("suspend")
     for role, group in {} if suspended else groups.items():
         for index in range(group["replicas"]):
             if f"{role.lower()}-{index}" not in missing:
-                _member(hand, made, role, index)
-    _own(hand, job)
+                _member(user, made, role, index)
+    _own(user, job)
     conditions = [_condition(kind, name, state) for state in states]
     status = {"conditions": conditions, "replicaStatuses": {role: {} for role in groups}}
     status |= {"lastReconcileTime": SINCE} | ({} if suspended else {"startTime": SINCE})
     status |= {"completionTime": SINCE} if completed else {}
-    hand.call("PATCH", hand.path(kind, name, "status"), {"status": status}, MERGE)
+    user.call("PATCH", user.path(kind, name, "status"), {"status": status}, MERGE)
 
 
-def _member(hand: Hand, job: dict, role: str, index: int) -> None:
+def _member(user: UserClient, job: dict, role: str, index: int) -> None:
     kind, name = job["kind"], job["metadata"]["name"]
     group = job["spec"][KINDS[kind].field][role]
     launcher = role == "Launcher"
@@ -151,11 +151,11 @@ def _member(hand: Hand, job: dict, role: str, index: int) -> None:
     metadata = {"name": f"{name}-{suffix}", "ownerReferences": [_owner(job)]}
     policy = {"ExitCode": "Never"}.get(group["restartPolicy"], group["restartPolicy"])
     spec = copy.deepcopy(group["template"]["spec"]) | {"restartPolicy": policy}
-    hand.make("pods", {"metadata": metadata | {"labels": labels | leads}, "spec": spec})
+    user.make("pods", {"metadata": metadata | {"labels": labels | leads}, "spec": spec})
     if kind != "MPIJob":
         ports = [{"name": "port", "port": 2222}]
         service = {"clusterIP": "None", "selector": labels, "ports": ports}
-        hand.make("services", {"metadata": metadata | {"labels": labels}, "spec": service})
+        user.make("services", {"metadata": metadata | {"labels": labels}, "spec": service})
 
 
 def _owner(job: dict) -> dict:
@@ -163,9 +163,9 @@ def _owner(job: dict) -> dict:
     return owner | {"uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
 
 
-def _own(hand: Hand, job: dict) -> None:
+def _own(user: UserClient, job: dict) -> None:
     """What v1 makes besides pods and Services, for a job that is there: an MPIJob's configuration, an autoscaler."""
-    name, made = job["metadata"]["name"], hand.job(job["kind"], job["metadata"]["name"])
+    name, made = job["metadata"]["name"], user.job(job["kind"], job["metadata"]["name"])
     if job["kind"] == "MPIJob":
         labels = {"labels": {"app": name}, "ownerReferences": [_owner(made)]}
         config = {
@@ -173,30 +173,30 @@ def _own(hand: Hand, job: dict) -> None:
             "kubexec.sh": "#!/bin/sh\n",
             "discover_hosts.sh": "#!/bin/sh",
         }
-        hand.make("configmaps", {"metadata": {"name": f"{name}-config"} | labels, "data": config})
+        user.make("configmaps", {"metadata": {"name": f"{name}-config"} | labels, "data": config})
         metadata = {"name": f"{name}-launcher"} | labels
-        hand.make("serviceaccounts", {"metadata": metadata})
-        path = f"{RBAC}/namespaces/{hand.namespace}"
+        user.make("serviceaccounts", {"metadata": metadata})
+        path = f"{RBAC}/namespaces/{user.namespace}"
         rule = {
             "apiGroups": [""],
             "resources": ["pods/exec"],
             "verbs": ["create"],
             "resourceNames": [f"{name}-worker-0"],
         }
-        hand.call("POST", f"{path}/roles", {"metadata": metadata, "rules": [rule]})
+        user.call("POST", f"{path}/roles", {"metadata": metadata, "rules": [rule]})
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{name}-launcher"}
-        subjects = [{"kind": "ServiceAccount", "name": f"{name}-launcher", "namespace": hand.namespace}]
-        hand.call("POST", f"{path}/rolebindings", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
+        subjects = [{"kind": "ServiceAccount", "name": f"{name}-launcher", "namespace": user.namespace}]
+        user.call("POST", f"{path}/rolebindings", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
     elif elastic := job["spec"].get("elasticPolicy"):
         target = {"apiVersion": "kubeflow.org/v1", "kind": job["kind"], "name": name}
         spec = {"scaleTargetRef": target, "minReplicas": elastic["minReplicas"], "maxReplicas": elastic["maxReplicas"]}
         metadata = {"name": name, "ownerReferences": [_owner(made)]}
-        hand.call("POST", scalers(hand), {"metadata": metadata, "spec": spec | {"metrics": elastic["metrics"]}})
+        user.call("POST", scalers(user), {"metadata": metadata, "spec": spec | {"metrics": elastic["metrics"]}})
 
 
-def scalers(hand: Hand) -> str:
+def scalers(user: UserClient) -> str:
     """Where autoscalers are."""
-    return f"/apis/autoscaling/v2/namespaces/{hand.namespace}/horizontalpodautoscalers"
+    return f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers"
 
 
 def _condition(kind: str, name: str, state: str) -> dict:

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 
 from charts.rendering import Document, Release
-from support import Hand, Refused
+from support import Refused, UserClient
 from support.jobs import KINDS, pod_spec
 from support.user_client import MERGE
 
@@ -15,10 +15,10 @@ from support.user_client import MERGE
 class People:
     """Who has what rights in a namespace: all may have jobs."""
 
-    admin: Hand
-    jobs_only: Hand
-    pods_too: Hand
-    as_builder: Hand
+    admin: UserClient
+    jobs_only: UserClient
+    pods_too: UserClient
+    as_builder: UserClient
 
 
 def parts(*sets: str) -> tuple[list[Document], list[Document]]:
@@ -35,25 +35,25 @@ def with_account(wanted: Document, account: str, *roles: str, field: str = "serv
     return found
 
 
-def refusal(hand: Hand, wanted: Document) -> str:
+def refusal(user: UserClient, wanted: Document) -> str:
     """What the server says to a new job, beginning with the code; nothing if it lets it in. None is made."""
-    path, _, _ = hand.path(wanted["kind"], "x").rpartition("/")
+    path, _, _ = user.path(wanted["kind"], "x").rpartition("/")
     try:
-        hand.call("POST", f"{path}?dryRun=All", wanted)
+        user.call("POST", f"{path}?dryRun=All", wanted)
     except Refused as refused:
         return str(refused)[:500]
     return ""
 
 
-def code(hand: Hand, wanted: Document) -> int:
+def code(user: UserClient, wanted: Document) -> int:
     """The same as a code: 201 if it lets it in."""
-    return int(refusal(hand, wanted)[:3] or 201)
+    return int(refusal(user, wanted)[:3] or 201)
 
 
-def change(hand: Hand, wanted: Document, patch: Document) -> int:
+def change(user: UserClient, wanted: Document, patch: Document) -> int:
     """What the server says to a change of a job: 200, or why not."""
     try:
-        hand.call("PATCH", hand.path(wanted["kind"], wanted["metadata"]["name"]), patch, MERGE)
+        user.call("PATCH", user.path(wanted["kind"], wanted["metadata"]["name"]), patch, MERGE)
     except Refused as refused:
         return refused.code
     return 200

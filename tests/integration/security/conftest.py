@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from charts.conftest import helm
-from support.fixtures import hand, server
+from support.fixtures import server, user
 from testbed.binaries import binary, folder
 
-__all__ = ["hand", "helm", "server"]
+__all__ = ["helm", "server", "user"]
 
 
 @pytest.fixture(scope="package")

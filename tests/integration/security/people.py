@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from support import Hand
+from support import UserClient
 from testbed.control_plane import ControlPlane
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -28,16 +28,16 @@ class May:
         return {"apiGroups": [self.group], "resources": [self.resource], "verbs": list(self.verbs), **named}
 
 
-def person(server: ControlPlane, namespace: str, name: str, *rights: May, role: str = "") -> Hand:
+def person(server: ControlPlane, namespace: str, name: str, *rights: May, role: str = "") -> UserClient:
     """Somebody who may do this in a namespace, and whatever a ClusterRole lets him."""
-    admin, roles = Hand(server.kubeconfig, namespace), f"{RBAC}/namespaces/{namespace}"
+    admin, roles = UserClient(server.kubeconfig, namespace), f"{RBAC}/namespaces/{namespace}"
     if rights:
         rules = [right.rule() for right in rights]
         admin.call("POST", f"{roles}/roles", {"metadata": {"name": name}, "rules": rules})
         admin.call("POST", f"{roles}/rolebindings", _binding(name, "Role", name))
     if role:
         admin.call("POST", f"{roles}/rolebindings", _binding(name, "ClusterRole", role))
-    return Hand(server.kubeconfig_for(name), namespace)
+    return UserClient(server.kubeconfig_for(name), namespace)
 
 
 def _binding(user: str, kind: str, role: str) -> Document:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from docs.commands import ROOT
-from support import Hand, Refused
+from support import Refused, UserClient
 from support.jobs import KINDS, job, replicas, smallest, tfjob
 from support.kubectl import kubectl
 from support.misspelt import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, foreign
@@ -31,7 +31,7 @@ def bad(name: str) -> dict:
 
 def in_force(server: ControlPlane, verb: str, *, refused: bool) -> None:
     """Apply or delete the policy of manifests/, and wait until it is in force or not."""
-    admin = Hand(server.kubeconfig, "default")
+    admin = UserClient(server.kubeconfig, "default")
     assert kubectl(server, admin, verb, "-f", str(POLICY)).returncode == 0
     eventually(lambda: (code(admin, bad("probe")) != 201) is refused, 30)
 
@@ -45,48 +45,48 @@ def policy(server: ControlPlane) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("job", "words"), BAD_ANNOTATIONS, ids=[case[1][:60] for case in BAD_ANNOTATIONS])
-def test_a_bad_annotation_is_refused_in_the_words_of_render(hand: Hand, job: dict, words: str):
-    assert words in refusal(hand, job)
+def test_a_bad_annotation_is_refused_in_the_words_of_render(user: UserClient, job: dict, words: str):
+    assert words in refusal(user, job)
 
 
 @pytest.mark.parametrize("job", [*GOOD_ANNOTATIONS, foreign()], ids=lambda job: str(job["metadata"]["annotations"]))
-def test_good_annotations_are_accepted(hand: Hand, job: dict):
-    assert refusal(hand, job) == ""
+def test_good_annotations_are_accepted(user: UserClient, job: dict):
+    assert refusal(user, job) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_jobs_of_every_kind_and_every_template_are_checked(hand: Hand, kind: str):
+def test_jobs_of_every_kind_and_every_template_are_checked(user: UserClient, kind: str):
     wanted = smallest(kind, "a")
-    assert refusal(hand, wanted) == ""
+    assert refusal(user, wanted) == ""
     wanted["metadata"]["annotations"] = {"trainshed.dev/x": "y"}
-    assert "metadata.annotations[trainshed.dev/x]: unknown annotation" in refusal(hand, wanted)
+    assert "metadata.annotations[trainshed.dev/x]: unknown annotation" in refusal(user, wanted)
     for role in KINDS[kind].least:
         marked = smallest(kind, "a")
         replicas(marked, role)["template"]["metadata"] = {"annotations": {"trainshed.dev/on-disruption": "Fail"}}
-        assert f"{KINDS[kind].field}[{role}].template.metadata.annotations" in refusal(hand, marked)
+        assert f"{KINDS[kind].field}[{role}].template.metadata.annotations" in refusal(user, marked)
 
 
-def test_jobs_that_are_there_can_be_changed_suspended_and_deleted(server: ControlPlane, hand: Hand):
+def test_jobs_that_are_there_can_be_changed_suspended_and_deleted(server: ControlPlane, user: UserClient):
     in_force(server, "delete", refused=False)
     wanted = bad("old")
     marks = {"annotations": {"trainshed.dev/restart-scope": "Job"}}
     replicas(wanted, "Worker")["template"]["metadata"] = marks
     wanted["metadata"]["finalizers"] = ["a.b/c"]
-    hand.create(wanted)
+    user.create(wanted)
     in_force(server, "apply", refused=True)
-    assert change(hand, wanted, {"spec": {"runPolicy": {"suspend": True}}}) == 200
-    assert change(hand, wanted, {"metadata": {"annotations": {"a.b/c": "d"}}}) == 200
+    assert change(user, wanted, {"spec": {"runPolicy": {"suspend": True}}}) == 200
+    assert change(user, wanted, {"metadata": {"annotations": {"a.b/c": "d"}}}) == 200
     with pytest.raises(Refused, match="Unsupported value"):
-        hand.patch_job("TFJob", "old", {"metadata": {"annotations": {"trainshed.dev/restart-scope": "worse"}}})
-    assert change(hand, wanted, {"metadata": {"annotations": {"trainshed.dev/restart-scope": None}}}) == 200
+        user.patch_job("TFJob", "old", {"metadata": {"annotations": {"trainshed.dev/restart-scope": "worse"}}})
+    assert change(user, wanted, {"metadata": {"annotations": {"trainshed.dev/restart-scope": None}}}) == 200
     with pytest.raises(Refused, match="Unsupported value"):
-        hand.patch_job("TFJob", "old", BAD)
-    hand.delete_job("TFJob", "old")
-    assert change(hand, wanted, {"metadata": {"finalizers": None}}) == 200
-    assert hand.job("TFJob", "old") is None
+        user.patch_job("TFJob", "old", BAD)
+    user.delete_job("TFJob", "old")
+    assert change(user, wanted, {"metadata": {"finalizers": None}}) == 200
+    assert user.job("TFJob", "old") is None
 
 
-def test_the_most_annotations_are_within_the_servers_budget(hand: Hand):
+def test_the_most_annotations_are_within_the_servers_budget(user: UserClient):
     roles = {"Chief": 1, "PS": 1, "Worker": 1, "Evaluator": 1}
     wanted = job("TFJob", "big", **roles)
     many = {f"trainshed.dex/{number:06}": "v" * 40 for number in range(4_300)}
@@ -94,11 +94,11 @@ def test_the_most_annotations_are_within_the_servers_budget(hand: Hand):
     wanted["metadata"]["annotations"] = {**dict(list(many.items())[:-20]), "trainshed.dev/restart-scope": "Job"}
     for role in roles:
         replicas(wanted, role)["template"]["metadata"] = {"annotations": many}
-    assert refusal(hand, wanted) == ""
+    assert refusal(user, wanted) == ""
     wanted["metadata"]["annotations"]["trainshed.dev/restart-scope"] = "all"
-    assert 'Unsupported value: "all"' in refusal(hand, wanted)
+    assert 'Unsupported value: "all"' in refusal(user, wanted)
 
 
-def test_the_server_finds_no_mistake_in_the_policy(hand: Hand):
-    status = eventually(lambda: "typeChecking" in (found := hand.call("GET", PATH).get("status", {})) and found, 30)
+def test_the_server_finds_no_mistake_in_the_policy(user: UserClient):
+    status = eventually(lambda: "typeChecking" in (found := user.call("GET", PATH).get("status", {})) and found, 30)
     assert status["typeChecking"].get("expressionWarnings", []) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.commands import ROOT, blocks
-from support import Hand, Refused
+from support import Refused, UserClient
 from support.jobs import pytorchjob, template
 from support.kubectl import kubectl
 from support.user_client import eventually
@@ -47,14 +47,14 @@ COMMANDS = tuple(dict.fromkeys(command for page in PAGES for command in commands
 @pytest.fixture(scope="module", autouse=True)
 def roles(server: ControlPlane) -> Iterator[None]:
     """The roles of manifests/ are there and have gone into Kubernetes' own; afterwards they are not."""
-    admin = Hand(server.kubeconfig, "default")
+    admin = UserClient(server.kubeconfig, "default")
     assert kubectl(server, admin, "apply", "-f", str(ROLES)).returncode == 0
     eventually(lambda: "pytorchjobs/scale" in str(admin.call("GET", f"{CLUSTER_ROLES}/edit")["rules"]), 30)
     yield
     kubectl(server, admin, "delete", "-f", str(ROLES))
 
 
-def may_look(user: Hand) -> bool:
+def may_look(user: UserClient) -> bool:
     """Whether the user's rights have come into force."""
     try:
         user.jobs("PyTorchJob")
@@ -65,7 +65,7 @@ def may_look(user: Hand) -> bool:
 
 def typed(server: ControlPlane, role: str, command: str) -> tuple[Asked, str]:
     """What was asked by a user with a role who types a command where the jobs of the pages are; and what he read."""
-    admin = Hand.somewhere(server.kubeconfig)
+    admin = UserClient.somewhere(server.kubeconfig)
     if " create " not in command:
         for name in JOBS:
             admin.create(pytorchjob(name, Master=1, Worker=1))

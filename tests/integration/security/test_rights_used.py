@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from charts.rendering import Document, Release
-from support import Hand, Operator, Refused, Stage, v1
+from support import FakeKubelet, Operator, Refused, UserClient, v1
 from support.groups import Groups, define_groups
 from support.half_way import HALF_WAY
 from support.jobs import KINDS, pytorchjob, smallest, tfjob
@@ -43,49 +43,49 @@ CASES = {
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane that knows groups of pods, is strict about owners, and has granted nothing to anybody yet."""
     with ready_control_plane(tmp_path / "plane", ENFORCED) as plane:
-        admin = Hand(plane.kubeconfig, SYSTEM)
+        admin = UserClient(plane.kubeconfig, SYSTEM)
         admin.make_namespace()
         define_groups(admin)
         yield plane
 
 
-def leave(hand: Hand, groups: Groups) -> None:
+def leave(user: UserClient, groups: Groups) -> None:
     """What is there before the operator: v1's jobs with what v1 made for them, and a stranger's pod and Service."""
     for name in ("mpi", "elastic"):
         found, states = HALF_WAY[name]
-        v1.half_way(hand, found, *states)
-    made = hand.job("MPIJob", "mpi")
+        v1.half_way(user, found, *states)
+    made = user.job("MPIJob", "mpi")
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": "mpi", "uid": made["metadata"]["uid"]}
     metadata = {"name": "mpi", "ownerReferences": [owner | {"controller": True}]}
     head = {"apiVersion": "/".join(groups.path.split("/")[2:4]), "kind": "PodGroup", "metadata": metadata}
-    hand.call("POST", groups.path, head | {"spec": {"minMember": 7}})
+    user.call("POST", groups.path, head | {"spec": {"minMember": 7}})
     container = {"name": "c", "image": "x"}
-    hand.make("pods", {"metadata": {"name": "taken-worker-0"}, "spec": {"containers": [container]}})
-    hand.make("services", {"metadata": {"name": "taken-worker-0"}, "spec": {"ports": [{"port": 1}]}})
-    hand.create(tfjob("taken", Worker=1))
+    user.make("pods", {"metadata": {"name": "taken-worker-0"}, "spec": {"containers": [container]}})
+    user.make("services", {"metadata": {"name": "taken-worker-0"}, "spec": {"ports": [{"port": 1}]}})
+    user.create(tfjob("taken", Worker=1))
 
 
-def play(hand: Hand, stage: Stage, groups: Groups) -> None:
+def play(user: UserClient, kubelet: FakeKubelet, groups: Groups) -> None:
     """Jobs of all kinds to their end and beyond, one that begins anew, one whose results are kept."""
     policy = {"ttlSecondsAfterFinished": 0, "cleanPodPolicy": "All"}
     for kind in KINDS:
-        hand.create(smallest(kind, kind.lower(), policy=policy))
-    hand.create(pytorchjob("again", restart="ExitCode", Master=1))
+        user.create(smallest(kind, kind.lower(), policy=policy))
+    user.create(pytorchjob("again", restart="ExitCode", Master=1))
     kept = pytorchjob("kept", policy={"cleanPodPolicy": "All"}, Master=1)
-    hand.create(kept | {"metadata": {"name": "kept", "annotations": KEPT}})
+    user.create(kept | {"metadata": {"name": "kept", "annotations": KEPT}})
     for name in (*map(str.lower, KINDS), "again", "kept", "elastic", "taken"):
         groups.set_phase(name, "Inqueue")
     for kind in KINDS:
-        eventually(lambda kind=kind: hand.state(kind, kind.lower()) == "Running", 60)
-        stage.end(f"{kind.lower()}-{DECIDES.get(kind, 'worker-0')}", 0)
-    eventually(lambda: hand.state("PyTorchJob", "again") == hand.state("PyTorchJob", "kept") == "Running", 30)
-    stage.end("kept-master-0", 0)
-    stage.end("elastic-worker-0", 0)
-    stage.end("again-master-0", 137)
-    eventually(lambda: hand.conditions("TFJob", "taken").get("Blocked"))
-    eventually(lambda: not [kind for kind in KINDS if hand.job(kind, kind.lower())], 30)
-    eventually(lambda: stage.created.count("again-master-0") == 2, 30)
-    eventually(lambda: hand.pod("kept-master-0") is None, 30)
+        eventually(lambda kind=kind: user.state(kind, kind.lower()) == "Running", 60)
+        kubelet.end(f"{kind.lower()}-{DECIDES.get(kind, 'worker-0')}", 0)
+    eventually(lambda: user.state("PyTorchJob", "again") == user.state("PyTorchJob", "kept") == "Running", 30)
+    kubelet.end("kept-master-0", 0)
+    kubelet.end("elastic-worker-0", 0)
+    kubelet.end("again-master-0", 137)
+    eventually(lambda: user.conditions("TFJob", "taken").get("Blocked"))
+    eventually(lambda: not [kind for kind in KINDS if user.job(kind, kind.lower())], 30)
+    eventually(lambda: kubelet.created.count("again-master-0") == 2, 30)
+    eventually(lambda: user.pod("kept-master-0") is None, 30)
 
 
 def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
     roles = [found for found in documents if found["apiVersion"].startswith("rbac.")]
     for where in {found["metadata"].get("namespace", "") for found in roles}:
         here = yaml.safe_dump_all(found for found in roles if found["metadata"].get("namespace", "") == where)
-        done = kubectl(plane, Hand(plane.kubeconfig, where), "apply", "-f", "-", text=here)
+        done = kubectl(plane, UserClient(plane.kubeconfig, where), "apply", "-f", "-", text=here)
         assert done.returncode == 0, done.stderr
     (deployment,) = (found for found in documents if found["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -104,14 +104,14 @@ def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
 def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPlane, name: str, tmp_path: Path):
     api, sets = CASES[name]
     documents = Release().documents(None, "crds.install=false", "aggregatedRoles.enabled=false", *sets)
-    hand = Hand(plane.kubeconfig, name)
-    hand.make_namespace()
-    groups = Groups(hand, api)
-    leave(hand, groups)
+    user = UserClient(plane.kubeconfig, name)
+    user.make_namespace()
+    groups = Groups(user, api)
+    leave(user, groups)
     flags = install(plane, documents)
-    with Stage(hand) as stage:
+    with FakeKubelet(user) as kubelet:
         operator = Operator(plane.kubeconfig_for(ACCOUNT), tmp_path, *flags).start()
-        play(hand, stage, groups)
+        play(user, kubelet, groups)
         eventually(lambda: used_rights(plane.audit_log, ACCOUNT).shows(SAYS_AGAIN), 60)
         assert operator.stop() == 0
     assert operator.complaints() == []
@@ -123,7 +123,7 @@ def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPl
 
 
 def test_without_the_rights_that_no_request_shows_the_server_says_no(plane: ControlPlane):
-    admin = Hand(plane.kubeconfig, "held")
+    admin = UserClient(plane.kubeconfig, "held")
     admin.make_namespace()
     made = admin.create(tfjob("a", Worker=1))
     creates = (May(("create",), "pods"), May(("create",), "roles", "rbac.authorization.k8s.io"))
@@ -137,7 +137,7 @@ def test_without_the_rights_that_no_request_shows_the_server_says_no(plane: Cont
         eventually(lambda who=somebody, said=wanted: [_code(who, *pod), _code(who, *role)] == said)
 
 
-def _code(who: Hand, path: str, body: Document) -> int:
+def _code(who: UserClient, path: str, body: Document) -> int:
     try:
         who.call("POST", f"{path}?dryRun=All", body)
     except Refused as refused:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from charts.rendering import Document
-from support import Hand, Refused
+from support import Refused, UserClient
 from support.jobs import KINDS, job, pod_spec, replicas, smallest, tfjob
 from support.kubectl import kubectl
 from support.user_client import MERGE, eventually
@@ -31,7 +31,7 @@ CREATES_PODS, USES_BUILDER = May(("create",), "pods"), May(("use",), "serviceacc
 @pytest.fixture(scope="module", autouse=True)
 def policy(server: ControlPlane) -> Iterator[None]:
     """The policy is in force, as the chart has it when nobody says anything; afterwards it is not."""
-    admin = Hand(server.kubeconfig, "default")
+    admin = UserClient(server.kubeconfig, "default")
     (found, binding), roles = parts()
     for role in roles:
         admin.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
@@ -49,14 +49,14 @@ def policy(server: ControlPlane) -> Iterator[None]:
 @pytest.fixture
 def people(server: ControlPlane) -> People:
     """People with and without the right, in a namespace of their own."""
-    admin = Hand.somewhere(server.kubeconfig)
+    admin = UserClient.somewhere(server.kubeconfig)
     where = admin.namespace
     admin.make("serviceaccounts", {"metadata": {"name": "admin"}})
     pods_too = person(server, where, "pods-too", CREATES_PODS, role=EDIT)
     as_builder = person(server, where, "as-builder", USES_BUILDER, role=EDIT)
     jobs_only = person(server, where, "jobs-only", role=EDIT)
     wanted = with_account(tfjob("probe", Worker=1), "builder")
-    eventually(lambda: [code(user, wanted) for user in (jobs_only, pods_too, as_builder)] == [403, 201, 201])
+    eventually(lambda: [code(person, wanted) for person in (jobs_only, pods_too, as_builder)] == [403, 201, 201])
     return People(admin, jobs_only, pods_too, as_builder)
 
 
@@ -221,20 +221,20 @@ def test_the_biggest_jobs_are_within_the_servers_budget(people: People):
     assert change(people.jobs_only, big, pod_patch(big, "Evaluator", {"containers": more})) == 403
 
 
-def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, hand: Hand):
+def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, user: UserClient):
     def checked() -> Document:
-        return hand.call("GET", f"{GROUP}/validatingadmissionpolicies/{POLICY}").get("status", {})
+        return user.call("GET", f"{GROUP}/validatingadmissionpolicies/{POLICY}").get("status", {})
 
     status = eventually(lambda: "typeChecking" in (found := checked()) and found, 30)
     assert status["typeChecking"].get("expressionWarnings", []) == []
 
 
-def test_it_is_in_force_where_jobs_are_looked_after_alone(server: ControlPlane, hand: Hand):
+def test_it_is_in_force_where_jobs_are_looked_after_alone(server: ControlPlane, user: UserClient):
     found, _ = parts("namespaces={a,b}", "serviceAccountPolicy.exemptUsers={system:serviceaccount:kubeflow:katib}")
     assert found[0]["spec"]["failurePolicy"] == "Fail"
     (within,) = found[1]["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert (within["operator"], within["values"]) == ("In", ["a", "b"])
     (exempt,) = found[0]["spec"]["matchConditions"]
     assert 'in ["system:serviceaccount:kubeflow:katib"]' in exempt["expression"]
-    done = kubectl(server, hand, "apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump_all(found))
+    done = kubectl(server, user, "apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump_all(found))
     assert done.returncode == 0, done.stderr

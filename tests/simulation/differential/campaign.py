@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from support import Hand
+from support import UserClient
 from support.user_client import eventually
 from trainshed.client.credentials import find_credentials
 from trainshed.client.transport import AiohttpTransport
@@ -57,7 +57,7 @@ class Campaign:
             await sockets.close()
 
     async def _work(self, sockets: AiohttpTransport, namespace: str) -> None:
-        hand = Hand(self._kubeconfig, namespace)
+        hand = UserClient(self._kubeconfig, namespace)
         await asyncio.to_thread(hand.make_namespace)
         await asyncio.to_thread(eventually, lambda: hand.core("configmaps"))  # the root certificate, of a controller's
         for seed in self._seeds:

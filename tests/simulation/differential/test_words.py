@@ -12,7 +12,7 @@ import pytest
 from simulation.answers import Refusal
 from simulation.collector import Collector
 from simulation.server import Server
-from support.user_client import Hand, Refused, eventually
+from support.user_client import Refused, UserClient, eventually
 
 pytestmark = pytest.mark.apiserver
 #: A code, and the server's words.
@@ -42,7 +42,7 @@ class Real:
     """The real server."""
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
-        self._hand = Hand(kubeconfig, namespace)
+        self._hand = UserClient(kubeconfig, namespace)
         self._hand.make_namespace()
 
     def ask(self, verb: str, path: str, body: dict | None = None) -> Said:

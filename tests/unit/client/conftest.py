@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from support.fixtures import hand, server
+from support.fixtures import server, user
 from testbed.control_plane import ControlPlane
 from trainshed.client.client import ApiClient
 from trainshed.client.credentials import find_credentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.transport import AiohttpTransport, RestClient
 
-__all__ = ["gateway", "hand", "server", "wire"]
+__all__ = ["gateway", "server", "user", "wire"]
 
 
 @pytest_asyncio.fixture

@@ -18,10 +18,10 @@ from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders, dependents
 
 
-def a_job(hand, name="mnist", workers=1):
+def a_job(user, name="mnist", workers=1):
     """Create a job on the server; return it and the parsed job."""
-    hand.create(tfjob(name, Worker=workers))
-    return parse.job(hand.job("TFJob", name), TENSORFLOW, JobDefaults())
+    user.create(tfjob(name, Worker=workers))
+    return parse.job(user.job("TFJob", name), TENSORFLOW, JobDefaults())
 
 
 def a_pod(job):
@@ -29,165 +29,165 @@ def a_pod(job):
     return builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3).body
 
 
-async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, hand):
-    body = a_pod(a_job(hand))
-    first = await gateway.create_pod(hand.namespace, body)
-    again = await gateway.create_pod(hand.namespace, body)
+async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, user):
+    body = a_pod(a_job(user))
+    first = await gateway.create_pod(user.namespace, body)
+    again = await gateway.create_pod(user.namespace, body)
     assert first.uid == again.uid
     assert (first.name, first.role, first.index, first.attempt) == ("mnist-worker-0", "worker", 0, 3)
-    assert len(hand.pods()) == 1
+    assert len(user.pods()) == 1
 
 
-async def test_an_existing_secret_is_not_changed(gateway, hand):
-    job = a_job(hand)
+async def test_an_existing_secret_is_not_changed(gateway, user):
+    job = a_job(user)
     for content in ("b25l", "dHdv"):
         head = {"name": "mnist-ssh", "ownerReferences": [builders.owner_reference(job)]}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": head, "data": {"key": content}}
-        await gateway.create_secret(hand.namespace, body)
-    (secret,) = hand.core("secrets")
+        await gateway.create_secret(user.namespace, body)
+    (secret,) = user.core("secrets")
     assert secret["data"] == {"key": "b25l"}
 
 
-async def test_creating_and_deleting_a_service_is_idempotent(gateway, hand):
-    job = a_job(hand)
+async def test_creating_and_deleting_a_service_is_idempotent(gateway, user):
+    job = a_job(user)
     service = builders.service(TENSORFLOW, job, Replica("Worker", 0)).body
-    first = await gateway.create_service(hand.namespace, service)
-    assert (await gateway.create_service(hand.namespace, service)).uid == first.uid
-    assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
-    assert await gateway.delete_service(hand.namespace, first.name, first.uid) is None
+    first = await gateway.create_service(user.namespace, service)
+    assert (await gateway.create_service(user.namespace, service)).uid == first.uid
+    assert await gateway.delete_service(user.namespace, first.name, first.uid) is None
+    assert await gateway.delete_service(user.namespace, first.name, first.uid) is None
 
 
-async def test_dependents_are_created_once_updated_and_deleted(gateway, hand):
-    job = a_job(hand, workers=65)
+async def test_dependents_are_created_once_updated_and_deleted(gateway, user):
+    job = a_job(user, workers=65)
     (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
     wish = replace(wish, content={"data": wish.content["data"]})
     body = dependents.body(TENSORFLOW, job, wish)
-    first = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
-    assert (await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)).uid == first.uid
+    first = await gateway.create_dependent(CONFIG_MAPS, user.namespace, body)
+    assert (await gateway.create_dependent(CONFIG_MAPS, user.namespace, body)).uid == first.uid
     assert (first.name, first.job, first.document["data"]) == (wish.name, "mnist", wish.content["data"])
     patch = {"metadata": {"uid": first.uid, "resourceVersion": first.version}, "data": {"other": "1"}}
-    mended = await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
+    mended = await gateway.update_dependent(CONFIG_MAPS, user.namespace, wish.name, patch)
     assert mended.document["data"] == wish.content["data"] | {"other": "1"}
     with pytest.raises(Conflict):
-        await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
-    assert await gateway.delete_dependent(CONFIG_MAPS, hand.namespace, wish.name, first.uid) is None
-    assert await gateway.delete_dependent(CONFIG_MAPS, hand.namespace, wish.name, first.uid) is None
+        await gateway.update_dependent(CONFIG_MAPS, user.namespace, wish.name, patch)
+    assert await gateway.delete_dependent(CONFIG_MAPS, user.namespace, wish.name, first.uid) is None
+    assert await gateway.delete_dependent(CONFIG_MAPS, user.namespace, wish.name, first.uid) is None
     with pytest.raises(NotFound):
-        await gateway.update_dependent(CONFIG_MAPS, hand.namespace, wish.name, patch)
+        await gateway.update_dependent(CONFIG_MAPS, user.namespace, wish.name, patch)
 
 
-async def test_a_dependent_of_v1_is_returned_as_it_is(gateway, hand):
-    job = a_job(hand, workers=65)
+async def test_a_dependent_of_v1_is_returned_as_it_is(gateway, user):
+    job = a_job(user, workers=65)
     (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
     body = dependents.body(TENSORFLOW, job, wish)
     theirs = {"name": wish.name, "ownerReferences": body["metadata"]["ownerReferences"], "labels": {"app": "mnist"}}
-    made = hand.make("configmaps", {"metadata": theirs, "data": {"hosts": "a"}})["metadata"]
-    found = await gateway.create_dependent(CONFIG_MAPS, hand.namespace, body)
+    made = user.make("configmaps", {"metadata": theirs, "data": {"hosts": "a"}})["metadata"]
+    found = await gateway.create_dependent(CONFIG_MAPS, user.namespace, body)
     assert (found.uid, found.version, found.job) == (made["uid"], made["resourceVersion"], "")
 
 
-async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, hand):
+async def test_a_strangers_pod_of_that_name_is_not_ours(gateway, user):
     container = {"name": "c", "image": "x"}
-    hand.make("pods", {"metadata": {"name": "mnist-worker-0"}, "spec": {"containers": [container]}})
+    user.make("pods", {"metadata": {"name": "mnist-worker-0"}, "spec": {"containers": [container]}})
     with pytest.raises(NameConflict, match="mnist-worker-0 already exists and is not controlled by this job"):
-        await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
+        await gateway.create_pod(user.namespace, a_pod(a_job(user)))
 
 
-async def test_seek_pod_checks_the_name_and_the_controller(gateway, hand):
-    job = a_job(hand)
-    await gateway.seek_pod(hand.namespace, "mnist-worker-0", job.uid)
-    pod = await gateway.create_pod(hand.namespace, a_pod(job))
+async def test_seek_pod_checks_the_name_and_the_controller(gateway, user):
+    job = a_job(user)
+    await gateway.seek_pod(user.namespace, "mnist-worker-0", job.uid)
+    pod = await gateway.create_pod(user.namespace, a_pod(job))
     with pytest.raises(Unavailable, match="the watch has not delivered it yet"):
-        await gateway.seek_pod(hand.namespace, pod.name, job.uid)
-    hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
+        await gateway.seek_pod(user.namespace, pod.name, job.uid)
+    user.call("PATCH", f"/api/v1/namespaces/{user.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
     with pytest.raises(LabelRemoved, match="was removed"):
-        await gateway.seek_pod(hand.namespace, pod.name, job.uid)
-    await gateway.seek_pod(hand.namespace, pod.name, "another-uid")
+        await gateway.seek_pod(user.namespace, pod.name, job.uid)
+    await gateway.seek_pod(user.namespace, pod.name, "another-uid")
 
 
-async def test_a_quota_and_an_invalid_template_are_different_errors(gateway, hand):
-    body = a_pod(a_job(hand))
+async def test_a_quota_and_an_invalid_template_are_different_errors(gateway, user):
+    body = a_pod(a_job(user))
     spoilt = {**body, "spec": {**body["spec"], "restartPolicy": "Sometimes"}}
     with pytest.raises(Invalid, match="restartPolicy"):
-        await gateway.create_pod(hand.namespace, spoilt)
-    hand.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
-    path = f"/api/v1/namespaces/{hand.namespace}/resourcequotas/none"
-    eventually(lambda: "hard" in hand.call("GET", path).get("status", {}))
+        await gateway.create_pod(user.namespace, spoilt)
+    user.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/none"
+    eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
     with pytest.raises(Forbidden, match="exceeded quota") as denied:
-        await gateway.create_pod(hand.namespace, body)
+        await gateway.create_pod(user.namespace, body)
     assert denied.value.reason == "QuotaExceeded"
 
 
-async def test_only_the_pod_of_that_uid_is_deleted(gateway, hand):
-    pod = await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
-    assert await gateway.delete_pod(hand.namespace, pod.name, "another-uid", None, "") is None
-    assert hand.pod(pod.name)
-    hand.bind(pod.name, "stage-0")
-    hand.set_pod_status(pod.name, {"phase": "Running"})
-    remains = await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3, "")
+async def test_only_the_pod_of_that_uid_is_deleted(gateway, user):
+    pod = await gateway.create_pod(user.namespace, a_pod(a_job(user)))
+    assert await gateway.delete_pod(user.namespace, pod.name, "another-uid", None, "") is None
+    assert user.pod(pod.name)
+    user.bind(pod.name, "node-0")
+    user.set_pod_status(pod.name, {"phase": "Running"})
+    remains = await gateway.delete_pod(user.namespace, pod.name, pod.uid, 3, "")
     assert remains.deleting
-    assert hand.pod(pod.name)["metadata"]["deletionGracePeriodSeconds"] == 3
-    hand.delete("pods", pod.name, grace=0)
-    assert await gateway.delete_pod(hand.namespace, pod.name, pod.uid, 3, "") is None
+    assert user.pod(pod.name)["metadata"]["deletionGracePeriodSeconds"] == 3
+    user.delete("pods", pod.name, grace=0)
+    assert await gateway.delete_pod(user.namespace, pod.name, pod.uid, 3, "") is None
 
 
-async def test_the_version_is_a_precondition_of_a_deletion_if_given(gateway, hand):
-    pod = await gateway.create_pod(hand.namespace, a_pod(a_job(hand)))
-    hand.set_pod_status(pod.name, {"phase": "Succeeded"})
+async def test_the_version_is_a_precondition_of_a_deletion_if_given(gateway, user):
+    pod = await gateway.create_pod(user.namespace, a_pod(a_job(user)))
+    user.set_pod_status(pod.name, {"phase": "Succeeded"})
     with pytest.raises(Conflict):
-        await gateway.delete_pod(hand.namespace, pod.name, pod.uid, None, pod.version)
-    assert hand.pod(pod.name)
-    now = hand.pod(pod.name)["metadata"]["resourceVersion"]
-    await gateway.delete_pod(hand.namespace, pod.name, pod.uid, None, now)
-    assert hand.pod(pod.name) is None
+        await gateway.delete_pod(user.namespace, pod.name, pod.uid, None, pod.version)
+    assert user.pod(pod.name)
+    now = user.pod(pod.name)["metadata"]["resourceVersion"]
+    await gateway.delete_pod(user.namespace, pod.name, pod.uid, None, now)
+    assert user.pod(pod.name) is None
 
 
-async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, hand):
-    job = a_job(hand)
+async def test_a_status_is_stored_only_at_the_version_that_was_read(gateway, user):
+    job = a_job(user)
     patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
-    stored = await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    stored = await gateway.store_status(TENSORFLOW, user.namespace, job.name, patch)
     assert stored["status"] == {"restarts": 1}
     with pytest.raises(Conflict):
-        await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+        await gateway.store_status(TENSORFLOW, user.namespace, job.name, patch)
     with pytest.raises(NotFound):
-        await gateway.store_status(TENSORFLOW, hand.namespace, "other", patch)
+        await gateway.store_status(TENSORFLOW, user.namespace, "other", patch)
 
 
-async def test_a_crd_that_drops_status_fields_is_logged_once(gateway, hand, wire, monkeypatch, caplog):
+async def test_a_crd_that_drops_status_fields_is_logged_once(gateway, user, wire, monkeypatch, caplog):
     async def without_restarts(*_: object) -> bytes:
         return b'{"status": {"ready": "1/1"}}'
 
     patch = {"status": {"restarts": 1, "ready": "1/1", "failure": None}}
     monkeypatch.setattr(wire, "write", without_restarts)
     for _ in range(2):
-        await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
+        await gateway.store_status(TENSORFLOW, user.namespace, "mnist", patch)
     (line,) = caplog.messages
     assert line.startswith("the CRD of tfjobs drops status fields (restarts)")
 
 
-async def test_only_the_controller_reference_decides_whose_a_pod_is(gateway, hand):
-    body = a_pod(a_job(hand))
+async def test_only_the_controller_reference_decides_whose_a_pod_is(gateway, user):
+    body = a_pod(a_job(user))
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "not-the-controller"}
     body["metadata"]["ownerReferences"].insert(0, other)
-    first = await gateway.create_pod(hand.namespace, body)
-    assert (await gateway.create_pod(hand.namespace, body)).uid == first.uid
+    first = await gateway.create_pod(user.namespace, body)
+    assert (await gateway.create_pod(user.namespace, body)).uid == first.uid
 
 
-async def test_the_pods_of_a_job_are_read_uncached(gateway, hand):
-    job = a_job(hand)
-    assert (await gateway.read_pods(hand.namespace, job.name))[0] == []
-    made = await gateway.create_pod(hand.namespace, a_pod(job))
-    hand.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
-    found, version = await gateway.read_pods(hand.namespace, job.name)
+async def test_the_pods_of_a_job_are_read_uncached(gateway, user):
+    job = a_job(user)
+    assert (await gateway.read_pods(user.namespace, job.name))[0] == []
+    made = await gateway.create_pod(user.namespace, a_pod(job))
+    user.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    found, version = await gateway.read_pods(user.namespace, job.name)
     assert [pod.uid for pod in found] == [made.uid]
     assert int(version) >= int(made.version)
 
 
-async def test_a_job_is_read_uncached_and_deleted_at_its_version(gateway, hand):
-    job = a_job(hand)
-    where = (TENSORFLOW, hand.namespace, job.name)
+async def test_a_job_is_read_uncached_and_deleted_at_its_version(gateway, user):
+    job = a_job(user)
+    where = (TENSORFLOW, user.namespace, job.name)
     assert (await gateway.read_job(*where))["metadata"]["uid"] == job.uid
-    hand.patch_job("TFJob", job.name, {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 3600}}})
+    user.patch_job("TFJob", job.name, {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 3600}}})
     version = (await gateway.read_job(*where))["metadata"]["resourceVersion"]
     for uid, known in ((job.uid, job.version), ("another-uid", version)):
         with pytest.raises(Conflict):
@@ -198,33 +198,33 @@ async def test_a_job_is_read_uncached_and_deleted_at_its_version(gateway, hand):
     await gateway.delete_job(*where, job.uid, version)
 
 
-async def test_events_are_created_and_updated(gateway, hand):
-    about = {"kind": "TFJob", "name": "mnist", "namespace": hand.namespace}
+async def test_events_are_created_and_updated(gateway, user):
+    about = {"kind": "TFJob", "name": "mnist", "namespace": user.namespace}
     event = {"metadata": {"name": "e1"}, "involvedObject": about, "reason": "R", "message": "m", "count": 1}
-    await gateway.create_event(hand.namespace, event)
-    await gateway.update_event(hand.namespace, "e1", {"count": 2})
-    assert [item["count"] for item in hand.core("events") if item["metadata"]["name"] == "e1"] == [2]
+    await gateway.create_event(user.namespace, event)
+    await gateway.update_event(user.namespace, "e1", {"count": 2})
+    assert [item["count"] for item in user.core("events") if item["metadata"]["name"] == "e1"] == [2]
     with pytest.raises(NotFound):
-        await gateway.update_event(hand.namespace, "e2", {"count": 2})
+        await gateway.update_event(user.namespace, "e2", {"count": 2})
 
 
-async def test_the_version_is_a_precondition_of_writing_a_lease(gateway, hand):
-    assert await gateway.read_lease(hand.namespace, "l") is None
+async def test_the_version_is_a_precondition_of_writing_a_lease(gateway, user):
+    assert await gateway.read_lease(user.namespace, "l") is None
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
-    made = await gateway.write_lease(hand.namespace, "l", lease)
+    made = await gateway.write_lease(user.namespace, "l", lease)
     with pytest.raises(Conflict):
-        await gateway.write_lease(hand.namespace, "l", lease)
-    renewed = await gateway.write_lease(hand.namespace, "l", {**made, "spec": {"holderIdentity": "b"}})
+        await gateway.write_lease(user.namespace, "l", lease)
+    renewed = await gateway.write_lease(user.namespace, "l", {**made, "spec": {"holderIdentity": "b"}})
     with pytest.raises(Conflict):
-        await gateway.write_lease(hand.namespace, "l", made)
-    assert (await gateway.read_lease(hand.namespace, "l"))["spec"] == renewed["spec"]
+        await gateway.write_lease(user.namespace, "l", made)
+    assert (await gateway.read_lease(user.namespace, "l"))["spec"] == renewed["spec"]
 
 
-async def test_many_pods_are_created_concurrently(gateway, hand):
-    job = a_job(hand, workers=40)
+async def test_many_pods_are_created_concurrently(gateway, user):
+    job = a_job(user, workers=40)
     make = builders.pod_maker(TENSORFLOW, job, JobDefaults())
     bodies = [make(Replica("Worker", index), 0).body for index in range(40)]
-    pods = await asyncio.gather(*(gateway.create_pod(hand.namespace, body) for body in bodies))
+    pods = await asyncio.gather(*(gateway.create_pod(user.namespace, body) for body in bodies))
     assert len({pod.uid for pod in pods}) == 40
 
 

@@ -24,18 +24,18 @@ from trainshed.plan import builders
 SITE = JobDefaults(track_results=True)
 
 
-async def a_held_pod(gateway, hand, name="mnist", *others):
+async def a_held_pod(gateway, user, name="mnist", *others):
     """Create a job that keeps results, and delete its only pod, which has `others` as finalizers as well."""
     wanted = tfjob(name, Worker=1)
     wanted["metadata"]["annotations"] = {"trainshed.dev/track-results": "true"}
-    hand.create(wanted)
-    job = parse.job(hand.job("TFJob", name), TENSORFLOW, SITE)
+    user.create(wanted)
+    job = parse.job(user.job("TFJob", name), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 0).body
     body["metadata"]["finalizers"] += others
-    await gateway.create_pod(hand.namespace, body)
-    hand.set_pod_status(f"{name}-worker-0", {"phase": "Succeeded"})
-    pod = (await gateway.read_pods(hand.namespace, name))[0][0]
-    return await gateway.delete_pod(hand.namespace, pod.name, pod.uid, None, "")
+    await gateway.create_pod(user.namespace, body)
+    user.set_pod_status(f"{name}-worker-0", {"phase": "Succeeded"})
+    pod = (await gateway.read_pods(user.namespace, name))[0][0]
+    return await gateway.delete_pod(user.namespace, pod.name, pod.uid, None, "")
 
 
 async def run(*arguments: str):
@@ -43,75 +43,75 @@ async def run(*arguments: str):
     return await asyncio.to_thread(CliRunner().invoke, cli, arguments)
 
 
-def finalizers(hand, name="mnist-worker-0"):
-    pod = hand.pod(name)
+def finalizers(user, name="mnist-worker-0"):
+    pod = user.pod(name)
     return pod and pod["metadata"].get("finalizers", [])
 
 
-async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, hand):
-    pod = await a_held_pod(gateway, hand)
-    assert (pod.has_finalizer, pod.deleting, pod.finalizers, finalizers(hand)) == (
+async def test_a_deleted_pod_remains_until_its_finalizer_is_removed(gateway, user):
+    pod = await a_held_pod(gateway, user)
+    assert (pod.has_finalizer, pod.deleting, pod.finalizers, finalizers(user)) == (
         True,
         True,
         (),
         [JOB_TRACKING_FINALIZER],
     )
     assert await release_finalizer(gateway, pod) is None
-    assert hand.pod(pod.name) is None
+    assert user.pod(pod.name) is None
     assert await release_finalizer(gateway, pod) is None, "it is already gone"
 
 
-async def test_a_name_conflict_with_an_unlabelled_pod_removes_its_finalizer(gateway, hand):
-    pod = await a_held_pod(gateway, hand)
-    hand.call("PATCH", f"/api/v1/namespaces/{hand.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
-    job = parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, SITE)
+async def test_a_name_conflict_with_an_unlabelled_pod_removes_its_finalizer(gateway, user):
+    pod = await a_held_pod(gateway, user)
+    user.call("PATCH", f"/api/v1/namespaces/{user.namespace}/pods/{pod.name}", {"metadata": {"labels": None}}, MERGE)
+    job = parse.job(user.job("TFJob", "mnist"), TENSORFLOW, SITE)
     body = builders.pod_maker(TENSORFLOW, job, SITE)(Replica("Worker", 0), 1).body
     with pytest.raises(NameConflict) as conflict:
-        await gateway.create_pod(hand.namespace, body)
-    assert finalizers(hand) == [JOB_TRACKING_FINALIZER], "a client that reports an error writes nothing"
+        await gateway.create_pod(user.namespace, body)
+    assert finalizers(user) == [JOB_TRACKING_FINALIZER], "a client that reports an error writes nothing"
     await release_unselected(gateway, conflict.value)
-    made = await gateway.create_pod(hand.namespace, body)
+    made = await gateway.create_pod(user.namespace, body)
     assert made.uid != pod.uid
 
 
-async def test_the_finalizers_of_others_stay(gateway, hand):
-    pod = await a_held_pod(gateway, hand, "mnist", "example.com/other")
+async def test_the_finalizers_of_others_stay(gateway, user):
+    pod = await a_held_pod(gateway, user, "mnist", "example.com/other")
     left = await release_finalizer(gateway, pod)
-    assert (left.has_finalizer, left.finalizers, finalizers(hand)) == (
+    assert (left.has_finalizer, left.finalizers, finalizers(user)) == (
         False,
         ("example.com/other",),
         ["example.com/other"],
     )
 
 
-async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, hand):
-    pod = await a_held_pod(gateway, hand)
+async def test_the_finalizer_of_a_changed_or_other_pod_is_not_removed(gateway, user):
+    pod = await a_held_pod(gateway, user)
     for other in (replace(pod, version="1"), replace(pod, version="1", uid="another")):
         with pytest.raises(Conflict):
             await release_finalizer(gateway, other)
-    assert finalizers(hand) == [JOB_TRACKING_FINALIZER]
+    assert finalizers(user) == [JOB_TRACKING_FINALIZER]
 
 
-async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, hand):
-    pod = await a_held_pod(gateway, hand)
+async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, user):
+    pod = await a_held_pod(gateway, user)
     assert await owner_is_gone(gateway, pod) is False
-    hand.delete_job("TFJob", "mnist")
-    eventually(lambda: hand.job("TFJob", "mnist") is None)
+    user.delete_job("TFJob", "mnist")
+    eventually(lambda: user.job("TFJob", "mnist") is None)
     assert await owner_is_gone(gateway, pod) is True
-    hand.create(tfjob("mnist", Worker=1))
+    user.create(tfjob("mnist", Worker=1))
     assert await owner_is_gone(gateway, pod) is True, "another job of the same name is not its owner"
 
 
-async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, hand, server):
-    await a_held_pod(gateway, hand, "gone")
-    await a_held_pod(gateway, hand, "there")
-    hand.delete_job("TFJob", "gone")
-    eventually(lambda: hand.job("TFJob", "gone") is None)
-    arguments = ["remove-finalizers", "--kubeconfig", str(server.kubeconfig), "--namespace", hand.namespace]
+async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, user, server):
+    await a_held_pod(gateway, user, "gone")
+    await a_held_pod(gateway, user, "there")
+    user.delete_job("TFJob", "gone")
+    eventually(lambda: user.job("TFJob", "gone") is None)
+    arguments = ["remove-finalizers", "--kubeconfig", str(server.kubeconfig), "--namespace", user.namespace]
     first = await run(*arguments)
     assert (first.exit_code, first.stdout.splitlines()[-1]) == (0, "Removed the finalizer from 1 pod.")
-    assert f"pod {hand.namespace}/gone-worker-0: finalizer removed" in first.stdout
-    assert (hand.pod("gone-worker-0"), finalizers(hand, "there-worker-0")) == (None, [JOB_TRACKING_FINALIZER])
+    assert f"pod {user.namespace}/gone-worker-0: finalizer removed" in first.stdout
+    assert (user.pod("gone-worker-0"), finalizers(user, "there-worker-0")) == (None, [JOB_TRACKING_FINALIZER])
     assert "Removed the finalizer from 0 pods." in (await run(*arguments)).stdout
     assert "Removed the finalizer from 1 pod." in (await run(*arguments, "--include-active-jobs")).stdout
-    assert hand.pod("there-worker-0") is None
+    assert user.pod("there-worker-0") is None

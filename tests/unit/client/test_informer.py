@@ -8,7 +8,7 @@ import contextlib
 import msgspec
 import pytest
 
-from support import Hand
+from support import UserClient
 from support.jobs import tfjob
 from support.planes import ready_control_plane
 from trainshed.client import Gone
@@ -44,9 +44,9 @@ class Listener:
         return len(self.known)
 
 
-def make_pod(hand: Hand, name: str) -> None:
+def make_pod(user: UserClient, name: str) -> None:
     container = {"name": "c", "image": "x"}
-    hand.make("pods", {"metadata": {"name": name, "labels": {LABEL: "j"}}, "spec": {"containers": [container]}})
+    user.make("pods", {"metadata": {"name": name, "labels": {LABEL: "j"}}, "spec": {"containers": [container]}})
 
 
 async def until(question, within=20.0):
@@ -57,10 +57,10 @@ async def until(question, within=20.0):
 
 
 @contextlib.asynccontextmanager
-async def listening(wire, hand):
+async def listening(wire, user):
     """Run an informer of the pods of a namespace; yield its listener."""
     listener = Listener()
-    informer = Informer(wire, Path("/api/v1", "pods", hand.namespace), PODS, listener, LABEL)
+    informer = Informer(wire, Path("/api/v1", "pods", user.namespace), PODS, listener, LABEL)
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
         yield listener, informer
@@ -76,34 +76,34 @@ async def running(informer):
         await task
 
 
-async def test_what_comes_changes_and_goes_is_heard(wire, hand):
-    make_pod(hand, "before")
-    async with listening(wire, hand) as (listener, informer):
+async def test_what_comes_changes_and_goes_is_heard(wire, user):
+    make_pod(user, "before")
+    async with listening(wire, user) as (listener, informer):
         assert set(listener.known) == {"before"}
-        make_pod(hand, "after")
+        make_pod(user, "after")
         await until(lambda: "after" in listener.known)
-        hand.bind("after", "stage-0")
-        hand.set_pod_status("after", {"phase": "Running"})
+        user.bind("after", "node-0")
+        user.set_pod_status("after", {"phase": "Running"})
         await until(lambda: listener.known["after"].phase == "Running")
-        hand.delete("pods", "after", grace=0)
+        user.delete("pods", "after", grace=0)
         await until(lambda: "after" not in listener.known)
         assert informer.heard > 0
         assert informer.plural == "pods"
 
 
-async def test_pods_without_our_label_are_never_sent(wire, hand):
-    hand.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
-    async with listening(wire, hand) as (listener, _):
-        make_pod(hand, "ours")
+async def test_pods_without_our_label_are_never_sent(wire, user):
+    user.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    async with listening(wire, user) as (listener, _):
+        make_pod(user, "ours")
         await until(lambda: "ours" in listener.known)
         assert set(listener.known) == {"ours"}
 
 
-async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
+async def test_a_list_of_several_pages_is_whole(wire, user, monkeypatch):
     monkeypatch.setattr("trainshed.client.lists.PAGE_SIZE", 3)
     for number in range(8):
-        make_pod(hand, f"p-{number}")
-    async with listening(wire, hand) as (listener, _):
+        make_pod(user, f"p-{number}")
+    async with listening(wire, user) as (listener, _):
         assert len(listener.known) == 8
         assert listener.lists == 1
 
@@ -111,24 +111,24 @@ async def test_a_list_of_several_pages_is_whole(wire, hand, monkeypatch):
 @pytest.mark.apiserver
 async def test_the_api_server_may_restart(tmp_path):
     with ready_control_plane(tmp_path / "plane") as plane:
-        hand = Hand(plane.kubeconfig, "outage")
-        hand.make_namespace()
+        user = UserClient(plane.kubeconfig, "outage")
+        user.make_namespace()
         wire = RestClient(AiohttpTransport(find_credentials(str(plane.kubeconfig))))
-        async with listening(wire, hand) as (listener, _):
-            make_pod(hand, "a")
+        async with listening(wire, user) as (listener, _):
+            make_pod(user, "a")
             await until(lambda: "a" in listener.known)
             await asyncio.to_thread(plane.kill_apiserver)
             await asyncio.sleep(1)
             await asyncio.to_thread(plane.start_apiserver)
-            hand = Hand(plane.kubeconfig, "outage")  # the old one's connections lead to a server that is gone
-            make_pod(hand, "b")
-            hand.delete("pods", "a", grace=0)
+            user = UserClient(plane.kubeconfig, "outage")  # the old one's connections lead to a server that is gone
+            make_pod(user, "b")
+            user.delete("pods", "a", grace=0)
             await until(lambda: set(listener.known) == {"b"}, 40)
         await wire.close()
 
 
 @pytest.mark.parametrize("how", ["in the stream", "as the answer"])
-async def test_an_expired_version_leads_to_a_new_list(wire, hand, monkeypatch, how):
+async def test_an_expired_version_leads_to_a_new_list(wire, user, monkeypatch, how):
     watch, forgetful = wire.watch, [True]
 
     async def forgets(path, query):
@@ -140,18 +140,18 @@ async def test_an_expired_version_leads_to_a_new_list(wire, hand, monkeypatch, h
             yield line
 
     monkeypatch.setattr(wire, "watch", forgets)
-    make_pod(hand, "a")
-    async with listening(wire, hand) as (listener, _):
+    make_pod(user, "a")
+    async with listening(wire, user) as (listener, _):
         listener.known["ghost"] = None
         await until(lambda: listener.lists == 2)
         assert set(listener.known) == {"a"}
-        make_pod(hand, "b")
+        make_pod(user, "b")
         await until(lambda: set(listener.known) == {"a", "b"})
         assert listener.lists == 2
 
 
-async def test_a_kind_that_is_not_served_counts_as_synced(wire, hand, caplog):
-    informer = Informer(wire, Path("/apis/kubeflow.org/v1", "nojobs", hand.namespace), DOCUMENTS, Listener())
+async def test_a_kind_that_is_not_served_counts_as_synced(wire, user, caplog):
+    informer = Informer(wire, Path("/apis/kubeflow.org/v1", "nojobs", user.namespace), DOCUMENTS, Listener())
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)
         await asyncio.sleep(1)
@@ -161,14 +161,14 @@ async def test_a_kind_that_is_not_served_counts_as_synced(wire, hand, caplog):
     assert (informer.missing, informer.heard) == (True, 0.0)
 
 
-async def test_jobs_are_delivered_unchanged(wire, hand):
+async def test_jobs_are_delivered_unchanged(wire, user):
     class Documents(Listener):
         def replaced(self, items, _version):
             self.known = {item["metadata"]["name"]: item for item in items}
 
-    hand.create(tfjob("mnist", Worker=1))
+    user.create(tfjob("mnist", Worker=1))
     listener = Documents()
-    path = Path("/apis/kubeflow.org/v1", "tfjobs", hand.namespace)
+    path = Path("/apis/kubeflow.org/v1", "tfjobs", user.namespace)
     informer = Informer(wire, path, DOCUMENTS, listener)
     async with running(informer):
         await asyncio.wait_for(informer.synced.wait(), 20)

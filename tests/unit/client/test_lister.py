@@ -16,21 +16,21 @@ def names(documents) -> list[str]:
     return sorted(document["metadata"]["name"] for document in documents)
 
 
-async def test_all_pages_are_read(wire, hand, monkeypatch):
+async def test_all_pages_are_read(wire, user, monkeypatch):
     monkeypatch.setattr(lists, "PAGE_SIZE", 2)
     for number in range(5):
-        hand.create(tfjob(f"j{number}", Worker=1))
-    found = await Lister(wire).all(Path(TENSORFLOW.prefix, "tfjobs", hand.namespace), DOCUMENTS)
+        user.create(tfjob(f"j{number}", Worker=1))
+    found = await Lister(wire).all(Path(TENSORFLOW.prefix, "tfjobs", user.namespace), DOCUMENTS)
     assert names(found) == ["j0", "j1", "j2", "j3", "j4"]
 
 
-async def test_a_list_may_be_restricted_to_a_label(wire, hand):
+async def test_a_list_may_be_restricted_to_a_label(wire, user):
     spec = {"containers": [{"name": "a", "image": "x"}]}
-    hand.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
-    hand.make("pods", {"metadata": {"name": "b"}, "spec": spec})
+    user.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
+    user.make("pods", {"metadata": {"name": "b"}, "spec": spec})
     census = Lister(wire)
-    assert [pod.name for pod in await census.all(Path(CORE, "pods", hand.namespace), PODS, "ours")] == ["a"]
-    assert len(await census.all(Path(CORE, "pods", hand.namespace), PODS)) == 2
+    assert [pod.name for pod in await census.all(Path(CORE, "pods", user.namespace), PODS, "ours")] == ["a"]
+    assert len(await census.all(Path(CORE, "pods", user.namespace), PODS)) == 2
 
 
 async def test_a_kind_that_is_not_served_has_no_objects(wire):

@@ -17,41 +17,41 @@ from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
 
 
-def a_job(hand):
+def a_job(user):
     """Create a job on the server; return the parsed job."""
-    hand.create(tfjob("mnist", Worker=1))
-    return parse.job(hand.job("TFJob", "mnist"), TENSORFLOW, JobDefaults())
+    user.create(tfjob("mnist", Worker=1))
+    return parse.job(user.job("TFJob", "mnist"), TENSORFLOW, JobDefaults())
 
 
-async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, hand, wire, monkeypatch):
-    job = a_job(hand)
+async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, user, wire, monkeypatch):
+    job = a_job(user)
     patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}}
     patch["status"] = {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1, "ready": None}}, "startTime": None}
     lose_answers(wire, monkeypatch, "PATCH")
-    stored = await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
+    stored = await gateway.store_status(TENSORFLOW, user.namespace, job.name, patch)
     assert stored["status"] == {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1}}}
 
 
 @pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "somebody else writes"])
-async def test_a_status_that_was_not_stored_is_an_error(gateway, hand, wire, monkeypatch, touched):
-    job = a_job(hand)
+async def test_a_status_that_was_not_stored_is_an_error(gateway, user, wire, monkeypatch, touched):
+    job = a_job(user)
     lose_answers(wire, monkeypatch, "PATCH", before=True)
     if touched:
-        hand.patch_job("TFJob", "mnist", {"metadata": {"labels": {"a": "b"}}})
+        user.patch_job("TFJob", "mnist", {"metadata": {"labels": {"a": "b"}}})
     patch = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
     with pytest.raises(Unavailable, match="lost"):
-        await gateway.store_status(TENSORFLOW, hand.namespace, job.name, patch)
-    assert "status" not in hand.job("TFJob", "mnist")
+        await gateway.store_status(TENSORFLOW, user.namespace, job.name, patch)
+    assert "status" not in user.job("TFJob", "mnist")
 
 
-async def test_a_job_of_the_same_name_does_not_count_as_stored(gateway, hand, wire, monkeypatch):
+async def test_a_job_of_the_same_name_does_not_count_as_stored(gateway, user, wire, monkeypatch):
     patch = {"metadata": {"uid": "another", "resourceVersion": "1"}, "status": {"restarts": 1}}
-    stored = {"metadata": {"uid": a_job(hand).uid, "resourceVersion": "1"}, "status": {"restarts": 1}}
+    stored = {"metadata": {"uid": a_job(user).uid, "resourceVersion": "1"}, "status": {"restarts": 1}}
     stored["metadata"].pop("resourceVersion")
-    hand.call("PATCH", hand.path("TFJob", "mnist", "status"), stored, MERGE)
+    user.call("PATCH", user.path("TFJob", "mnist", "status"), stored, MERGE)
     lose_answers(wire, monkeypatch, "PATCH", before=True)
     with pytest.raises(Unavailable, match="lost"):
-        await gateway.store_status(TENSORFLOW, hand.namespace, "mnist", patch)
+        await gateway.store_status(TENSORFLOW, user.namespace, "mnist", patch)
 
 
 def lose_answers(wire, monkeypatch, verb: str, *, before: bool = False) -> None:
@@ -89,24 +89,24 @@ async def test_an_event_is_sent_again_when_nobody_answers(monkeypatch):
     assert wire.sent == ["POST", "POST", "PATCH", "PATCH"]
 
 
-async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, hand):
+async def test_who_may_not_write_any_more_sends_nothing_but_about_the_lease(wire, user):
     gateway = ApiClient(wire, TokenBucket(), lambda: False)
-    job = a_job(hand)
+    job = a_job(user)
     status = {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": {"restarts": 1}}
-    about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": hand.namespace}}
+    about = {"metadata": {"name": "e"}, "involvedObject": {"name": "mnist", "namespace": user.namespace}}
     for write in (
         gateway.create_pod(
-            hand.namespace, builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body
+            user.namespace, builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 0).body
         ),
-        gateway.create_secret(hand.namespace, {"metadata": {"name": "s"}}),
-        gateway.delete_job(TENSORFLOW, hand.namespace, job.name, job.uid, job.version),
-        gateway.store_status(TENSORFLOW, hand.namespace, job.name, status),
-        gateway.create_event(hand.namespace, about),
-        gateway.update_event(hand.namespace, "e", {"count": 2}),
-        gateway.update_dependent(CONFIG_MAPS, hand.namespace, "c", {}),
+        gateway.create_secret(user.namespace, {"metadata": {"name": "s"}}),
+        gateway.delete_job(TENSORFLOW, user.namespace, job.name, job.uid, job.version),
+        gateway.store_status(TENSORFLOW, user.namespace, job.name, status),
+        gateway.create_event(user.namespace, about),
+        gateway.update_event(user.namespace, "e", {"count": 2}),
+        gateway.update_dependent(CONFIG_MAPS, user.namespace, "c", {}),
     ):
         with pytest.raises(NotLeader, match="was not sent"):
             await write
-    assert hand.pods() == hand.core("secrets") == hand.core("events") == []
-    assert "status" not in hand.job("TFJob", "mnist")
-    assert await gateway.write_lease(hand.namespace, "l", {"metadata": {"name": "l"}, "spec": {}})
+    assert user.pods() == user.core("secrets") == user.core("events") == []
+    assert "status" not in user.job("TFJob", "mnist")
+    assert await gateway.write_lease(user.namespace, "l", {"metadata": {"name": "l"}, "spec": {}})

@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from .user_client import Hand
+from .user_client import UserClient
 
 #: Type, reason and message.
 Line = tuple[str, str, str]
 
 
-def events(hand: Hand, job: dict) -> list[dict]:
+def events(user: UserClient, job: dict) -> list[dict]:
     """The Events of a job as `kubectl describe` asks for them: by kind, namespace, name and uid."""
     meta = job["metadata"]
-    wanted = {"kind": job["kind"], "namespace": hand.namespace, "name": meta["name"], "uid": meta["uid"]}
+    wanted = {"kind": job["kind"], "namespace": user.namespace, "name": meta["name"], "uid": meta["uid"]}
     selector = ",".join(f"involvedObject.{field}={value}" for field, value in wanted.items())
-    return hand.call("GET", f"/api/v1/namespaces/{hand.namespace}/events?fieldSelector={selector}")["items"]
+    return user.call("GET", f"/api/v1/namespaces/{user.namespace}/events?fieldSelector={selector}")["items"]
 
 
-def happenings(hand: Hand, job: dict) -> Counter[Line]:
+def event_counts(user: UserClient, job: dict) -> Counter[Line]:
     """How often each thing was told: type, reason and message, the names in a gathered message one by one."""
     told: Counter[Line] = Counter()
-    for event in events(hand, job):
+    for event in events(user, job):
         head, _, names = event["message"].rpartition(": ")
         gathered = re.match(r"(Created|Deleted) (pod|service)$", head)
         messages = [f"{head}: {name}" for name in names.split(", ")] if gathered else [event["message"]]
