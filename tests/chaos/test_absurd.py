@@ -60,7 +60,7 @@ ABSURD: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_said_of_an_own_error(operator: Operator) -> Iterator[None]:
+def the_log_has_no_traceback(operator: Operator) -> Iterator[None]:
     yield
     assert "Traceback" not in operator.log.read_text()
     assert operator.alive
@@ -99,7 +99,7 @@ def succeeds(user: UserClient, kubelet: FakeKubelet) -> bool:
     return False
 
 
-def test_a_document_nested_without_end_hides_no_other(user: UserClient, kubelet: FakeKubelet, operator: Operator):
+def test_a_deeply_nested_status_hides_no_other_job(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     user.create(tfjob("deep", Worker=1))
     eventually(lambda: user.state("TFJob", "deep") == "Running")
     nested = "[" * DEEP + "]" * DEEP

@@ -74,7 +74,9 @@ Object{
 """
 
 
-def test_pods_that_a_policy_changes_are_ours_as_they_are(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
+def test_pods_that_a_policy_changes_are_accepted_as_they_are(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
+):
     patch = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": SIDECAR}}
     with policy(user, "MutatingAdmissionPolicy", {"mutations": [patch], "reinvocationPolicy": "Never"}):
         eventually(lambda: in_force(user, "probe"))
@@ -96,9 +98,7 @@ def writes(server: ControlPlane, user: UserClient) -> Counter[str]:
     return Counter(request.what for request in asked if request.writes and "events" not in request.what)
 
 
-def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(
-    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
-):
+def test_a_slow_webhook_of_one_namespace_delays_no_other(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     other = UserClient(server.kubeconfig, f"{user.namespace}-quick")
     other.make_namespace()
     with Webhook.start(server, user) as webhook, FakeKubelet(other):
@@ -114,7 +114,7 @@ def test_a_slow_webhook_for_pods_of_one_namespace_holds_up_nobody_else(
         eventually(lambda: len(user.pods()) == 120, 60)
 
 
-def test_a_webhook_that_flaps_costs_time_and_nothing_else(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
+def test_a_flapping_webhook_costs_only_time(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     with Webhook.start(server, user) as webhook:
         webhook.fails = lambda number: number % 2 == 1
         user.create(pytorchjob("flap", Master=1, Worker=5))
@@ -123,7 +123,7 @@ def test_a_webhook_that_flaps_costs_time_and_nothing_else(server: ControlPlane, 
         assert not user.job("PyTorchJob", "flap")["status"].get("restarts")
 
 
-def test_some_pods_that_are_denied_are_told_of_and_come_when_they_may(
+def test_pods_that_are_denied_are_reported_and_created_once_they_may(
     server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):
     with policy(user, "ValidatingAdmissionPolicy", denying("-worker-[12]$")):
@@ -140,7 +140,7 @@ def test_some_pods_that_are_denied_are_told_of_and_come_when_they_may(
     eventually(lambda: "Blocked" not in user.conditions("TFJob", "some"), 30)
 
 
-def test_with_our_policy_nobody_else_makes_pods_that_count_as_a_jobs(user: UserClient, kubelet: FakeKubelet):
+def test_with_our_policy_only_the_operator_creates_pods_of_a_job(user: UserClient, kubelet: FakeKubelet):
     text = (MANIFESTS / "overlays" / "pod-admission-policy" / "resources.yaml").read_text()
     documents = list(yaml.safe_load_all(text.replace("system:serviceaccount:trainshed-system:trainshed", USER)))
     made = user.create(tfjob("prize", policy={"suspend": True}, Worker=2))

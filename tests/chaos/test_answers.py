@@ -77,7 +77,7 @@ async def test_every_request_may_be_badly_answered_once(environment: Environment
     assert run.violations(faults=len(seen)) == ()
 
 
-async def test_who_is_asked_to_come_back_later_does_and_others_go_on(environment: Environment) -> None:
+async def test_retry_after_is_respected_and_delays_no_other_job(environment: Environment) -> None:
     run = Run(environment, ddp())
     asked: dict[str, list[float]] = {}
 

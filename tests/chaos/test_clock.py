@@ -58,7 +58,7 @@ def decided(found: Plan) -> tuple:
 
 
 @pytest.mark.parametrize("off", [HOUR, -HOUR], ids=["an hour fast", "an hour slow"])
-def test_a_clock_that_is_wrong_from_the_start_is_wrong_by_no_more(off: int, second_user: UserClient, begin: Begin):
+def test_a_wrong_clock_shifts_no_deadline(off: int, second_user: UserClient, begin: Begin):
     first = begin()
     with FakeKubelet(second_user) as kubelet:
         second_user.create(tfjob("known", policy={"activeDeadlineSeconds": 2 * HOUR}, Worker=1))
@@ -82,7 +82,7 @@ def test_a_clock_that_is_wrong_from_the_start_is_wrong_by_no_more(off: int, seco
         always(lambda: second_user.state("TFJob", "known") == "Running", 1)
 
 
-def test_a_deadline_that_passes_while_nobody_looks_fires_at_the_next_start(second_user: UserClient, begin: Begin):
+def test_a_deadline_that_passes_without_an_operator_fires_at_the_next_start(second_user: UserClient, begin: Begin):
     first = begin()
     with FakeKubelet(second_user):
         second_user.create(tfjob("late", policy={"activeDeadlineSeconds": 3}, Worker=1))
@@ -98,7 +98,7 @@ def test_a_deadline_that_passes_while_nobody_looks_fires_at_the_next_start(secon
         assert timedelta(seconds=19) <= lived <= timedelta(seconds=23)
 
 
-def test_a_job_that_came_and_went_while_nobody_looked_leaves_nothing(
+def test_a_job_created_and_deleted_without_an_operator_leaves_nothing(
     second_server: ControlPlane, second_user: UserClient, begin: Begin
 ):
     first = begin()

@@ -89,9 +89,7 @@ async def test_the_answer_of_every_create_may_be_lost(environment: Environment) 
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 5])
-async def test_who_dies_at_every_so_many_writes_comes_to_an_end_all_the_same(
-    environment: Environment, every: int
-) -> None:
+async def test_an_operator_killed_at_every_nth_write_still_ends_the_job(environment: Environment, every: int) -> None:
     run = Run(environment, job("JAXJob", "a", policy={"cleanPodPolicy": "All"}, Worker=2))
     count = 0
 
@@ -117,7 +115,7 @@ async def test_who_dies_at_every_so_many_writes_comes_to_an_end_all_the_same(
     assert run.violations(faults=lives) == ()
 
 
-async def test_who_is_asked_to_end_in_the_middle_finishes_what_is_under_way_and_gives_the_lease_back(
+async def test_on_sigterm_requests_in_flight_end_and_the_lease_is_released(
     environment: Environment,
 ) -> None:
     run = Run(environment, pytorchjob("a", Master=1, Worker=3), "--leader-elect", "--lease-name=mine")

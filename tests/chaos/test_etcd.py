@@ -36,9 +36,7 @@ def runs(user: UserClient, name: str, within: float = 30) -> None:
     eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
-def test_a_store_that_is_full_costs_nothing_but_time(
-    second_server: ControlPlane, second_user: UserClient, begin: Begin
-):
+def test_a_full_etcd_costs_only_time(second_server: ControlPlane, second_user: UserClient, begin: Begin):
     etcd = Etcd(second_server)
     operator = begin()
     with FakeKubelet(second_user) as kubelet:
@@ -89,7 +87,7 @@ def put(user: UserClient, body: dict) -> bool:
     return True
 
 
-def test_a_store_from_yesterday_is_looked_at_anew(
+def test_a_restored_backup_of_etcd_is_reconciled(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     operator = begin()
@@ -116,7 +114,7 @@ def test_a_store_from_yesterday_is_looked_at_anew(
     assert operator.complaints() == []
 
 
-def test_a_store_that_is_compacted_all_the_time_hides_nothing(
+def test_an_etcd_that_is_compacted_all_the_time_hides_nothing(
     second_server: ControlPlane, second_user: UserClient, begin: Begin
 ):
     begin()
@@ -143,7 +141,7 @@ def test_a_store_that_is_compacted_all_the_time_hides_nothing(
         thread.join()
 
 
-def test_a_server_that_is_behind_undoes_nothing(
+def test_a_stale_api_server_undoes_nothing(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     """The second API server's line to the store stands still; the operator is led to it, and the line goes on later."""
@@ -191,7 +189,7 @@ def behind(plane: ControlPlane, store: TcpProxy) -> int:
     return urlsplit(other.url).port
 
 
-def test_our_kind_may_be_taken_away_and_given_back(second_server: ControlPlane, second_user: UserClient, begin: Begin):
+def test_a_crd_may_be_deleted_and_created_again(second_server: ControlPlane, second_user: UserClient, begin: Begin):
     operator = begin()
     with FakeKubelet(second_user):
         second_user.create(tfjob("goes", Worker=2))
@@ -211,7 +209,7 @@ def test_our_kind_may_be_taken_away_and_given_back(second_server: ControlPlane, 
     assert operator.complaints() == []
 
 
-def test_a_field_less_is_borne_and_a_field_more_is_left_alone(
+def test_a_missing_field_of_the_schema_is_tolerated_and_a_new_one_kept(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     definition = yaml.safe_load(TFJOBS.read_text())

@@ -64,9 +64,7 @@ def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(user: UserCl
     assert found["labels"]["training.kubeflow.org/operator-name"] == "tfjob-controller"
 
 
-def test_pod_security_says_no_once_in_a_while_and_the_job_says_why(
-    server: ControlPlane, user: UserClient, kubelet: FakeKubelet
-):
+def test_pod_security_rejects_pods_and_the_job_says_why(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     user.call("PATCH", f"/api/v1/namespaces/{user.namespace}", label, MERGE)
     wanted = tfjob("root", Worker=5)
@@ -87,7 +85,7 @@ def test_pod_security_says_no_once_in_a_while_and_the_job_says_why(
 
 
 @pytest.mark.parametrize("size", [100_000, 900_000, 1_400_000])
-def test_a_big_job_runs_or_is_refused_or_says_why_not(
+def test_a_big_job_runs_or_is_rejected_or_is_blocked(
     size: int, server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):
     wanted = tfjob("big", Worker=2)
@@ -103,7 +101,7 @@ def test_a_big_job_runs_or_is_refused_or_says_why_not(
     assert len(json.dumps(user.job("TFJob", "big")["status"])) <= SMALL
 
 
-def test_many_variables_and_annotations_are_no_trouble(user: UserClient):
+def test_many_variables_and_annotations_are_accepted(user: UserClient):
     wanted = tfjob("wide", Worker=2)
     wanted["metadata"]["annotations"] = {f"note-{number}": "x" * 1000 for number in range(250)}
     container = pod_spec(wanted, "Worker")["containers"][0]
@@ -119,7 +117,7 @@ EVIL = (
 )
 
 
-def test_text_of_users_stays_where_it_belongs(user: UserClient, kubelet: FakeKubelet, operator: Operator):
+def test_text_of_users_does_not_break_logs_or_metrics(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     wanted = tfjob("evil", policy={"backoffLimit": 2}, restart="ExitCode", Worker=1)
     wanted["metadata"]["annotations"] = {"note": EVIL.replace("\x00", "")}
     pod_spec(wanted, "Worker")["containers"][0]["env"] = [{"name": "EVIL", "value": EVIL.replace("\x00", "")}]
@@ -138,9 +136,7 @@ def test_text_of_users_stays_where_it_belongs(user: UserClient, kubelet: FakeKub
     assert "forged" not in operator.served()
 
 
-def test_what_is_nested_without_end_is_the_servers_to_refuse(
-    user: UserClient, kubelet: FakeKubelet, operator: Operator
-):
+def test_deeply_nested_jobs_are_rejected_by_the_server(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     deep = "[" * 20_000 + "]" * 20_000
     body = json.dumps(tfjob("deep", Worker=1)).replace(
         '"runPolicy": {}', f'"runPolicy": {{"schedulingPolicy": {deep}}}'
@@ -153,7 +149,7 @@ def test_what_is_nested_without_end_is_the_servers_to_refuse(
     assert operator.alive
 
 
-def test_who_asks_for_much_makes_nobody_wait_for_all_of_it(server: ControlPlane, user: UserClient):
+def test_many_jobs_of_one_namespace_do_not_delay_another(server: ControlPlane, user: UserClient):
     other = UserClient(server.kubeconfig, f"{user.namespace}-few")
     other.make_namespace()
     with ThreadPoolExecutor(16) as crowd:
@@ -185,9 +181,7 @@ def statuses(server: ControlPlane, user: UserClient) -> int:
     return sum(request.what == "patch tfjobs/status" for request in requests(server, USER, user.namespace))
 
 
-def test_a_secret_in_a_template_is_told_to_nobody_but_its_pods(
-    user: UserClient, kubelet: FakeKubelet, operator: Operator
-):
+def test_a_secret_in_a_template_is_only_in_its_pods(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     canary = "canary-5f2b9c"
     wanted = tfjob("spy", restart="ExitCode", policy={"backoffLimit": 1}, Worker=2)
     container = pod_spec(wanted, "Worker")["containers"][0]

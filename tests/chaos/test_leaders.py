@@ -48,7 +48,7 @@ def test_when_the_leader_ends_another_acts_at_once(plane: ControlPlane, tmp_path
     assert released(plane, "released", tmp_path) <= RELEASE + SLACK
 
 
-def test_a_leader_that_was_frozen_in_the_middle_of_a_job_writes_nothing_when_it_wakes(plane, tmp_path: Path):
+def test_a_leader_frozen_in_the_middle_of_a_job_writes_nothing_when_it_continues(plane, tmp_path: Path):
     before, after, pods = frozen(plane, "frozen", tmp_path)
     assert before < 120, "it was frozen too late"
     assert (after, pods) == ([], 60)
@@ -92,7 +92,7 @@ def begin_behind(proxy: FaultProxy, found: Pair, folder: Path) -> Operator:
 
 
 @pytest.mark.parametrize("edit", ["deleted", "taken by nobody we know", "without a holder"])
-def test_whatever_is_done_to_the_lease_one_leads_soon_again(plane: ControlPlane, tmp_path: Path, edit: str):
+def test_after_any_edit_of_the_lease_one_leads_again(plane: ControlPlane, tmp_path: Path, edit: str):
     with pair(plane, f"edit-{edit.split(maxsplit=1)[0]}", tmp_path) as found:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{found.user.namespace}/leases/trainshed"
         if edit == "deleted":
@@ -127,7 +127,7 @@ async def test_two_leaders_by_force_do_no_harm(environment: Environment, name: s
     assert [one for one in run.violations() if one.startswith((*SAFETY, "V10"))] == []
 
 
-def test_who_may_not_have_a_lease_says_so_and_writes_nothing(plane: ControlPlane, tmp_path: Path):
+def test_without_the_right_to_its_lease_it_logs_that_and_writes_nothing(plane: ControlPlane, tmp_path: Path):
     user = UserClient.somewhere(plane.kubeconfig, named="forbidden")
     name = {"name": user.namespace}
     rule = [{"apiGroups": ["", "kubeflow.org", "autoscaling", RBAC], "resources": ["*"], "verbs": ["*"]}]
@@ -150,7 +150,7 @@ def test_who_may_not_have_a_lease_says_so_and_writes_nothing(plane: ControlPlane
     assert operator.stop() == 0
 
 
-def test_a_lease_in_a_namespace_that_is_not_there_is_told_of(plane: ControlPlane, tmp_path: Path):
+def test_a_lease_in_a_missing_namespace_is_logged(plane: ControlPlane, tmp_path: Path):
     user = UserClient.somewhere(plane.kubeconfig, named="homeless")
     words = (f"--namespace={user.namespace}", "--lease-namespace=nowhere")
     operator = Operator(plane.kubeconfig, tmp_path, *words).start()

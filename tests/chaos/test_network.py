@@ -48,7 +48,7 @@ def runs(user: UserClient, name: str, within: float = 30) -> None:
     eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
-def test_over_a_long_line_requests_go_side_by_side(
+def test_with_a_high_latency_requests_are_concurrent(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     with TcpProxy.start(port(second_server.url), delay=FAR / 2) as line:
@@ -70,7 +70,7 @@ def rounds(made: list[Request]) -> int:
     return count
 
 
-def test_over_a_thin_line_lists_end_and_the_lease_is_kept(
+def test_with_a_low_bandwidth_lists_end_and_the_lease_is_kept(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     """A megabit a second; random text, for what repeats itself is compressed on its way."""
@@ -109,7 +109,7 @@ def test_another_certificate_of_the_server_is_as_good(
     assert operator.complaints() == []
 
 
-def test_a_name_that_does_not_resolve_is_asked_for_again(
+def test_a_name_that_does_not_resolve_is_retried(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
     """The operator gets an /etc/hosts of its own, in a mount namespace."""
@@ -201,7 +201,7 @@ def ask(user: UserClient, end: float) -> float:
     return longest
 
 
-def test_our_doors_stand_whatever_knocks(server: ControlPlane, operator: Operator):
+def test_the_endpoints_survive_bad_requests(server: ControlPlane, operator: Operator):
     before = rss(operator.pid)
     with ExitStack() as stack:
         for number in range(300):

@@ -100,7 +100,7 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @in_loop
-async def test_a_store_that_freezes_costs_time_and_at_the_most_the_lease(
+async def test_a_frozen_etcd_costs_time_and_at_most_the_lease(
     environment: Environment, second_server: ControlPlane
 ) -> None:
     """Nothing can be stored for 20 s: longer than the Lease lasts, so that its holder must have stepped down."""
@@ -158,7 +158,7 @@ async def test_all_connections_may_be_cut_again_and_again(environment: Environme
     assert run.violations(faults=count) == ()
 
 
-def test_whoever_looks_on_may_go_while_the_server_hangs(second_server: ControlPlane, tmp_path: Path):
+def test_the_test_clients_close_while_the_server_hangs(second_server: ControlPlane, tmp_path: Path):
     """A connection that outlived its loop would be told of as a warning, and that is an error."""
     _, apiserver, *_ = second_server.processes
 

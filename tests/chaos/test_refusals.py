@@ -20,7 +20,7 @@ from .workloads import succeeds
 pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
 
-async def test_one_kind_may_be_out_of_order(environment: Environment) -> None:
+async def test_one_kind_may_be_unavailable(environment: Environment) -> None:
     """Nobody answers for Services: jobs that run go on to their end, a new one begins once they are back."""
     run = Run(environment, ddp())
 
@@ -43,7 +43,7 @@ async def test_one_kind_may_be_out_of_order(environment: Environment) -> None:
     assert run.violations(faults=5) == ()
 
 
-async def test_a_right_that_is_taken_away_is_missed_aloud_until_it_is_back(environment: Environment) -> None:
+async def test_a_missing_right_blocks_the_job_until_it_is_granted_again(environment: Environment) -> None:
     run = Run(environment, ddp())
 
     async def no_pods(request: Request, forward: Forward) -> Answer:
@@ -96,7 +96,7 @@ async def test_a_token_may_be_another_every_second(environment: Environment, tmp
     assert run.violations(faults=refused) == ()
 
 
-async def test_what_is_gone_already_needs_no_deleting(environment: Environment) -> None:
+async def test_a_delete_of_what_is_gone_is_no_error(environment: Environment) -> None:
     """Pods go just before the operator deletes them, and the job just before its next status is stored."""
     run = Run(environment, ddp())
 

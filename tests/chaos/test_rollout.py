@@ -78,7 +78,7 @@ class Shift:
         return [one.what for one in writes(self._plane, self.user) if "events" not in one.what]
 
 
-def test_versions_take_turns_and_no_pod_notices(plane: ControlPlane, older: Path, tmp_path: Path, monkeypatch):
+def test_upgrades_and_downgrades_do_not_disturb_pods(plane: ControlPlane, older: Path, tmp_path: Path, monkeypatch):
     user = UserClient.somewhere(plane.kubeconfig, named="rollout")
     shift = Shift(plane, user, tmp_path, monkeypatch)
     with FakeKubelet(user) as kubelet:

@@ -29,7 +29,7 @@ PHASES = {"pending": "Created", "running": "Running", "over": "Succeeded", "paus
 CASES = {f"{phase}-{policy.lower()}": (phase, policy) for phase, policy in itertools.product(PHASES, POLICIES)}
 
 
-def test_a_job_may_be_deleted_in_any_way_in_any_phase(user: UserClient):
+def test_a_job_is_deleted_with_every_propagation_policy_in_every_phase(user: UserClient):
     with FakeKubelet(user, all_but("pending")) as kubelet:
         bring_all_to_their_phases(user, kubelet)
         orphans = tuple(f"{phase}-orphan-" for phase in PHASES)
@@ -177,7 +177,7 @@ def test_what_was_exported_may_be_applied_again(user: UserClient, kubelet: FakeK
 
 
 @pytest.mark.parametrize("lost", ["labels", "ownerReferences"])
-def test_a_pod_that_was_taken_from_its_job_by_hand_is_nobodys(
+def test_a_pod_without_its_labels_or_owner_is_left_alone(
     lost: str, server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):
     user.create(job("TFJob", "rent", restart="OnFailure", PS=1, Worker=2))
@@ -199,7 +199,7 @@ def test_a_pod_that_was_taken_from_its_job_by_hand_is_nobodys(
     eventually(lambda: "Blocked" not in user.conditions("TFJob", "rent"), 30)
 
 
-def test_a_status_that_was_wiped_or_forged_is_worked_out_again(user: UserClient, kubelet: FakeKubelet):
+def test_a_status_that_was_deleted_or_forged_is_restored(user: UserClient, kubelet: FakeKubelet):
     user.create(job("TFJob", "lie", restart="ExitCode", PS=1, Worker=2))
     eventually(lambda: user.state("TFJob", "lie") == "Running")
     made = {uid(pod) for pod in user.pods()}
@@ -219,7 +219,7 @@ def test_a_status_that_was_wiped_or_forged_is_worked_out_again(user: UserClient,
     assert {uid(pod) for pod in user.pods()} == made
 
 
-def test_a_queue_lets_a_job_in_takes_it_back_and_lets_it_in_elsewhere(user: UserClient, kubelet: FakeKubelet):
+def test_a_queue_admits_a_job_evicts_it_and_admits_it_on_other_nodes(user: UserClient, kubelet: FakeKubelet):
     """What Kueue does: a job is created suspended, and gets its nodes in the same write that resumes it."""
     user.create(tfjob("turn", policy={"suspend": True}, Worker=2))
     eventually(lambda: user.state("TFJob", "turn") == "Suspended")

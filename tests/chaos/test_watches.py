@@ -83,9 +83,7 @@ async def test_one_watch_may_be_late_all_the_time(environment: Environment, plur
 
 
 @pytest.mark.parametrize("plural", ["tfjobs", "pods"])
-async def test_who_takes_over_may_know_one_half_much_later_than_the_other(
-    environment: Environment, plural: str
-) -> None:
+async def test_one_watch_may_be_seconds_behind_the_other_after_a_restart(environment: Environment, plural: str) -> None:
     """A worker fails and is replaced; the next operator hears of one kind six seconds after the other."""
     job = tfjob("a", restart="ExitCode", policy={"backoffLimit": 1}, Chief=1, PS=1, Worker=2)
     run, slow = Run(environment, job), asyncio.Event()
@@ -115,7 +113,7 @@ async def test_who_takes_over_may_know_one_half_much_later_than_the_other(
     assert run.violations() == ()
 
 
-async def test_a_life_that_nobody_saw_is_no_success(environment: Environment) -> None:
+async def test_a_pod_that_no_watch_has_shown_is_no_success(environment: Environment) -> None:
     """In one gap a worker fails and is deleted: what was not seen is a disruption, and is not counted."""
     run, gap = Run(environment, tfjob("a", restart="ExitCode", policy={"backoffLimit": 0}, Chief=1, PS=1, Worker=2)), []
 

@@ -38,10 +38,10 @@ def test_what_a_watch_has_missed_is_known_from_others_and_only_once():
     assert found[1].after == missed
 
 
-def test_an_answer_that_is_no_is_no_version():
+def test_an_answer_with_an_error_is_no_version():
     assert versions(filled([seen(None, job(1))], [written(job(2), status=409)])) == [(None, "1")]
 
 
-def test_each_object_has_a_story_of_its_own():
+def test_versions_follow_each_other_by_object():
     found = filled([seen(None, job(1)), seen(None, job(2, "v")), seen(job(1), job(3))], [])
     assert sorted(versions(found), key=str) == sorted([(None, "1"), ("1", "3"), (None, "2")], key=str)

@@ -9,7 +9,7 @@ from support.process_usage import Sample
 from .health import WARM, every, longest, slope
 
 
-def test_the_longest_life_counts_once_it_is_warm():
+def test_the_longest_process_counts_once_it_is_warm():
     short = [Sample(at, 1, 50.0, 9) for at in (0.0, 10.0)]
     long = [Sample(at, 2, 60.0, 9) for at in (20.0, 21.0 + WARM, 22.0 + WARM)]
     assert longest([*short, *long]) == long[1:]
