@@ -59,7 +59,7 @@ def counts(outcomes: Collection[Outcome]) -> dict[str, object]:
 def lines(outcomes: Collection[Outcome]) -> Iterator[str]:
     """Both tables and the sums."""
     for record in (*by_workload(outcomes), *by_fault(outcomes), {"all": ""} | counts(outcomes)):
-        yield ", ".join(f"{key} {value}" for key, value in record.items() if value)
+        yield ", ".join(f"{key} {value}" for key, value in record.items() if value != "")
 
 
 def write(outcomes: Collection[Outcome]) -> None:

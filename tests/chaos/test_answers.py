@@ -16,7 +16,7 @@ from support.user_client import Refused, where
 
 from .job_client import JobClient
 from .run import Environment, Run
-from .workloads import succeeds
+from .workloads import succeeds, trains
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
@@ -29,9 +29,7 @@ def ddp(name: str = "a") -> dict:
 
 async def lives(run: Run) -> None:
     """The job's whole life."""
-    await run.client.create()
-    await run.client.running(*MEMBERS)
-    await succeeds(run.client, ("master-0",))
+    await trains(run.client, MEMBERS, ("master-0",))
     await run.client.nothing_left()
     await run.rest()
 

@@ -15,7 +15,7 @@ from support.jobs import job, pytorchjob
 from support.user_client import Refused, where
 
 from .run import Environment, Run
-from .workloads import succeeds
+from .workloads import succeeds, trains
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
@@ -56,9 +56,7 @@ async def test_any_of_the_creates_under_way_may_have_been_done(environment: Envi
 
     run.route.on_write = hold
     async with run:
-        await run.client.create()
-        await run.client.running(*MEMBERS)
-        await succeeds(run.client, ("master-0",))
+        await trains(run.client, MEMBERS, ("master-0",))
         await run.rest()
     assert run.supervisor.starts == 2
     assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
@@ -79,9 +77,7 @@ async def test_the_answer_of_every_create_may_be_lost(environment: Environment) 
     run.route.on_write = lose
     run.counted = 0
     async with run:
-        await run.client.create()
-        await run.client.running(*MEMBERS)
-        await succeeds(run.client, ("master-0",))
+        await trains(run.client, MEMBERS, ("master-0",))
         await run.rest()
     assert len(lost) >= len(MEMBERS)
     assert made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
@@ -104,9 +100,7 @@ async def test_an_operator_killed_at_every_nth_write_still_ends_the_job(environm
 
     run.route.on_write = strike
     async with run:
-        await run.client.create()
-        await run.client.running("worker-0", "worker-1")
-        await succeeds(run.client, ("worker-0", "worker-1"))
+        await trains(run.client, ("worker-0", "worker-1"), ("worker-0", "worker-1"))
         await run.client.nothing_left()
         await run.rest()
         lives = run.supervisor.starts

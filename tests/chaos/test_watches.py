@@ -15,7 +15,7 @@ from support.user_client import where
 
 from .run import Environment, Run
 from .test_crashes import made
-from .workloads import succeeds
+from .workloads import succeeds, trains
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
@@ -69,9 +69,7 @@ async def test_one_watch_may_be_late_all_the_time(environment: Environment, plur
     run.route.on_watch = late
     run.counted = 0
     async with run:
-        await run.client.create()
-        await run.client.running(*MEMBERS)
-        await succeeds(run.client, ("master-0",))
+        await trains(run.client, MEMBERS, ("master-0",))
         await run.rest(lambda: sorted(run.client.pods) == ["master-0"])
         assert all_once(run)
         path = where("pytorchjobs", run.namespace, "a")
