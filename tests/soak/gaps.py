@@ -24,10 +24,10 @@ def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterab
         if _version(one) not in seen:
             seen.add(_version(one))
             known.append(one)
-    lives: dict[str, list[Version]] = {}
+    objects: dict[str, list[Version]] = {}
     for one in known:
-        lives.setdefault(_object(one)["metadata"]["uid"], []).append(one)
-    return [one for life in lives.values() for one in _linked(life)]
+        objects.setdefault(_object(one)["metadata"]["uid"], []).append(one)
+    return [one for versions_of_one in objects.values() for one in _linked(versions_of_one)]
 
 
 def _answers(passed: Collection[Passed]) -> Iterable[Version]:
@@ -36,9 +36,9 @@ def _answers(passed: Collection[Passed]) -> Iterable[Version]:
             yield Version(one.at, one.request.plural, None, orjson.loads(one.found))
 
 
-def _linked(life: list[Version]) -> Iterable[Version]:
+def _linked(versions_of_one: list[Version]) -> Iterable[Version]:
     before = None
-    for version in sorted(life, key=lambda one: (one.after is None, int(_version(one)))):
+    for version in sorted(versions_of_one, key=lambda one: (one.after is None, int(_version(one)))):
         yield replace(version, before=version.before if before is None else before)
         before = version.after
 

@@ -12,12 +12,12 @@ WARM = 600.0
 
 def longest(samples: Sequence[Sample]) -> list[Sample]:
     """The samples of the process that lived longest, once it was warm, or all of it if it never was."""
-    lives: dict[int, list[Sample]] = {}
+    processes: dict[int, list[Sample]] = {}
     for one in samples:
-        lives.setdefault(one.pid, []).append(one)
-    if not lives:
+        processes.setdefault(one.pid, []).append(one)
+    if not processes:
         return []
-    life = max(lives.values(), key=lambda found: found[-1].at - found[0].at)
+    life = max(processes.values(), key=lambda found: found[-1].at - found[0].at)
     return [one for one in life if one.at - life[0].at >= WARM] or life
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the rings on an API server; a conftest.py imports those that its folder wants."""
+"""Fixtures of the tests on an API server; a conftest.py imports those that its folder needs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .user_client import UserClient
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One control plane for all tests that do no harm to it."""
+    """One control plane for all tests that leave it intact."""
     with ready_control_plane(tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
 
 
 @pytest.fixture(scope="package")
 def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A second control plane, for operators that were told something else: each in a namespace of its own."""
+    """A second control plane, for operators with flags of their own: each in a namespace of its own."""
     with ready_control_plane(tmp_path_factory.mktemp("second-server")) as plane:
         yield plane
 
 
 @pytest.fixture(scope="package")
 def shared_operator(server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """One operator for all tests that do no harm to it; at the end its log holds no traceback."""
+    """One operator for all tests that leave it intact; at the end its log has no traceback."""
     operator = Operator(server.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect").start()
     yield operator
     assert operator.alive, operator.log.read_text()[-3000:]
@@ -47,13 +47,13 @@ def user(server: ControlPlane) -> UserClient:
 
 @pytest.fixture
 def second_user(second_server: ControlPlane) -> UserClient:
-    """A user in a namespace that only the test's own operator looks after."""
+    """A user of the second control plane, in a namespace that only the test's own operator manages."""
     return UserClient.somewhere(second_server.kubeconfig)
 
 
 @pytest.fixture
 def operators(tmp_path: Path) -> Iterator[Operators]:
-    """Starts operators, and leaves none behind."""
+    """Starts operators, and kills them at the end."""
     operators = Operators(tmp_path)
     yield operators
     operators.end()
@@ -61,6 +61,6 @@ def operators(tmp_path: Path) -> Iterator[Operators]:
 
 @pytest.fixture
 def kubelet(user: UserClient) -> Iterator[FakeKubelet]:
-    """The namespace's pods run as soon as they are made."""
+    """The namespace's pods run as soon as they are created."""
     with FakeKubelet(user) as kubelet:
         yield kubelet

@@ -1,4 +1,4 @@
-"""The groups of a gang scheduler, whose part a test plays: it lets groups in and places their pods."""
+"""The PodGroups of a gang scheduler that a test simulates: it admits groups and places their pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSIDE = ("Inqueue", "Running")
 
 
 def define_groups(user: UserClient) -> None:
-    """Let the API server know both kinds of PodGroup."""
+    """Create the CRDs of both kinds of PodGroup."""
     for path in sorted(HERE.glob("*.yaml")):
         definition = yaml.safe_load(path.read_text())
         user.call("POST", DEFINITIONS, definition)
@@ -33,7 +33,7 @@ class Groups:
         self._volcano = "volcano" in api
 
     def served(self) -> bool:
-        """Whether the API server knows them by now."""
+        """Whether the API server serves them."""
         try:
             return self.user.call("GET", self.path)["items"] == []
         except Refused:
@@ -49,11 +49,11 @@ class Groups:
             return None
 
     def spec(self, name: str) -> dict:
-        """What a group says, once it is there."""
+        """The spec of a group, once it exists."""
         return eventually(lambda: self.get(name))["spec"]
 
     def set_phase(self, name: str, phase: str, *conditions: dict) -> None:
-        """What the scheduler does: say how a group is."""
+        """Set the status of a group, as the scheduler does."""
         eventually(lambda: self.get(name))
         path = f"{self.path}/{name}" if self._volcano else f"{self.path}/{name}/status"
         self.user.call("PATCH", path, {"status": {"phase": phase, "conditions": list(conditions)}}, MERGE)

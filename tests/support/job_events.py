@@ -20,12 +20,12 @@ def events(user: UserClient, job: dict) -> list[dict]:
 
 
 def event_counts(user: UserClient, job: dict) -> Counter[Line]:
-    """How often each thing was told: type, reason and message, the names in a gathered message one by one."""
-    told: Counter[Line] = Counter()
+    """How often each Event was emitted, by type, reason and message; the names of a combined message one by one."""
+    counts: Counter[Line] = Counter()
     for event in events(user, job):
         head, _, names = event["message"].rpartition(": ")
         gathered = re.match(r"(Created|Deleted) (pod|service)$", head)
         messages = [f"{head}: {name}" for name in names.split(", ")] if gathered else [event["message"]]
         for message in messages:
-            told[event["type"], event["reason"], message] += event["count"]
-    return told
+            counts[event["type"], event["reason"], message] += event["count"]
+    return counts

@@ -9,7 +9,7 @@ from .audit_log import entries
 from .operator import Operator
 from .process_usage import cpu, rss
 
-#: Who the operator is to the API server, so that its requests can be told from everybody else's.
+#: The operator's user, which tells its requests from all others.
 USER = "trainshed-operator"
 
 

@@ -58,7 +58,7 @@ class Operator:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     async def ended(self) -> int:
@@ -79,15 +79,15 @@ class Operator:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it without a warning."""
+        """Kill it."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Ask it to end; its exit code."""
+        """Stop it; its exit code."""
         return self._end(signal.SIGTERM)
 
     def served(self) -> str:
-        """What /metrics says now."""
+        """The text of /metrics."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
             return answer.read().decode()
 
@@ -120,7 +120,7 @@ class Operator:
 
 
 class Operators:
-    """The operators of one test, each with a folder of its own below `folder`; none outlives the test."""
+    """The operators of one test, each with a folder of its own below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -136,7 +136,7 @@ class Operators:
         return operator.start(wait=wait)
 
     def end(self) -> None:
-        """Whoever is there still ends without a warning."""
+        """Kill those that still run."""
         for operator in self._begun:
             if operator.alive:
                 operator.kill()

@@ -41,7 +41,7 @@ PREFIXES = {
 
 
 class Refused(Exception):
-    """The API server said no: `code` is the HTTP status, the text its message."""
+    """The API server has rejected a request: `code` is the HTTP status, the text its message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -87,7 +87,7 @@ class UserClient:
 
     @classmethod
     def somewhere(cls, kubeconfig: Path, group: str = GROUP, *, named: str = "t") -> Self:
-        """One in a new namespace of its own, be it the second of this name: a test may be tried again."""
+        """One in a new namespace with a random suffix: a test may be rerun."""
         user = cls(kubeconfig, f"{named}-{uuid.uuid4().hex[:8]}", group)
         user.make_namespace()
         return user
@@ -157,11 +157,11 @@ class UserClient:
         self.call("DELETE", f"{self._core(plural)}/{name}", options)
 
     def set_pod_status(self, name: str, status: dict) -> None:
-        """What a kubelet does: say how a pod is."""
+        """Set the status of a pod, as a kubelet does."""
         self.call("PATCH", f"{self._core('pods')}/{name}/status", {"status": status}, MERGE)
 
     def bind(self, name: str, node: str) -> None:
-        """What a scheduler does: give a pod its node."""
+        """Bind a pod to a node, as a scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         self.call("POST", f"{self._core('pods')}/{name}/binding", body)
@@ -182,7 +182,7 @@ class UserClient:
         return [(event["type"], event["reason"], event["message"]) for event in found]
 
     def holder(self) -> str:
-        """Who holds the operator's Lease, if it is in this namespace, or nothing."""
+        """The holder of the operator's Lease in this namespace, or nothing."""
         lease = self._or_none(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/trainshed")
         return (lease or {"spec": {}})["spec"].get("holderIdentity") or ""
 
