@@ -82,11 +82,11 @@ def test_a_job_is_suspended_and_resumed(user: UserClient, kubelet: FakeKubelet, 
     "kind",
     [
         *(
-            pytest.param(kind, marks=same("TO-224", "managed second_server: left alone, suspended or not"))
+            pytest.param(kind, marks=same("TO-224", "managed elsewhere: left alone, suspended or not"))
             for kind in ROLES
             if kind != "JAXJob"
         ),
-        pytest.param("JAXJob", marks=differs("TO-225", "D7", "JAXJob, managed second_server: left alone as well")),
+        pytest.param("JAXJob", marks=differs("TO-225", "D7", "JAXJob, managed elsewhere: left alone as well")),
     ],
 )
 def test_a_job_that_somebody_else_manages(user: UserClient, kubelet: FakeKubelet, kind: str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from pathlib import Path
 
@@ -184,7 +183,7 @@ def killed_once(plane: ControlPlane, user: UserClient, folder: Path, at: int, *,
             return await forward()
         if not before:
             await forward()
-        operator.signal(signal.SIGKILL)
+        operator.kill()
         struck.append(True)
         return LOST
 
