@@ -204,11 +204,6 @@ simulate: venv ## Run random schedules in the simulation on two processors. N=10
 	@$(RUN) simulation --seeds 0:$(or $(N),100000) --processes 2 --state build/results/simulate.toml
 	$(call took,simulate)
 
-.PHONY: model-check
-model-check: venv ## Check small scenarios in every order of events. MINUTES=30 limits the time for each.
-	@$(RUN) model_check --write --minutes $(or $(MINUTES),30)
-	$(call took,model-check)
-
 .PHONY: conformance
 conformance: venv venv-sdk ## Check each row of training-operator v1's behaviour against a real API server, and print a table.
 	@$(CONFORMANCE)
