@@ -201,7 +201,7 @@ mutation: venv ## Change a module's expressions one at a time, and show the chan
 
 .PHONY: simulate
 simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption.
-	@$(RUN) simulation --seeds 0:$(or $(N),100000) --processes 2 --state build/results/simulate.toml
+	@$(RUN) simulation --schedules $(or $(N),100000) --processes 2 --state build/results/simulate.toml
 	$(call took,simulate)
 
 .PHONY: conformance

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulation.absurdities import JOB_STATUS, METADATA, STATUSES
+from simulation.malformed_values import JOB_STATUS, METADATA, STATUSES
 from support import FakeKubelet, Operator, Refused, UserClient
 from support.audit_log import requests
 from support.jobs import tfjob

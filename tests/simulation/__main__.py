@@ -1,4 +1,4 @@
-"""Plays random schedules in the simulation: `python -m simulation --seeds 0:100000 --processes 2 --state FILE`."""
+"""Runs random schedules in the simulation: `python -m simulation --schedules 100000 --processes 2 --state FILE`."""
 
 from __future__ import annotations
 
@@ -7,49 +7,42 @@ from pathlib import Path
 
 import click
 
-from .campaign import Progress, run
-from .drawing import draw
-from .play import play
+from .campaign import REPEAT, Progress, run_batch, run_campaign
 from .schedule import literal
-from .shrinking import shrunk
 
 
 @click.command()
-@click.option("--seeds", default="0:1000", show_default=True, help="From which seed up to which, the last left out.")
-@click.option("--processes", default=1, show_default=True, help="On how many processors.")
-@click.option("--state", type=click.Path(path_type=Path), help="Where to go on from, and to keep what was found.")
-@click.option("--seed", type=int, help="Play this one, tell all that happens, and shrink it if it fails.")
-def main(seeds: str, processes: int, state: Path | None, seed: int | None) -> None:
-    """Play schedules; 1 if a promise was broken."""
-    if seed is not None:
-        sys.exit(_one(seed))
-    first, _, last = seeds.partition(":")
+@click.option("--schedules", default=1000, show_default=True, help="Run this number of schedules, in batches of 200.")
+@click.option("--processes", default=1, show_default=True, help="Run this number of batches at a time.")
+@click.option("--state", type=click.Path(path_type=Path), help="Continue with the results in this file.")
+@click.option("--batch", type=int, help="Run only this batch, and print the schedule that fails and all that happens.")
+def main(schedules: int, processes: int, state: Path | None, batch: int | None) -> None:
+    """Run schedules; the exit status is 1 if a promise was broken."""
+    if batch is not None:
+        sys.exit(_repeat(batch))
     progress = Progress.read(state) if state else Progress()
 
-    def told(so_far: Progress) -> None:
+    def report(so_far: Progress) -> None:
         if state:
-            so_far.write(state, f"make simulate N={last}")
+            so_far.write(state, f"make simulate N={schedules}")
         pace = so_far.schedules / max(so_far.seconds, 0.1)
         click.echo(f"{so_far.schedules:,} schedules, {len(so_far.failing)} failing, {pace:.0f} a second", err=True)
 
-    run(range(int(first), int(last)), processes, progress, told)
+    run_campaign(schedules, processes, progress, report)
     for number, sentence in progress.failing.items():
-        click.echo(f"seed {number}: {sentence}\n  PYTHONPATH=tests:hack python -m simulation --seed {number}")
+        click.echo(f"batch {number}: {sentence}\n  {REPEAT.format(number)}")
     sys.exit(1 if progress.failing else 0)
 
 
-def _one(seed: int) -> int:
-    schedule = draw(seed)
-    report = play(schedule)
-    click.echo("\n".join(report.trace))
-    if not report.violations:
-        click.echo(f"seed {seed} breaks nothing")
+def _repeat(number: int) -> int:
+    found = run_batch(number).failing
+    if found is None:
+        click.echo(f"batch {number} breaks no promise")
         return 0
+    schedule, report = found
+    click.echo("\n".join(report.trace))
     click.echo("\n".join(map(str, report.violations)))
-    kinds = {found.oracle for found in report.violations}
-    small = shrunk(schedule, lambda other: bool(kinds & {found.oracle for found in play(other).violations}))
-    click.echo(f"\nThe smallest that fails as well:\n\n{literal(small)}\n")
-    click.echo("\n".join(map(str, play(small).violations)))
+    click.echo(f"\nThe smallest schedule found that fails:\n\n{literal(schedule)}")
     return 1
 
 

@@ -1,4 +1,4 @@
-"""A schedule is data: what happens, how long after what came before, and to whom; printed it can be pasted."""
+"""A schedule as data: the jobs that users create, and what happens to them and to the cluster, step by step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,58 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+#: A field of a job, as a dotted path, and its value.
+Setting = tuple[str, Any]
+
+SCOPE, ON_DISRUPTION = "trainshed.dev/restart-scope", "trainshed.dev/on-disruption"
+TRACK_RESULTS = "trainshed.dev/track-results"
+CONTAINERS = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "XGBoostJob": "xgboost", "PaddleJob": "paddle"}
+REPLICA_SPECS = {
+    "TFJob": "tfReplicaSpecs",
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A job that a user creates; `spec` are fields of its spec, `policy` are fields of `runPolicy`."""
+
+    kind: str
+    name: str
+    roles: tuple[tuple[str, int], ...]
+    restart: str = "Never"
+    policy: tuple[Setting, ...] = ()
+    spec: tuple[Setting, ...] = ()
+    annotations: tuple[Setting, ...] = ()
+    version: str = "v1"
+
+    @property
+    def path(self) -> str:
+        """The path of the jobs of its kind and version."""
+        return f"/apis/kubeflow.org/{self.version}/namespaces/ml/{self.kind.lower()}s"
+
+    def document(self) -> dict[str, Any]:
+        """Return the job as it is sent to the server."""
+        template = {"spec": {"containers": [{"name": CONTAINERS.get(self.kind, self.kind[:-3].lower()), "image": "x"}]}}
+        groups = {
+            role: {"replicas": count, "restartPolicy": self.restart, "template": template} for role, count in self.roles
+        }
+        meta = {"name": self.name, "namespace": "ml", "annotations": dict(self.annotations)}
+        spec: dict[str, Any] = {"runPolicy": dict(self.policy), REPLICA_SPECS[self.kind]: groups}
+        for path, value in self.spec:
+            _set(spec, path, value)
+        return {"apiVersion": f"kubeflow.org/{self.version}", "kind": self.kind, "metadata": meta, "spec": spec}
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something happens `after` seconds; `what` is a word of the drawing, `how` the rest of the sentence.
+    """Something that happens `after` seconds; `what` is a word of `strategies`, `how` its argument.
 
-    `which` picks one among those to whom it can happen then: the first for 0, and again the first when it is past the
-    last.
+    `which` selects one of the objects to which it can happen, modulo their number.
     """
 
     after: float
@@ -23,10 +68,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What happens to a cluster with so many operators; `seed` draws what is not said, as how long answers take.
+    """What happens to a cluster; `seed` draws the rest, such as latencies. `operators` is the number of replicas.
 
-    With `finish` those who decide succeed in the end; otherwise the jobs that are left go on running. `gang` names a
-    gang scheduler, and `mpi` is the version of MPIJob that the server serves.
+    With `finish` all pods succeed at the end, except those that run for ever; otherwise the jobs keep running. `gang`
+    names a gang scheduler, `mpi` is the version of MPIJob that the server serves.
     """
 
     seed: int
@@ -38,10 +83,24 @@ class Schedule:
 
 
 def literal(schedule: Schedule) -> str:
-    """The schedule as Python, fields at their default left out."""
+    """Return the schedule as Python code, without the fields that have their defaults."""
     steps = "".join(f"        {_value(step)},\n" for step in schedule.steps)
     rest = "".join(f"    {part},\n" for part in _parts(schedule) if not part.startswith("steps="))
     return f"Schedule(\n{rest}    steps=(\n{steps}    ),\n)"
+
+
+def patch(path: str, value: Any) -> dict[str, Any]:
+    """Return a merge patch that sets one field of a job's spec."""
+    for part in reversed(path.split(".")):
+        value = {part: value}
+    return {"spec": value}
+
+
+def _set(spec: dict[str, Any], path: str, value: Any) -> None:
+    *parts, last = path.split(".")
+    for part in parts:
+        spec = spec.setdefault(part, {})
+    spec[last] = value
 
 
 def _value(found: Any) -> str:

@@ -1,7 +1,7 @@
-"""The API server: requests in, answers out, at once and without any I/O; what it knows is gone with it.
+"""The simulated API server: it handles requests at once and without I/O, and keeps its objects in memory.
 
-It speaks of the objects in `resources.py` as the real one does (`make sim-conformance` compares them), but for
-managed fields, and some fields that admission fills in.
+It behaves as the real one for the resources in `resources.py` (`make sim-conformance` compares them), but for managed
+fields and some fields that admission fills in.
 """
 
 from __future__ import annotations
@@ -15,35 +15,31 @@ from support.audit.change import CREATED, DELETED, MODIFIED, Change
 from support.audit.change import Request as Asked
 from trainshed.client.transport import Answer, Request
 
-from .answers import Refusal, bad, expired, missing
-from .departure import Options
-from .lists import listed
-from .paths import Map, Target
-from .registry import Registry, place
-from .resources import BUILT_IN, PODS, Resource, Table, custom
-from .selectors import matcher
-from .storage import Commit, Expired, Storage, Stored
-from .watches import Sink, Watch, Watches, line
+from .api_errors import ApiError, bad_request, expired, not_found
+from .registry import DeleteOptions, Registry, object_key
+from .resources import BUILT_IN, PODS, PathParser, RequestPath, Resource, ResourceTable, custom_resources
+from .store import Commit, Expired, Store, StoredObject
+from .watch import Sink, Watch, Watches, event_line, list_objects, matcher
 
 Document = dict[str, Any]
-#: So many slashes are in the path of a group and version, `/apis/group/version`.
+#: The number of slashes in the path of a group and version, `/apis/group/version`.
 DEPTH = 3
 NOTHING: Mapping[str, str] = {}
 
 
 class Server:
-    """See the module. `now` is the time of day in seconds since 1970, by the server's own clock.
+    """See the module. `now` is the server's time of day in seconds since 1970.
 
-    `changes` are told each change that is committed, `requests` each request but a watch's.
+    `changes` are called with each change, `requests` with each request except watches.
     """
 
     def __init__(self, now: Callable[[], float], seed: int = 0, resources: Iterable[Resource] | None = None) -> None:
-        self.storage = Storage()
-        self.storage.told.append(self._tell)
-        self.table = Table(BUILT_IN + custom() if resources is None else resources)
-        self._map = Map(self.table)
-        self.registry = Registry(self.storage, now, seed)
-        self.watches = Watches(self.storage)
+        self.store = Store()
+        self.store.listeners.append(self._record)
+        self.resources = ResourceTable(BUILT_IN + custom_resources() if resources is None else resources)
+        self._paths = PathParser(self.resources)
+        self.registry = Registry(self.store, now, seed)
+        self.watches = Watches(self.store)
         self.changes: list[Callable[[Change], None]] = []
         self.requests: list[Callable[[str, Asked], None]] = []
         self._now = now
@@ -54,43 +50,43 @@ class Server:
     def request(
         self, actor: str, verb: str, path: str, query: Mapping[str, str] = NOTHING, body: Document | None = None
     ) -> Document:
-        """A request of somebody in the world, and what the server says; PATCH merges. Raises `Refusal`."""
+        """Handle a request with a document as its body; PATCH is a merge patch. Raises `ApiError`."""
         data = None if body is None else orjson.dumps(body)
-        answer = self.answer(actor, Request(verb, path, query, "application/json", data))
+        answer = self.handle(actor, Request(verb, path, query, "application/json", data))
         if answer.status >= 400:
             raise _refusal(answer)
         found: Document = orjson.loads(answer.content)
         return found
 
     def object(self, path: str) -> Document | None:
-        """The object at a path, which nobody may change, or None."""
-        target = self._map.target(path)
-        found = self.storage.get(target.resource, place(target.namespace, target.name))
+        """Return the object at a path, which the caller must not change, or None."""
+        target = self._paths.parse(path)
+        found = self.store.get(target.resource, object_key(target.namespace, target.name))
         return found.document if found else None
 
     def objects(self, plural: str, namespace: str = "") -> list[Document]:
-        """All objects of a kind, which nobody may change, in the order of their names."""
+        """Return all objects of a resource in the order of their names; the caller must not change them."""
         prefix = f"{namespace}/" if namespace else ""
         return [
             stored.document
-            for resource in self.table.all
+            for resource in self.resources.all
             if resource.plural == plural
-            for key, stored in sorted(self.storage.table(resource).items())
+            for key, stored in sorted(self.store.table(resource).items())
             if key.startswith(prefix)
         ]
 
     def make_namespace(self, name: str) -> None:
-        """A namespace, as any object needs one."""
+        """Create a namespace."""
         self.request("user", "POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
 
     # ---------------------------------------------------------------------------------------------- bytes in and out
 
-    def answer(self, actor: str, request: Request, behind: int | None = None) -> Answer:
-        """One request and its answer; a list is as of the version `behind`, if that is given."""
+    def handle(self, actor: str, request: Request, behind: int | None = None) -> Answer:
+        """Handle a request; a list is as of the version `behind`, if given."""
         before, self._actor = self._actor, actor
         try:
             found = self._serve(request, behind)
-        except Refusal as refusal:
+        except ApiError as refusal:
             found = Answer(refusal.code, refusal.content, refusal.wait)
         finally:
             self._actor = before
@@ -99,56 +95,56 @@ class Server:
         return found
 
     def watch(self, path: str, query: Mapping[str, str], sink: Sink) -> Watch:
-        """Open a watch, whose lines go into `sink`; raises `Refusal`.
+        """Open a watch that sends its lines to `sink`; raises `ApiError`.
 
-        One from a version that is forgotten is told so in a line, and is `over` at once.
+        A watch from a compacted version gets an error event and is `closed` at once.
         """
-        target = self._map.target(path)
+        target = self._paths.parse(path)
         matches = matcher(query.get("labelSelector", ""), query.get("fieldSelector", ""))
         watch = Watch(target.resource, target.namespace, matches, sink)
         version = query.get("resourceVersion", "")
         try:
             self.watches.open(watch, int(version) if version not in ("", "0") else None)
         except Expired:
-            said = expired(f"too old resource version: {version} ({self.storage.compacted})")
-            sink(line("ERROR", said.content))
-            watch.over = True
+            said = expired(f"too old resource version: {version} ({self.store.compacted})")
+            sink(event_line("ERROR", said.content))
+            watch.closed = True
         return watch
 
     def _serve(self, request: Request, behind: int | None) -> Answer:
         if request.path.count("/") <= DEPTH and (kinds := self._kinds(request.path)):
             return Answer(200, kinds)
-        target = self._map.target(request.path)
+        target = self._paths.parse(request.path)
         if request.verb == "GET" and not target.name:
-            return Answer(200, listed(self.storage, target.resource, target.namespace, request.query, behind))
+            return Answer(200, list_objects(self.store, target.resource, target.namespace, request.query, behind))
         if request.verb == "GET":
-            return Answer(200, self._found(target).raw)
+            return Answer(200, self._get(target).raw)
         return self._write(request.verb, target, _document(request.body))
 
-    def _write(self, verb: str, target: Target, document: Document) -> Answer:
+    def _write(self, verb: str, target: RequestPath, document: Document) -> Answer:
         resource, namespace, name = target.resource, target.namespace, target.name
         if verb == "DELETE":
             return self._delete(target, document)
         if target.part in ("binding", "eviction", "finalize"):
-            return self._ask_of(target, document)
+            return self._subresource(target, document)
         if verb == "POST":
             return Answer(201, self.registry.create(resource, namespace, document).raw)
         if verb == "PATCH":
             return Answer(200, self.registry.merge(resource, namespace, name, document, target.part).raw)
-        before = self.storage.get(resource, place(namespace, name))
+        before = self.store.get(resource, object_key(namespace, name))
         after = self.registry.replace(resource, namespace, name, document, target.part)
         return Answer(200 if before else 201, after.raw)
 
-    def _found(self, target: Target) -> Stored:
-        found = self.storage.get(target.resource, place(target.namespace, target.name))
+    def _get(self, target: RequestPath) -> StoredObject:
+        found = self.store.get(target.resource, object_key(target.namespace, target.name))
         if found is None:
-            raise missing(target.resource.full, target.name)
+            raise not_found(target.resource.full_name, target.name)
         return found
 
-    def _delete(self, target: Target, options: Document) -> Answer:
+    def _delete(self, target: RequestPath, options: Document) -> Answer:
         resource = target.resource
-        left, gone = self.registry.delete(resource, target.namespace, target.name, Options.read(options))
-        if not gone or resource.shown_when_deleted:
+        left, gone = self.registry.delete(resource, target.namespace, target.name, DeleteOptions.read(options))
+        if not gone or resource.returned_on_delete:
             return Answer(200, orjson.dumps(left))
         details = {
             "name": target.name,
@@ -160,28 +156,29 @@ class Server:
         said = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return Answer(200, orjson.dumps(said))
 
-    def _ask_of(self, target: Target, document: Document) -> Answer:
-        """What is asked of a pod, or of a namespace, by a subresource that only takes."""
+    def _subresource(self, target: RequestPath, document: Document) -> Answer:
+        """Handle a write to a subresource of a pod or a namespace that cannot be read."""
         if target.part == "finalize":
-            self.registry.finish(target.resource, target.name)
+            self.registry.remove(target.resource, target.name)
             return Answer(200, b"{}")
         said = orjson.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
         if target.part == "binding":
             self.registry.bind(target.namespace, target.name, document["target"]["name"])
             return Answer(201, said)
-        options = Options.read(document.get("deleteOptions") or {})
+        options = DeleteOptions.read(document.get("deleteOptions") or {})
         self.registry.delete(PODS, target.namespace, target.name, options)
         return Answer(201, said)
 
     def _kinds(self, path: str) -> bytes:
-        """Which kinds there are in a group and version; nothing if the path is no such place."""
+        """Return the discovery document of a group and version; empty if there is none."""
         found = [
-            {"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in self.table.within(path)
+            {"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced}
+            for kind in self.resources.within(path)
         ]
         said = {"kind": "APIResourceList", "groupVersion": path.removeprefix("/apis/"), "resources": found}
         return orjson.dumps(said) if found else b""
 
-    def _tell(self, commit: Commit) -> None:
+    def _record(self, commit: Commit) -> None:
         if not self.changes:
             return
         before = commit.before.document if commit.before else None
@@ -192,19 +189,19 @@ class Server:
             told(change)
 
 
-def _refusal(answer: Answer) -> Refusal:
+def _refusal(answer: Answer) -> ApiError:
     try:
         found = orjson.loads(answer.content)
     except ValueError:
-        return Refusal(answer.status, "", answer.content.decode(), answer.wait)
-    return Refusal(answer.status, found["reason"], found["message"], answer.wait)
+        return ApiError(answer.status, "", answer.content.decode(), answer.wait)
+    return ApiError(answer.status, found["reason"], found["message"], answer.wait)
 
 
 def _document(body: bytes | None) -> Document:
     try:
         found = orjson.loads(body) if body else {}
     except ValueError as error:
-        raise bad(f"couldn't get version/kind; json parse error: {error}") from None
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if not isinstance(found, dict):
-        raise bad("the object provided is unrecognized")
+        raise bad_request("the object provided is unrecognized")
     return found

@@ -1,6 +1,6 @@
 """A client of an API server for the unit tests of the controller, which keeps its objects as the operator reads them.
 
-The model of the API server is in the simulation (`sim`). Here tests say which watch events have arrived and which call
+The model of the API server is in `simulation/server.py`. Here tests say which watch events have arrived and which call
 of the client fails.
 """
 
@@ -10,7 +10,7 @@ import copy
 from dataclasses import replace
 from datetime import timedelta
 
-from simulation.merge import merged
+from simulation.store import merge_patch
 from support.builders import T0
 from trainshed.api.framework import Framework
 from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
@@ -107,7 +107,7 @@ class World:
             raise NotFound(name)
         if job["metadata"]["resourceVersion"] != patch["metadata"]["resourceVersion"]:
             raise Conflict(name)
-        job["status"] = merged(job.get("status", {}), patch["status"])
+        job["status"] = merge_patch(job.get("status", {}), patch["status"])
         self._store_job(job)
         return copy.deepcopy(self.jobs[framework.kind, name])
 

@@ -1,1 +1,1 @@
-"""Whether the simulated server is like the real one: the same random calls to both, and every answer compared."""
+"""Compares the simulated API server with a real one: the same random calls to both must have the same responses."""

@@ -1,4 +1,4 @@
-"""`python -m simulation.differential N`: run N sequences of calls on the real and the simulated server and compare."""
+"""`python -m simulation.differential N`: run N sequences of calls on the real and the simulated server, and compare."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from pathlib import Path
 from reliability.results import keep
 
 from .campaign import Campaign
-from .ground import ground
+from .conftest import comparable_control_plane
 
 
 def main() -> int:
-    """Run, tell, and write the figures down if asked to; 1 if there is a difference."""
+    """Run the sequences and write the results; return 1 if there is a difference."""
     parser = argparse.ArgumentParser(prog="python -m simulation.differential", description=__doc__)
     parser.add_argument("count", type=int, help="how many sequences")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first")
-    parser.add_argument("--workers", type=int, default=8, help="so many at once")
-    parser.add_argument("--result", type=Path, help="the file that the figures go to")
-    parser.add_argument("--kubeconfig", type=Path, help="a control plane that runs already, with our CRDs")
-    asked = parser.parse_args()
+    parser.add_argument("--workers", type=int, default=8, help="run this number at a time")
+    parser.add_argument("--result", type=Path, help="write the results to this file")
+    parser.add_argument("--kubeconfig", type=Path, help="use a running control plane with the CRDs")
+    options = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        if not asked.kubeconfig:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="likeness-"))
-            asked.kubeconfig = stack.enter_context(ground(Path(folder))).kubeconfig
+        if not options.kubeconfig:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="differential-"))
+            options.kubeconfig = stack.enter_context(comparable_control_plane(Path(folder))).kubeconfig
         began = time.monotonic()
-        campaign = Campaign(asked.kubeconfig, range(asked.first, asked.first + asked.count))
-        campaign.checkpoint = lambda so_far: _write(asked, so_far)
-        asyncio.run(campaign.run(asked.workers))
+        campaign = Campaign(options.kubeconfig, range(options.first, options.first + options.count))
+        campaign.checkpoint = lambda so_far: _write(options, so_far)
+        asyncio.run(campaign.run(options.workers))
         seconds = time.monotonic() - began
     print(f"{campaign} in {seconds:.0f} s")
-    _write(asked, campaign)
+    _write(options, campaign)
     return 1 if campaign.differences else 0
 
 
-def _write(asked: argparse.Namespace, campaign: Campaign) -> None:
+def _write(options: argparse.Namespace, campaign: Campaign) -> None:
     """The figures so far."""
-    if asked.result:
-        keep(asked.result, f"make sim-conformance N={asked.count}", campaign.figures())
+    if options.result:
+        keep(options.result, f"make sim-conformance N={options.count}", campaign.figures())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the calls of a sequence carry: objects of each kind, changes of them, states that they are in, and nonsense."""
+"""The bodies of the calls of a sequence: objects of each kind, changes, statuses, and invalid requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .sequences import Call
 
 Document = dict[str, Any]
-NOBODY = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_UID = "00000000-0000-4000-8000-000000000000"
 RBAC = "rbac.authorization.k8s.io/v1"
 HEADS = {
     "pods": {"apiVersion": "v1", "kind": "Pod"},
@@ -29,7 +29,7 @@ FIELDS = {
 
 
 def new(random: Random, plural: str, name: str) -> Document:
-    """An object to be made."""
+    """Return a new object."""
     labels = random.choice(({}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "x"}))
     metadata: Document = {"name": f"$name:{name}"}
     if labels:
@@ -38,12 +38,12 @@ def new(random: Random, plural: str, name: str) -> Document:
 
 
 def plain(plural: str) -> Document:
-    """The simplest object of a kind, but for its metadata."""
+    """Return the simplest object of a kind, without metadata."""
     return {**HEADS[plural], **_content(Random(0), plural)}
 
 
 def change(random: Random, plural: str) -> Document:
-    """A patch of what an object asks for."""
+    """Return a patch of a spec or of data."""
     if plural == "pods":
         return {
             "spec": random.choice(({"restartPolicy": "Never"}, {"activeDeadlineSeconds": random.choice((60, 30))}, {}))
@@ -57,7 +57,7 @@ def change(random: Random, plural: str) -> Document:
 
 
 def status(random: Random, plural: str) -> Document:
-    """A state that an object is in."""
+    """Return a status."""
     if plural in FIELDS:
         return random.choice(
             (
@@ -74,8 +74,8 @@ def status(random: Random, plural: str) -> Document:
     return {}
 
 
-def spoilt(random: Random, plural: str, name: str, body: Document) -> Call:
-    """A request that cannot be right."""
+def invalid(random: Random, plural: str, name: str, body: Document) -> Call:
+    """Return an invalid request."""
     from .sequences import Call  # noqa: PLC0415 - each knows the other
 
     metadata = body["metadata"]
@@ -121,7 +121,7 @@ def _service(random: Random) -> Document:
 
 def _pod(random: Random, container: str) -> Document:
     spec: Document = {"containers": [{"name": container, "image": random.choice(("x", "x:1"))}]}
-    spec["automountServiceAccountToken"] = False  # a volume of it has a name by chance
+    spec["automountServiceAccountToken"] = False  # the volume of it has a random name
     if random.random() < 0.3:
         spec["terminationGracePeriodSeconds"] = random.choice((0, 5))
     return spec

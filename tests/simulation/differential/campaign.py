@@ -1,4 +1,4 @@
-"""Many sequences, several at once, each in a namespace that nobody else uses meanwhile."""
+"""Many sequences, several at a time, each in a namespace of its own."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from support.user_client import eventually
 from trainshed.client.credentials import find_credentials
 from trainshed.client.transport import AiohttpTransport
 
-from .play import Difference, Play
+from .comparison import Comparison, Difference
 from .sides import Real
 
-#: After so many sequences the figures are written down.
+#: The number of sequences between two checkpoints.
 EVERY = 100
 
 
 class Campaign:
-    """Plays the sequences of these seeds; `differences` are those that were there again when played once more.
+    """Runs the sequences of these seeds; `differences` are those that occurred again in a second run.
 
-    `checkpoint` is called now and then.
+    `checkpoint` is called after every hundred sequences.
     """
 
     def __init__(self, kubeconfig: Path, seeds: Iterable[int]) -> None:
         self.sequences = 0
         self.calls = 0
-        self.unsteady = 0
+        self.repeated = 0
         self.differences: list[Difference] = []
         self.checkpoint: Callable[[Campaign], object] = lambda _campaign: None
         self._kubeconfig = kubeconfig
@@ -38,33 +38,35 @@ class Campaign:
         return f"{self.sequences} sequences, {self.calls} calls, {len(self.differences)} differences"
 
     def figures(self) -> dict[str, int]:
-        """What came of it."""
+        """Return the results."""
         return {
             "sequences": self.sequences,
             "calls": self.calls,
             "differences": len(self.differences),
-            "played_again": self.unsteady,
+            "played_again": self.repeated,
         }
 
     async def run(self, workers: int) -> None:
-        """Play all."""
+        """Run all sequences."""
         sockets = AiohttpTransport(find_credentials(str(self._kubeconfig)))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
-                    group.create_task(self._work(sockets, f"likeness-{uuid.uuid4().hex[:8]}"))
+                    group.create_task(self._work(sockets, f"differential-{uuid.uuid4().hex[:8]}"))
         finally:
             await sockets.close()
 
     async def _work(self, sockets: AiohttpTransport, namespace: str) -> None:
         hand = UserClient(self._kubeconfig, namespace)
         await asyncio.to_thread(hand.make_namespace)
-        await asyncio.to_thread(eventually, lambda: hand.core("configmaps"))  # the root certificate, of a controller's
+        await asyncio.to_thread(
+            eventually, lambda: hand.core("configmaps")
+        )  # a controller creates the root certificate
         for seed in self._seeds:
-            found = await self._play(seed, sockets, namespace)
-            if found is not None and await self._play(seed, sockets, namespace) is None:
-                self.unsteady += 1  # of the real server's watches, or a controller that took its time
-                print(f"not the second time: {found}", flush=True)
+            found = await self._compare(seed, sockets, namespace)
+            if found is not None and await self._compare(seed, sockets, namespace) is None:
+                self.repeated += 1  # a watch of the real server, or a slow controller
+                print(f"not in the second run: {found}", flush=True)
             elif found is not None:
                 self.differences.append(found)
                 print(found, flush=True)
@@ -72,7 +74,7 @@ class Campaign:
             if self.sequences % EVERY == 0:
                 self.checkpoint(self)
 
-    async def _play(self, seed: int, sockets: AiohttpTransport, namespace: str) -> Difference | None:
-        play = Play(seed, Real(sockets), namespace)
-        self.calls += len(play.calls)
-        return await play.differ()
+    async def _compare(self, seed: int, sockets: AiohttpTransport, namespace: str) -> Difference | None:
+        comparison = Comparison(seed, Real(sockets), namespace)
+        self.calls += len(comparison.calls)
+        return await comparison.differ()

@@ -1,4 +1,4 @@
-"""Answers made comparable: what two servers can never say alike is given the name that it has in the sequence."""
+"""Makes responses comparable: values that differ between servers, such as uids, are replaced by names."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import orjson
 
 Document = dict[str, Any]
 TIMES = frozenset(("creationTimestamp", "deletionTimestamp", "lastTransitionTime"))
-#: What only the real one says: fields of its bookkeeping, and those that admission or conversion fill in.
-#: What each real namespace is given.
+#: The ConfigMap in each real namespace.
 CERTIFICATE = "kube-root-ca.crt"
+#: Fields that only the real server sets.
 LEFT_OUT = frozenset(("managedFields", "selfLink"))
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A resourceVersion of an object, to be ranked among its like."""
+    """A resourceVersion of an object, to be ranked among others."""
 
     of: str
     number: int
 
 
 class Mask:
-    """Knows what one server calls things; `names` are the objects' by their own uid."""
+    """The names of the uids of one server."""
 
     def __init__(self) -> None:
         self._uids: dict[str, str] = {}
 
     def document(self, found: Any, of: str = "") -> Any:
-        """A document without what must differ."""
+        """Return a document without values that differ."""
         if isinstance(found, dict):
             metadata = found.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
@@ -50,7 +50,7 @@ class Mask:
         return self.document(value, of)
 
     def listed(self, found: Document) -> Document:
-        """A list: of its metadata only what may be compared."""
+        """Return a list with the comparable part of its metadata."""
         metadata = found["metadata"]
         kind = found["kind"].removesuffix("List")
         items = [item for item in found["items"] if item["metadata"]["name"] != CERTIFICATE]
@@ -59,7 +59,7 @@ class Mask:
         return {"kind": found["kind"], "items": items, **rest}
 
     def answer(self, status: int, content: bytes) -> Document:
-        """The answer to a request: of an error its code and its reason."""
+        """Return a response; of an error its code and its reason."""
         try:
             found = orjson.loads(content)
         except ValueError:
@@ -72,7 +72,7 @@ class Mask:
 
 
 def ranked(trace: Any, *, apart: bool) -> Any:
-    """A trace with ranks instead of versions: among all, or if they were made `apart`, among those of each object."""
+    """Return a trace with ranks instead of versions: among all, or with `apart` among those of each object."""
     numbers: dict[str, set[int]] = {}
     _collect(trace, numbers, apart)
     ranks = {of: {number: rank for rank, number in enumerate(sorted(found))} for of, found in numbers.items()}

@@ -1,7 +1,7 @@
-"""Random sequences of calls, as data: the same seed, the same calls, whoever they are put to.
+"""Random sequences of calls as data: the same seed gives the same calls.
 
-What only an earlier answer can tell stands as a word that begins with `$`: `$uid:pods/a`, `$rv:pods/a` (the latest that
-was seen), `$old:pods/a` (the first), `$list:pods` (a list's version), `$continue:pods`.
+A value from an earlier response is a word that begins with `$`: `$uid:pods/a`, `$rv:pods/a` (the latest version),
+`$old:pods/a` (the first), `$list:pods` (the version of a list), `$continue:pods`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POLICIES = ("", "", "Background", "Foreground", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, or with the verb WATCH one whose answer is read at the end."""
+    """A request; with the verb WATCH its events are read at the end."""
 
     verb: str
     plural: str
@@ -37,19 +37,19 @@ class Call:
         return f"{self.verb} {path}{'?' if query else ''}{query} {self.body if self.body is not None else ''}".rstrip()
 
 
-class Author:
-    """Writes one sequence about a few objects of a few kinds."""
+class SequenceBuilder:
+    """Draws one sequence about a few objects of a few kinds."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._kinds = self._random.sample(KINDS, self._random.choice((1, 1, 2, 3)))
         self._names = NAMES[: self._random.choice((1, 2, 3))]
-        #: Swarm testing: each sequence has its own mix of what it does.
+        #: Swarm testing: each sequence has its own weights.
         verbs = ("create", "get", "list", "put", "merge", "metadata", "status", "delete", "bind", "watch", "bad")
         self._weights = {verb: self._random.choice((0, 1, 1, 3)) for verb in verbs} | {"create": 3}
 
-    def write(self) -> list[Call]:
-        """The calls."""
+    def build(self) -> list[Call]:
+        """Return the calls."""
         length = self._random.choice((5, 10, 15, 25))
         verbs, weights = tuple(self._weights), tuple(self._weights.values())
         calls = (getattr(self, f"_{verb}")() for verb in self._random.choices(verbs, weights, k=length))
@@ -85,7 +85,7 @@ class Author:
             if self._random.random() < 0.5:
                 query["continue"] = f"$continue:{plural}"
             if plural == "configmaps":
-                query["labelSelector"] = "app"  # each namespace has one more, with a certificate in it
+                query["labelSelector"] = "app"  # each real namespace has one more
         return Call("GET", plural, query=query)
 
     def _watch(self) -> Call:
@@ -151,7 +151,7 @@ class Author:
             options["propagationPolicy"] = policy
         preconditions: Document = {}
         if self._random.random() < 0.5:
-            preconditions["uid"] = self._random.choice((f"$uid:{plural}/{name}",) * 3 + (bodies.NOBODY,))
+            preconditions["uid"] = self._random.choice((f"$uid:{plural}/{name}",) * 3 + (bodies.UNKNOWN_UID,))
         if self._random.random() < 0.2:
             preconditions["resourceVersion"] = self._version(plural, name)
         if preconditions:
@@ -171,7 +171,7 @@ class Author:
     def _bad(self) -> Call:
         plural, name = self._pick()
         body = bodies.new(self._random, plural, name)
-        return bodies.spoilt(self._random, plural, name, body)
+        return bodies.invalid(self._random, plural, name, body)
 
     def _version(self, plural: str, name: str) -> str:
         return self._random.choice((f"$rv:{plural}/{name}",) * 2 + (f"$old:{plural}/{name}",))
@@ -180,11 +180,11 @@ class Author:
         if self._random.random() < needed:
             metadata["resourceVersion"] = self._version(plural, name)
         if self._random.random() < 0.3:
-            metadata["uid"] = self._random.choice((f"$uid:{plural}/{name}",) * 3 + (bodies.NOBODY,))
+            metadata["uid"] = self._random.choice((f"$uid:{plural}/{name}",) * 3 + (bodies.UNKNOWN_UID,))
 
     def _owner(self) -> Document:
         plural, name = self._pick()
-        uid = bodies.NOBODY if self._random.random() < 0.1 else f"$uid:{plural}/{name}"
+        uid = bodies.UNKNOWN_UID if self._random.random() < 0.1 else f"$uid:{plural}/{name}"
         owner = {**bodies.HEADS[plural], "name": f"$name:{name}", "uid": uid}
         if self._random.random() < 0.7:
             owner["blockOwnerDeletion"] = True
@@ -194,5 +194,5 @@ class Author:
 
 
 def sequence(seed: int) -> list[Call]:
-    """The calls of a seed."""
-    return Author(seed).write()
+    """Return the calls of a seed."""
+    return SequenceBuilder(seed).build()

@@ -1,4 +1,4 @@
-"""Two servers to ask the same things: the real one over sockets, and the simulated one in this process."""
+"""The two servers that are compared: the real one over sockets, and the simulated one in this process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from simulation.answers import Refusal
-from simulation.collector import Collector
-from simulation.machine import EPOCH
+from simulation.api_errors import ApiError
+from simulation.cluster import EPOCH
+from simulation.garbage_collector import GarbageCollector
 from simulation.resources import PODS
 from simulation.server import Server
 from trainshed.client.transport import AiohttpTransport, Answer, Request
@@ -25,12 +25,12 @@ GROUPS = {
     "tfjobs": "/apis/kubeflow.org/v1",
     "pytorchjobs": "/apis/kubeflow.org/v1",
 }
-#: Seconds that the real controllers and watches have to come to where the simulated ones are at once.
-PATIENCE = 15.0
+#: Seconds within which the real controllers and watches must reach the state of the simulated ones.
+TIMEOUT = 15.0
 
 
-class Heard(Protocol):
-    """A watch as it was heard so far."""
+class WatchLines(Protocol):
+    """The lines of a watch so far."""
 
     answer: Answer
     lines: list[Document]
@@ -43,59 +43,59 @@ class Side(Protocol):
         """One request."""
         ...
 
-    async def listen(self, request: Request) -> Heard:
+    async def watch(self, request: Request) -> WatchLines:
         """Open a watch."""
         ...
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Close all watches."""
         ...
 
 
 class Lines:
-    """The lines of a watch, and the answer that it began with."""
+    """The lines of a watch, and the response to its request."""
 
     def __init__(self) -> None:
         self.answer = Answer(200)
         self.lines: list[Document] = []
 
     def take(self, line: bytes) -> None:
-        """Hear a line."""
+        """Take a line."""
         if line.strip():
             self.lines.append(orjson.loads(line))
 
 
 class Simulated:
-    """A server of its own for one sequence."""
+    """A new server for one sequence."""
 
     def __init__(self, namespace: str) -> None:
         self.server = Server(lambda: EPOCH)
         self.server.make_namespace(namespace)
-        self.collector = Collector(self.server)
+        self.garbage_collector = GarbageCollector(self.server)
 
     async def ask(self, request: Request) -> Answer:
         """One request."""
-        return self.server.answer("user", request)
+        return self.server.handle("user", request)
 
-    async def listen(self, request: Request) -> Lines:
+    async def watch(self, request: Request) -> Lines:
         """Open a watch."""
-        heard = Lines()
+        watched = Lines()
         try:
-            self.server.watch(request.path, request.query, heard.take)
-        except Refusal as refusal:
-            heard.answer = Answer(refusal.code, refusal.content)
-        return heard
+            self.server.watch(request.path, request.query, watched.take)
+        except ApiError as error:
+            watched.answer = Answer(error.code, error.content)
+        return watched
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Close nothing."""
 
-    def sweeps(self) -> bool:
-        """Whether the garbage collector had anything to do; it has done it."""
-        return self.collector.sweep_all() > 0
+    def collects_garbage(self) -> bool:
+        """Run the garbage collector; return whether there was anything to do."""
+        return self.garbage_collector.run() > 0
 
 
 class Real:
-    """The real server, through one pool of connections that others use as well."""
+    """The real server, through a shared pool of connections."""
 
     def __init__(self, sockets: AiohttpTransport) -> None:
         self._sockets = sockets
@@ -105,45 +105,45 @@ class Real:
         """One request."""
         return await self._sockets.exchange(request)
 
-    async def listen(self, request: Request) -> Lines:
+    async def watch(self, request: Request) -> Lines:
         """Open a watch."""
-        heard, begun = Lines(), asyncio.Event()
-        self._tasks.append(asyncio.create_task(self._read(request, heard, begun)))
+        watched, begun = Lines(), asyncio.Event()
+        self._tasks.append(asyncio.create_task(self._read(request, watched, begun)))
         await begun.wait()
-        return heard
+        return watched
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Close all watches."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _read(self, request: Request, heard: Lines, begun: asyncio.Event) -> None:
+    async def _read(self, request: Request, watched: Lines, begun: asyncio.Event) -> None:
         async with self._sockets.stream(request) as (answer, pieces):
-            heard.answer = answer
+            watched.answer = answer
             begun.set()
             rest = b""
             async for piece in pieces:
                 *whole, rest = (rest + piece).split(b"\n")
                 for line in whole:
-                    heard.take(line)
+                    watched.take(line)
 
 
 def path(namespace: str, plural: str, name: str = "", part: str = "") -> str:
-    """Where an object is."""
+    """Return the path of an object."""
     words = (GROUPS.get(plural, "/api/v1"), "namespaces", namespace, plural, name, part)
     return "/".join(word for word in words if word)
 
 
 def request(verb: str, where: str, query: dict[str, str] | None = None, body: object = None) -> Request:
-    """A request with a document in it."""
+    """Return a request with a document as its body."""
     kind = "application/merge-patch+json" if verb == "PATCH" else "application/json"
     return Request(verb, where, query or {}, kind, None if body is None else orjson.dumps(body))
 
 
-async def eventually(question: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> bool:
-    """Whether it became true in time."""
+async def eventually(question: Callable[[], Awaitable[bool]], within: float = TIMEOUT) -> bool:
+    """Return whether it became true in time."""
     pause = 0.01
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within):
@@ -154,24 +154,24 @@ async def eventually(question: Callable[[], Awaitable[bool]], within: float = PA
     return False
 
 
-async def sweep(side: Side, namespace: str, kinds: tuple[str, ...]) -> None:
-    """Let nothing stay in a namespace."""
+async def delete_all(side: Side, namespace: str, kinds: tuple[str, ...]) -> None:
+    """Delete everything in a namespace."""
     left: list[Document] = []
 
-    async def swept() -> bool:
+    async def is_empty() -> bool:
         left.clear()
-        entangled = False
+        has_dependents = False
         for plural in kinds:
             answer = await side.ask(request("GET", path(namespace, plural)))
             for item in orjson.loads(answer.content)["items"]:
                 if item["metadata"]["name"] == CERTIFICATE:
                     continue
                 left.append(item["metadata"])
-                entangled |= bool({"finalizers", "ownerReferences", "deletionTimestamp"} & item["metadata"].keys())
+                has_dependents |= bool({"finalizers", "ownerReferences", "deletionTimestamp"} & item["metadata"].keys())
                 await _remove(side, namespace, plural, item["metadata"])
-        return not left or not entangled  # plain objects go at once
+        return not left or not has_dependents  # plain objects are deleted at once
 
-    assert await eventually(swept, 60), f"these will not go: {left}"
+    assert await eventually(is_empty, 60), f"these are not deleted: {left}"
 
 
 async def _remove(side: Side, namespace: str, plural: str, metadata: Document) -> None:

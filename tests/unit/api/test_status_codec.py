@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.merge import merged
+from simulation.store import merge_patch
 from support.builders import a_job, at
 from trainshed.api import coerce, status_codec
 from trainshed.api.actions import ReleasePod
@@ -66,7 +66,10 @@ def test_what_is_written_is_read_again(status):
 def test_a_patch_makes_the_one_into_the_other(before, after):
     patch = status_codec.status_patch(a_job(worker=1), before, after)
     assert patch["metadata"] == {"uid": "job-uid", "resourceVersion": "1"}
-    assert status_codec.parse_status({"status": merged(status_codec.status_document(before), patch["status"])}) == after
+    assert (
+        status_codec.parse_status({"status": merge_patch(status_codec.status_document(before), patch["status"])})
+        == after
+    )
 
 
 def test_v1s_fields_have_v1s_names_and_zeros_are_left_out():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.schema import Structure
+from simulation.schema_validation import SchemaValidator
 from support.builders import a_job, at
 from trainshed import crd
 from trainshed.api import status_codec
@@ -18,7 +18,7 @@ from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatu
 from trainshed.api.status_schema import LARGEST, SMALLEST, STATUS, encodable, fitted
 from trainshed.frameworks import FRAMEWORKS
 
-CRD = Structure(crd.definition(FRAMEWORKS[0])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+CRD = SchemaValidator(crd.definition(FRAMEWORKS[0])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 NUMBERS = st.integers() | st.sampled_from([-1, 0, LARGEST, LARGEST + 1, SMALLEST - 1, 2**63, 10**400])
 #: Any characters, halves of some as well.
 WORDS = st.text(st.characters(codec=None), max_size=8)
@@ -53,8 +53,8 @@ def accepted(status: Status) -> dict:
     ):
         sent = orjson.loads(orjson.dumps(document))
         assert sent == document
-        assert CRD.problems({"status": sent}, only="status") == []
-        assert CRD.shape({"status": sent}, only="status") == {"status": sent}, "nothing is dropped"
+        assert CRD.errors({"status": sent}, only="status") == []
+        assert CRD.prune_and_default({"status": sent}, only="status") == {"status": sent}, "nothing is dropped"
     return status_codec.status_document(status)
 
 

@@ -144,7 +144,7 @@ def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
     async def story():
         replica = Replica(Leases(), "a")
         await replica.acquires(5)
-        asyncio.get_running_loop()._now += 60  # a machine that was suspended
+        asyncio.get_running_loop().suspend(60)  # a machine that was suspended
         assert not replica.elector.holds()
         await asyncio.sleep(RETRY_PERIOD * 2)
         assert replica.elector.holds(), "no other replica has acquired it"

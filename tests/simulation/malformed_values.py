@@ -1,12 +1,12 @@
-"""Absurd values that somebody may write into what a job owns or into its status, each by what it is."""
+"""Malformed and extreme values that a user may write into what a job owns or into its status, each by its name."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .absurd import CORE
-from .stage import NAMESPACE
+from .cluster import NAMESPACE
 
+CORE = f"/api/v1/namespaces/{NAMESPACE}"
 LARGEST, LONG = 2**31 - 1, 2**63 - 1
 NEVER, FIRST, LAST = "0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
 BIG, ODD = "x" * 1_200_000, 'a\x00\x1b[31m\r\n\t"\\\u2028\U0001f600\ufffe</script> %s {0}'
@@ -21,14 +21,14 @@ def labelled(what: str, value: Any) -> dict[str, Any]:
 
 
 def container(**fields: Any) -> dict[str, Any]:
-    """A status with one container."""
+    """Return a status with one container."""
     return {"status": {"containerStatuses": [{"name": "tensorflow", "restartCount": 0, **fields}]}}
 
 
 def ended(**fields: Any) -> dict[str, Any]:
-    """The status of a pod that has failed."""
-    told = container(state={"terminated": {"exitCode": 137, "reason": "Error", **fields}})
-    return {"status": {**told["status"], "phase": "Failed"}}
+    """Return the status of a failed pod."""
+    status = container(state={"terminated": {"exitCode": 137, "reason": "Error", **fields}})
+    return {"status": {**status["status"], "phase": "Failed"}}
 
 
 def condition(kind: str, **fields: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ STATUSES: dict[str, Any] = {
     "words odd": ended(reason=ODD, message=ODD),
     "reason of megabytes in a container": ended(reason=BIG),
     "waiting for megabytes": container(state={"waiting": {"reason": BIG, "message": BIG}}),
-    "last run absurd": container(
+    "last run malformed": container(
         restartCount=3, lastState={"terminated": {"exitCode": LONG, "startedAt": NEVER, "finishedAt": LAST}}
     ),
     "init containers odd": {"status": {"initContainerStatuses": [{"name": None, "restartCount": -7, "state": 5}]}},
@@ -133,7 +133,7 @@ CONFIG_MAPS: dict[str, Any] = {
     "labels gone": {"metadata": {"labels": None, "annotations": None}},
     "digest forged": {"metadata": {"annotations": {"trainshed.dev/last-applied-hash": "0"}}},
 }
-#: What keeps pods from being made until somebody deletes the ConfigMap: the operator has no right to.
+#: Changes that the operator cannot undo: no pods are created until a user deletes the ConfigMap.
 OBSTACLES: dict[str, Any] = {
     "owners gone": {"metadata": {"ownerReferences": None}},
     "data frozen": {"immutable": True},
@@ -181,7 +181,7 @@ JOB_STATUS: dict[str, Any] = {
     "indexes huge": {"replicaStatuses": {"Worker": {"completedIndexes": "5-" + "9" * 2000}}},
     "indexes odd": {"replicaStatuses": {"Worker": {"completedIndexes": "bits:" + ODD}}},
     "labels nested": {"replicaStatuses": {"Worker": {"labelSelector": {"a": [{"b": [[[]]]}]}}}},
-    "failure absurd": {"failure": {**FAILURE, "time": LAST, "terminationMessage": ODD, "message": BIG}},
+    "failure malformed": {"failure": {**FAILURE, "time": LAST, "terminationMessage": ODD, "message": BIG}},
     "failure at the first of times": {"failure": {**FAILURE, "time": FIRST}},
     "failure of nobody": {"failure": {"time": LAST, "class": BIG, "reason": ODD}},
     "restarts remembered absurd": {"recentRestarts": [{**RESTART, "time": FIRST}, {**RESTART, "time": LAST}]},
@@ -210,7 +210,7 @@ JOB_STATUS: dict[str, Any] = {
 
 RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
 AUTOSCALER = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers/job"
-#: Other things that a job owns: its kind, where it is, and what is written.
+#: Other objects of a job: its kind, the path, and the change.
 OWNED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rules of nobody": ("MPIJob", f"{RBAC}/roles/job-launcher", {"rules": None}),
     "rules odd": ("MPIJob", f"{RBAC}/roles/job-launcher", {"rules": [{"verbs": [ODD]}, {}]}),

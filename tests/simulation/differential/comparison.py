@@ -1,4 +1,4 @@
-"""One sequence put to both servers: what each said, and where the two differ first."""
+"""Sends one sequence to both servers, and returns the first difference of their responses and watch events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainshed.client.transport import Answer
 from . import bodies
 from .masks import CERTIFICATE, Mask, ranked
 from .sequences import KINDS, Call, sequence
-from .sides import Heard, Lines, Real, Side, Simulated, eventually, path, request, sweep
+from .sides import Lines, Real, Side, Simulated, WatchLines, delete_all, eventually, path, request
 
 Document = dict[str, Any]
 MARKER = "zz"
@@ -20,7 +20,7 @@ MARKER = "zz"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two servers differ: after which call, and what each of them said."""
+    """A difference between the two servers: the call, and the response of each."""
 
     seed: int
     call: str
@@ -32,7 +32,7 @@ class Difference:
 
 
 class Script:
-    """What one server has said so far, and what the calls want to know of it."""
+    """The responses of one server so far, and the values that later calls need."""
 
     def __init__(self, side: Side, namespace: str, prefix: str) -> None:
         self.trace: list[tuple[str, Any]] = []
@@ -42,10 +42,10 @@ class Script:
         self._namespace = namespace
         self._prefix = prefix
         self._known: dict[str, str] = {}
-        self._watches: list[tuple[Call, Heard]] = []
+        self._watches: list[tuple[Call, WatchLines]] = []
 
     async def put(self, call: Call) -> None:
-        """Make a call, and note what is said."""
+        """Send a call, and record the response."""
         self.calls += 1
         name = f"{self._prefix}-{call.name}" if call.name else ""
         where = path(self._namespace, call.plural, name, call.part)
@@ -54,14 +54,14 @@ class Script:
         if "fieldSelector" in query:
             query["fieldSelector"] = query["fieldSelector"].replace("name=", f"name={self._prefix}-")
         if call.verb == "WATCH":
-            await self._listen(call, request("GET", where, query))
+            await self._watch(call, request("GET", where, query))
             return
         answer = await self._side.ask(request(call.verb, where, query, self._filled(call.body)))
         self._learn(call.plural, answer)
         self.trace.append((str(call), self.mask.answer(answer.status, answer.content)))
 
     async def state(self, kinds: tuple[str, ...], mask: Mask) -> list[Any]:
-        """All objects of these kinds."""
+        """Return all objects of these kinds."""
         found = []
         for plural in kinds:
             answer = await self._side.ask(request("GET", path(self._namespace, plural)))
@@ -69,23 +69,23 @@ class Script:
         return found
 
     async def settle(self, kinds: tuple[str, ...]) -> None:
-        """Note what there is, once the controllers have done their work."""
+        """Record all objects after the controllers have finished."""
         for plural in kinds:
             answer = await self._side.ask(request("GET", path(self._namespace, plural)))
             self._learn(plural, answer)
             self.trace.append((f"settled {plural}", self.mask.answer(answer.status, answer.content)))
 
     async def end(self) -> None:
-        """Note what the watches have told, up to a last object that all of them see."""
+        """Record the events of the watches, up to a last object that each of them sees."""
         for plural in dict.fromkeys(call.plural for call, _ in self._watches):
             body = {**bodies.plain(plural), "metadata": {"name": f"{self._prefix}-{MARKER}", "labels": {"app": "a"}}}
             await self._side.ask(request("POST", path(self._namespace, plural), body=body))
-        for call, heard in self._watches:
-            if heard.answer.status < 400:
-                await eventually(lambda heard=heard: _told(heard))
-            lines = [line for line in heard.lines if line["object"]["metadata"].get("name") != CERTIFICATE]
+        for call, watched in self._watches:
+            if watched.answer.status < 400:
+                await eventually(lambda watched=watched: _ends(watched))
+            lines = [line for line in watched.lines if line["object"]["metadata"].get("name") != CERTIFICATE]
             told = [{"type": line["type"], **self._seen(line["object"])} for line in lines]
-            self.trace.append((str(call), {"code": heard.answer.status, "lines": told}))
+            self.trace.append((str(call), {"code": watched.answer.status, "lines": told}))
         await self._side.close()
 
     def _seen(self, found: Document) -> Document:
@@ -94,12 +94,12 @@ class Script:
         return {"object": self.mask.document(found)}
 
     def _asked(self, value: str) -> str:
-        """A parameter: a list's version or token that nobody knows is left out, an object's is too old."""
+        """Return a parameter; an unknown version or token of a list is omitted, one of an object is too old."""
         return self._known.get(value, "1" if value.startswith("$rv:") else "") if value.startswith("$") else value
 
-    async def _listen(self, call: Call, asked: Any) -> None:
-        heard = await self._side.listen(asked)
-        self._watches.append((call, heard))
+    async def _watch(self, call: Call, sent: Any) -> None:
+        watched = await self._side.watch(sent)
+        self._watches.append((call, watched))
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -110,7 +110,7 @@ class Script:
             return value
         if value.startswith("$name:"):
             return f"{self._prefix}-{value.removeprefix('$name:')}"
-        unknown = {"$uid": bodies.NOBODY, "$rv": "1", "$old": "1"}
+        unknown = {"$uid": bodies.UNKNOWN_UID, "$rv": "1", "$old": "1"}
         return self._known.get(value, unknown.get(value.partition(":")[0], ""))
 
     def _learn(self, plural: str, answer: Answer) -> None:
@@ -133,14 +133,14 @@ class Script:
         self._known.setdefault(f"$old:{key}", metadata["resourceVersion"])
 
 
-async def _told(heard: Heard) -> bool:
+async def _ends(watched: WatchLines) -> bool:
     return any(
-        line["type"] == "ERROR" or line["object"]["metadata"]["name"].endswith(f"-{MARKER}") for line in heard.lines
+        line["type"] == "ERROR" or line["object"]["metadata"]["name"].endswith(f"-{MARKER}") for line in watched.lines
     )
 
 
-class Play:
-    """Both servers, one sequence."""
+class Comparison:
+    """One sequence on both servers."""
 
     def __init__(self, seed: int, real: Real, namespace: str) -> None:
         self.seed = seed
@@ -153,18 +153,18 @@ class Play:
         self._kinds = tuple(dict.fromkeys(call.plural for call in self.calls))
 
     async def differ(self) -> Difference | None:
-        """The first difference, or None."""
-        swept = False
+        """Return the first difference, or None."""
+        collected = False
         for call in self.calls:
             for script in self._scripts:
                 await script.put(call)
-            if self._simulated.sweeps():
-                swept = True
+            if self._simulated.collects_garbage():
+                collected = True
                 await self._settle()
         for script in self._scripts:
             await script.end()
-        await sweep(self._real, self._namespace, self._kinds)
-        return self._first(apart=swept)
+        await delete_all(self._real, self._namespace, self._kinds)
+        return self._first(apart=collected)
 
     async def _settle(self) -> None:
         real, simulated = self._scripts
@@ -188,7 +188,7 @@ class Play:
 
 
 def _by_object(found: Document) -> Document:
-    """What a watch told of each object: the controllers do things to several in whatever order they like."""
+    """Group the events of a watch by object: controllers change several objects in any order."""
     if "lines" not in found:
         return found
     told: dict[str, list[Any]] = {}
@@ -199,7 +199,7 @@ def _by_object(found: Document) -> Document:
 
 
 def _narrowed(theirs: Any, ours: Any, where: str = "") -> tuple[Any, Any]:
-    """The smallest part that differs."""
+    """Return the smallest part that differs."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for key in sorted({*theirs, *ours}, key=str):
             if theirs.get(key, "(nothing)") != ours.get(key, "(nothing)"):
@@ -211,4 +211,4 @@ def _narrowed(theirs: Any, ours: Any, where: str = "") -> tuple[Any, Any]:
     return f"{where} {theirs}", f"{where} {ours}"
 
 
-__all__ = ["KINDS", "Difference", "Lines", "Play"]
+__all__ = ["KINDS", "Comparison", "Difference", "Lines"]

@@ -1,0 +1,85 @@
+"""The errors of the API server: an HTTP status, a reason, and a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+
+class ApiError(Exception):
+    """An error response; `more` are further fields of the Status, `wait` is the value of `Retry-After`."""
+
+    def __init__(self, code: int, reason: str, message: str, wait: str = "", **more: Any) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.wait = wait
+        self.more = more
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return it as a document of the kind Status."""
+        metadata = self.more.get("metadata", {})
+        said = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
+        return {**said, "message": self.message, "reason": self.reason, "code": self.code}
+
+    @property
+    def content(self) -> bytes:
+        """Return the body of the response."""
+        if "text" in self.more:
+            return str(self.more["text"]).encode()
+        return orjson.dumps(self.status)
+
+
+def not_found(plural: str, name: str) -> ApiError:
+    """Return 404: there is no such object."""
+    return ApiError(404, "NotFound", f'{plural} "{name}" not found')
+
+
+def unknown_path() -> ApiError:
+    """Return 404: there is no such resource."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def unknown_group() -> ApiError:
+    """Return 404: there is no such API group; the response is plain text."""
+    text = "404 page not found\n"
+    return ApiError(404, "", text, text=text)
+
+
+def already_exists(plural: str, name: str) -> ApiError:
+    """Return 409: an object of this name exists."""
+    return ApiError(409, "AlreadyExists", f'{plural} "{name}" already exists')
+
+
+def conflict(plural: str, name: str, why: str) -> ApiError:
+    """Return 409: the object does not match a precondition."""
+    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}')
+
+
+def changed(plural: str, name: str) -> ApiError:
+    """Return 409: the object has a newer version."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(plural, name, why)
+
+
+def forbidden(plural: str, name: str, why: str) -> ApiError:
+    """Return 403."""
+    return ApiError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
+
+
+def invalid(kind: str, name: str, why: str) -> ApiError:
+    """Return 422: the object fails validation."""
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {why}')
+
+
+def bad_request(why: str) -> ApiError:
+    """Return 400."""
+    return ApiError(400, "BadRequest", why)
+
+
+def expired(message: str, token: str = "") -> ApiError:
+    """Return 410: the version is compacted; `token` continues a list at the current version."""
+    return ApiError(410, "Expired", message, metadata={"continue": token} if token else {})

@@ -1,0 +1,256 @@
+"""Runs a schedule from its first step until the cluster is quiet, and lets the auditor check every change."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from random import Random
+from typing import Any
+
+from support.audit import words
+from support.audit.auditor import Auditor
+from support.audit.change import OPERATOR, Change, Request, Violation
+from support.audit.ending import Ending
+from support.virtual_time import TooManySteps
+from trainshed.frameworks import served
+
+from .cluster import Cluster, OperatorProcess
+from .faults import Faults
+from .network_faults import FaultyNetwork
+from .nodes import GangScheduler, Nodes, ended
+from .schedule import TRACK_RESULTS, JobRequest, Schedule
+from .strategies import PROMPT
+from .users import Users
+
+#: Seconds without a change after which the cluster is quiet, if no timer is due: longer than any retry of the operator,
+#: and longer than its retry after a refusal by the server.
+QUIET, QUIET_AFTER_REFUSAL = 10.0, 24.0
+#: The longest wait for a quiet cluster, and the time of a new operator at the end, in seconds.
+LONGEST, NEW_OPERATOR = 4000.0, 5.0
+#: Seconds from the operator's time beyond which no back-off ends; a later one was stored by a clock that was ahead.
+LONGEST_BACKOFF = 375.0
+#: Seconds after which the counts of a job that has failed are right, at the latest.
+LONGEST_COUNT_DELAY = 61.0
+#: Buckets of the seconds until the cluster was quiet, once no timer was due and no fault was left.
+BUCKETS = (1, 5, 10, 30, math.inf)
+#: Seconds from an event to the operator's reaction, where nothing delays a request.
+REACTION = 1.0
+REFUSALS = (403, 409, 422)
+#: Seconds between the two clean-ups at the end.
+CLEAN_UP = 4.0
+#: The largest number of steps of the loop; a schedule takes some hundred thousand.
+MAX_STEPS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a schedule; `counts` are named `faults/...`, `steps/...` and `quiet/...`, the rest are sums."""
+
+    violations: tuple[Violation, ...]
+    counts: Counter[str]
+    changes: tuple[Change, ...]
+    requests: tuple[Request, ...]
+
+    @property
+    def trace(self) -> list[str]:
+        """All changes and requests in order, one line each."""
+        changes = ((one.at, 0, _described(one)) for one in self.changes)
+        requests = ((one.at, 1, f"  {one.verb} {one.path}: {one.status}") for one in self.requests)
+        lines = sorted((*changes, *requests), key=lambda one: one[:2])
+        return [f"{at - self.changes[0].at:9.3f} {line}" for at, _, line in lines]
+
+
+def run(schedule: Schedule) -> Report:
+    """Run a schedule."""
+    logging.disable(logging.CRITICAL)
+    try:
+        return Run(schedule).report()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class Run:
+    """One run of a schedule."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        jobs: list[JobRequest] = [step.how for step in schedule.steps if step.what == "create"]
+        kinds = {job.kind for job in jobs}
+        self._track_results = any((TRACK_RESULTS, "true") in job.annotations for job in jobs)
+        self._network = FaultyNetwork(Random(schedule.seed), self._kill)
+        kinds_served = served(schedule.mpi, kinds or ("TFJob",))
+        self._cluster = Cluster(schedule.seed, schedule.operators, self._network, kinds_served, schedule.mpi)
+        self._cluster.loop.max_steps = MAX_STEPS
+        self._network.time = self._cluster.loop.time
+        self._network.version = lambda: self._cluster.server.store.version
+        self._nodes = Nodes(self._cluster, Random(schedule.seed + 1))
+        if schedule.gang:
+            GangScheduler(self._cluster, Random(schedule.seed + 2))
+        self._users = Users(self._cluster)
+        self._faults = Faults(self._cluster, self._network, self._nodes)
+        skew = max((abs(step.how) for step in schedule.steps if step.what == "step clock"), default=0.0)
+        prompt = schedule.operators == 1 and all(step.what in PROMPT for step in schedule.steps)
+        limits = {"under_way": REACTION} if prompt else {}
+        self._auditor = Auditor(skew=skew, gang=bool(schedule.gang), **limits)
+        self._changes: list[Change] = []
+        self._requests: list[Request] = []
+        self._last_change = self._last_refusal = self._took = 0.0
+        self._counts: Counter[str] = Counter()
+        self._cluster.server.changes.append(self._observe)
+        self._cluster.server.requests.append(self._observe_request)
+
+    def report(self) -> Report:
+        """Execute all steps, end all faults, wait until the cluster is quiet, and let the auditor finish."""
+        try:
+            self._execute()
+        except TooManySteps as error:
+            self._violation("V8", "the cluster", str(error))
+        for error in self._cluster.loop.errors:
+            self._violation("V10", "the operator", f"{error.get('message')}: {error.get('exception')!r}")
+        self._cluster.loop.errors.clear()
+        self._cluster.close()
+        self._counts.update({f"faults/{name}": count for name, count in self._network.injected.items()})
+        self._counts[f"quiet/within {next(bound for bound in BUCKETS if self._took <= bound)} s"] = 1
+        self._counts["requests"] = len(self._requests)
+        self._counts["changes"] = len(self._changes)
+        self._counts["loop steps"] = self._cluster.loop.steps
+        found = tuple(dict.fromkeys(self._auditor.violations))
+        return Report(found, self._counts, tuple(self._changes), tuple(self._requests))
+
+    def _execute(self) -> None:
+        handlers = self._users.handlers | self._faults.handlers
+        for operator in self._cluster.operators:
+            operator.settings["leader_elect"] = self._schedule.operators > 1
+            operator.settings["track_results"] = self._track_results
+            operator.settings["gang_scheduler"] = self._schedule.gang
+            operator.start()
+        for step in self._schedule.steps:
+            self._cluster.loop.run_for(step.after)
+            handlers[step.what](step)
+            self._auditor.ledger.deaf = self._faults.silence
+            self._counts[f"steps/{step.what}"] += 1
+        self._faults.stop()
+        self._users.remove_quota()
+        for _ in range(2):  # the garbage collector first takes the owners from objects that are orphaned at the end
+            self._users.delete_foreign_objects()
+            self._users.make_namespace()
+            self._cluster.loop.run_for(CLEAN_UP)
+        self._wait_until_quiet(self._cluster.now() + self._faults.settle_seconds)
+        if self._schedule.finish:
+            self._finish()
+            self._wait_until_quiet(self._cluster.now())
+        self._start_new_operator()
+        faults = sum(self._network.injected.values()) + len(self._schedule.steps)
+        starts = sum(operator.starts for operator in self._cluster.operators)
+        known = {"faults": faults, "lives": starts, "lifted": 0.0, "quiet": self._took}
+        self._auditor.close(Ending(at=self._cluster.now(), **known))
+
+    def _wait_until_quiet(self, since: float) -> None:
+        """Run until nothing changes and no timer is due."""
+        end, latest = since + LONGEST, since
+        while self._cluster.now() < end:
+            due = max(self._due(), default=0.0)
+            latest = max(latest, due)
+            quiet = max(max(self._last_change, since, due) + QUIET, self._last_refusal + QUIET_AFTER_REFUSAL)
+            if self._cluster.now() >= quiet:
+                self._took = max(self._took, self._last_change - latest)
+                return
+            self._cluster.loop.run_for(quiet - self._cluster.now())
+        self._violation("V8", "the cluster", f"{LONGEST:.0f} s after the last fault something is still changing")
+
+    def _due(self) -> Iterator[float]:
+        """Yield the server's times at which a timer of a job is due by the operators' clocks."""
+        ahead = min((operator.ahead for operator in self._cluster.operators), default=0.0)
+        times = self._times(self._cluster.now() + ahead)
+        yield from (at - ahead for at in times if at - ahead > self._last_change)
+        yield from (
+            self._last_change + LONGEST_COUNT_DELAY for _, job in self._users.jobs() if self._is_miscounted(job)
+        )
+
+    def _is_miscounted(self, job: words.Object) -> bool:
+        """Return whether the job has failed, and its counts are not yet those of its running pods."""
+        if not words.condition(job, "Failed"):
+            return False
+        running = [pod for pod in self._nodes.pods("Running") if words.owner(pod) == words.uid(job)]
+        counts = (words.status(job).get("replicaStatuses") or {}).values()
+        return sum(int(count.get("active", 0)) for count in counts) != len(running)
+
+    def _times(self, now: float) -> Iterator[float]:
+        for _, job in self._users.jobs():
+            status, policy = words.status(job), words.policy(job)
+            over = any(words.condition(job, kind) for kind in words.OVER)
+            wait = (status.get("retry") or {}).get("nextRetryTime")
+            if wait and words.seconds(wait) < now + LONGEST_BACKOFF:
+                yield words.seconds(wait)
+            if over and policy.get("ttlSecondsAfterFinished") is not None and "completionTime" in status:
+                yield words.seconds(status["completionTime"]) + policy["ttlSecondsAfterFinished"]
+            if not over and policy.get("activeDeadlineSeconds") is not None and "startTime" in status:
+                yield words.seconds(status["startTime"]) + policy["activeDeadlineSeconds"]
+
+    def _finish(self) -> None:
+        """Let all running pods succeed, except those that run for ever."""
+        for pod in self._nodes.pods("Running"):
+            seat = words.seat(pod)
+            if not seat or seat[0] not in ("ps", "evaluator"):
+                self._nodes.write(pod, ended(pod, 0, self._cluster.now()))
+
+    def _start_new_operator(self) -> None:
+        """Start an operator that knows only what the server has: it finds nothing to do."""
+        for operator in self._cluster.operators:
+            operator.crash(lambda _: False)
+        first = self._cluster.operators[0]
+        first.settings["leader_elect"], first.clock_skew = False, 0.0
+        since = self._cluster.now()
+        first.start()
+        self._cluster.loop.run_for(NEW_OPERATOR)
+        self._auditor.at_rest(since)
+
+    def _kill(self, process: str, seconds: float) -> None:
+        operator = next(operator for operator in self._cluster.operators if operator.name == process)
+        self._cluster.later(seconds, self._crash, operator, operator.starts)
+
+    def _crash(self, operator: OperatorProcess, start: int) -> None:
+        if operator.running and operator.starts == start:
+            operator.crash(lambda _: False)
+            self._faults.restart_later(operator, 1.0)
+
+    def _violation(self, oracle: str, about: str, text: str) -> None:
+        self._auditor.violations.append(Violation(oracle, about, self._cluster.now(), text))
+
+    def _observe(self, change: Change) -> None:
+        self._changes.append(change)
+        if change.plural not in ("leases", "events"):
+            self._last_change = change.at
+        self._auditor.hear(change)
+
+    def _observe_request(self, actor: str, request: Request) -> None:
+        if actor == OPERATOR:
+            self._requests.append(request)
+            if _finds_hidden_pod(request) or (request.status in REFUSALS and request.writes):
+                self._last_refusal = request.at
+            self._auditor.asked(request)
+
+
+def _finds_hidden_pod(request: Request) -> bool:
+    """Return whether a GET finds a pod: the operator waits for it as long as its label is missing."""
+    return request.verb == "GET" and "/pods/" in request.path and request.status == HTTPStatus.OK
+
+
+def _described(change: Change) -> str:
+    meta: dict[str, Any] = dict(words.meta(change.object))
+    line = f"{change.actor or '?'} {change.verb} {words.title(change.plural, change.object)}"
+    deleting = " deleting" if "deletionTimestamp" in meta else ""
+    if change.plural in words.JOBS:
+        status = words.status(change.object)
+        true = [one["type"] for one in status.get("conditions") or () if one.get("status") == "True"]
+        rest = {key: status[key] for key in ("restarts", "attempts", "podsPendingReplacement") if status.get(key)}
+        return f"{line} {' '.join(true)} {rest or ''}{deleting}"
+    if change.plural == "pods":
+        return f"{line} {words.phase(change.object)}{deleting} attempt {words.attempt(change.object)}"
+    if change.plural == "events":
+        return f"{line} {change.object.get('reason')}: {change.object.get('message')}"
+    return line

@@ -1,0 +1,368 @@
+"""Schedules that have found a bug in the operator or in the auditor, each shrunk: none may break a promise again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulation.runner import run
+from simulation.schedule import ON_DISRUPTION, SCOPE, TRACK_RESULTS, JobRequest, Schedule, Step
+
+TRACKED, FAIL_ON_DISRUPTION = (TRACK_RESULTS, "true"), (ON_DISRUPTION, "Fail")
+ALONE, WITH_ROLE, TOGETHER = ((SCOPE, scope) for scope in ("Replica", "Role", "Job"))
+
+
+def create(*job: Any, **fields: Any) -> Step:
+    """Return the step in which a user creates this job."""
+    return Step(0.0, "create", how=JobRequest(*job, **fields))
+
+
+BUGS = {
+    "a pod that has ended since an old list was read is not cleaned up as one that runs": Schedule(
+        seed=0,
+        steps=(
+            create("TFJob", "a", (("Chief", 1), ("Worker", 1)), policy=(("cleanPodPolicy", "Running"),)),
+            Step(5.0, "succeed", 1),
+            Step(0.0, "succeed"),
+            Step(0.4, "stale list", how=2),
+            Step(0.0, "delay watches", how=30.0),
+            Step(0.0, "kill", how=0.0),
+            Step(3.0, "no quota"),
+        ),
+    ),
+    "a job that is recreated under its name while the old one is reconciled gets its pods": Schedule(
+        seed=766,
+        steps=(
+            create("MPIJob", "a", (("Launcher", 1), ("Worker", 2)), "ExitCode"),
+            Step(0.005, "create", how=JobRequest("XGBoostJob", "b", (("Master", 1),), "OnFailure")),
+            Step(0.0, "recreate job", how="Background"),
+        ),
+    ),
+    "a recreated job is not lost when the watch reports the deletion of the old one late": Schedule(
+        seed=5179,
+        finish=True,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),), "Always"),
+            Step(1.0, "delay watches", how=30.0),
+            Step(0.247, "reject", how="NodeShutdown"),
+            Step(0.0, "recreate job", how="Orphan"),
+        ),
+    ),
+    "replicas that restart together wait for one that was scaled down and is not gone": Schedule(
+        seed=2128,
+        steps=(
+            create("PaddleJob", "a", (("Worker", 3),), "OnFailure"),
+            Step(1.0, "succeed"),
+            Step(0.0, "set field", how=("paddleReplicaSpecs.Worker.replicas", 2)),
+            Step(0.0, "reject", how="NodeShutdown"),
+        ),
+    ),
+    "a job whose names others have taken says so, and writes little while it waits": Schedule(
+        seed=153,
+        steps=(
+            create("MPIJob", "a", (("Launcher", 1), ("Worker", 2))),
+            Step(1.0, "recreate job", how="Orphan"),
+            Step(60.0, "delete foreign objects"),
+        ),
+    ),
+    "a back-off does not last an hour when the next process has a clock that is an hour behind": Schedule(
+        seed=462,
+        steps=(
+            create("PaddleJob", "b", (("Worker", 1),), "ExitCode"),
+            Step(1.0, "step clock", how=-3600.0),
+            Step(0.0, "oom", how=137),
+            Step(1.0, "kill", how=3.0),
+        ),
+    ),
+    "the finalizer of a pod without owner and labels is removed": Schedule(
+        seed=2592,
+        steps=(
+            create("PaddleJob", "a", (("Worker", 2),), annotations=(TRACKED,)),
+            Step(1.0, "remove metadata", 1, how="owner"),
+            Step(1.0, "remove metadata", 1, how="labels"),
+            Step(60.0, "delete foreign objects"),
+        ),
+    ),
+    "a worker that serves is not completed by a forged status": Schedule(
+        seed=11271,
+        steps=(
+            create("MPIJob", "a", (("Launcher", 1), ("Worker", 1)), "Always"),
+            Step(0.0, "forge status", how="done"),
+        ),
+    ),
+    "a success is stored before the finalizer of its deleted pod is removed": Schedule(
+        seed=9644,
+        steps=(
+            create("JAXJob", "a", (("Worker", 2),), "ExitCode", annotations=(ALONE, TRACKED)),
+            Step(5.0, "succeed", 5),
+            Step(0.0, "delete pod", 5),
+        ),
+    ),
+    "an evicted pod that fails is evicted, though only its last status was seen": Schedule(
+        seed=2,
+        steps=(
+            create("PaddleJob", "a", (("Master", 1),), "Always", annotations=(TRACKED,)),
+            Step(30.8, "partition", how=12.0),
+            Step(0.0, "disrupt", how="EvictionByEvictionAPI"),
+            Step(0.0, "fail", how=255),
+            Step(0.0, "compact"),
+        ),
+    ),
+    "a new leader removes the finalizers of pods whose job is gone": Schedule(
+        seed=122742,
+        operators=2,
+        steps=(
+            create("TFJob", "a", (("Worker", 2),), "OnFailure", annotations=(TRACKED,)),
+            Step(31.0, "kill", how=0.0),
+            Step(0.0, "delete job", how="Background"),
+        ),
+    ),
+    "a failure that the server no longer shows is not counted again when a late event reports it": Schedule(
+        seed=306471,
+        operators=2,
+        steps=(
+            create("TFJob", "a", (("Chief", 1), ("PS", 3)), "ExitCode", spec=(("enableDynamicWorker", False),)),
+            Step(1.0, "delay watches", how=30.0),
+            Step(0.0, "oom", how=137),
+            Step(0.0, "delete lease"),
+            Step(0.0, "restart container", how=137),
+        ),
+    ),
+    "a replica that was never created is not missed when a job is scaled down": Schedule(
+        seed=536688,
+        steps=(
+            create(
+                "PyTorchJob",
+                "a",
+                (("Worker", 2),),
+                policy=(("activeDeadlineSeconds", 30),),
+                annotations=(FAIL_ON_DISRUPTION, TRACKED),
+            ),
+            Step(1.0, "recreate job", how="Orphan"),
+            Step(0.0, "delete pod", 3),
+            Step(5.0, "set field", how=("pytorchReplicaSpecs.Worker.replicas", 1)),
+        ),
+    ),
+    "a job that is changed while its deletion is on its way stays": Schedule(
+        seed=708902,
+        steps=(
+            create(
+                "TFJob",
+                "b",
+                (("Worker", 1),),
+                "OnFailure",
+                policy=(("ttlSecondsAfterFinished", 1),),
+                annotations=(TOGETHER, TRACKED),
+            ),
+            Step(1.0, "slow responses", how=2.0),
+            Step(0.0, "succeed"),
+            Step(2.965, "oom", how=137),
+            Step(0.0, "forge status", how="wipe"),
+        ),
+    ),
+    "the Event about a failed pod is written though one response is lost": Schedule(
+        seed=879996,
+        steps=(
+            create(
+                "TFJob",
+                "a",
+                (("Worker", 2),),
+                "ExitCode",
+                policy=(("cleanPodPolicy", "Running"),),
+                spec=(("enableDynamicWorker", True),),
+                annotations=(TRACKED,),
+            ),
+            Step(1.0, "fail", how=137),
+            Step(0.025, "fail write", how=(4, 504, "before")),
+            Step(0.0, "fail", how=1),
+            Step(1.0, "delay watches", how=8.0),
+        ),
+    ),
+    "a pod that has lost its label is not waited for once it is deleted": Schedule(
+        seed=111,
+        steps=(
+            create("JAXJob", "a", roles=(("Worker", 1),), restart="ExitCode"),
+            Step(5.0, "oom", how=137),
+            Step(0.0, "remove metadata", how="labels"),
+            Step(1.0, "no quota"),
+        ),
+    ),
+    "a failure whose pod has lost its labels and got them back counts once": Schedule(
+        seed=3796,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),), "ExitCode", annotations=(TRACKED,)),
+            Step(1.0, "remove metadata", how="labels"),
+            Step(0.0, "oom", how=137),
+        ),
+    ),
+    "replicas that restart together are not restarted for one that has only lost its labels": Schedule(
+        seed=9721,
+        steps=(
+            create("TFJob", "a", (("Worker", 3),), "OnFailure", annotations=(TOGETHER,)),
+            Step(3.0, "remove metadata", how="labels"),
+            Step(1.0, "delete foreign objects"),
+        ),
+    ),
+    "a pod that has its label again is not searched for": Schedule(
+        seed=40201,
+        steps=(
+            create("MPIJob", "a", (("Launcher", 1),), "Always", annotations=(TRACKED,)),
+            Step(1.0, "remove metadata", how="labels"),
+            Step(1.0, "compact"),
+        ),
+    ),
+    "replicas that restart wait for a pod that lost its label when another failed": Schedule(
+        seed=228205,
+        steps=(
+            create("JAXJob", "a", (("Worker", 2),), "Always", annotations=(FAIL_ON_DISRUPTION,)),
+            Step(1.0, "stale list", how=13),
+            Step(0.0, "remove metadata", how="labels"),
+            Step(0.0, "oom", 1, how=137),
+            Step(5.0, "outage", how=120.0),
+        ),
+    ),
+    "a job that waits for a pod without its label, and whose other names are taken, says so once": Schedule(
+        seed=489277,
+        steps=(
+            Step(0.0, "image error", how="ImagePullBackOff"),
+            create(
+                "PaddleJob",
+                "b",
+                (("Master", 1),),
+                "OnFailure",
+                policy=(("backoffLimit", 30),),
+                annotations=(FAIL_ON_DISRUPTION,),
+            ),
+            Step(1.0, "recreate job", how="Orphan"),
+            Step(0.0, "disrupt", how="PreemptionByScheduler"),
+            Step(5.0, "remove metadata", how="labels"),
+            Step(5.0, "pause watch"),
+        ),
+    ),
+    "a pod without its label is not waited for once another has its name": Schedule(
+        seed=617121,
+        steps=(
+            create(
+                "PyTorchJob",
+                "a",
+                (("Master", 1),),
+                "ExitCode",
+                policy=(("ttlSecondsAfterFinished", 2), ("backoffLimit", 0)),
+                annotations=(FAIL_ON_DISRUPTION,),
+            ),
+            Step(1.0, "remove metadata", how="labels"),
+            Step(1.0, "not ready"),
+            Step(0.0, "delete foreign objects"),
+            Step(0.0, "create foreign pod"),
+        ),
+    ),
+    "a second pod that loses its label is waited for as well": Schedule(
+        seed=726418,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1), ("Worker", 3))),
+            Step(5.0, "fail", 5, how=139),
+            Step(0.0, "remove metadata", how="labels"),
+            Step(0.0, "delete pod"),
+            Step(0.0, "remove metadata", 2, how="labels"),
+            Step(5.0, "no quota"),
+        ),
+    ),
+}
+#: What the auditor once took for a violation.
+FALSE_ALARMS = {
+    "pods to delete for a restart may be deleted after another leader has ended the job": Schedule(
+        seed=195825,
+        operators=2,
+        steps=(
+            create(
+                "PaddleJob",
+                "a",
+                (("Worker", 3),),
+                "ExitCode",
+                policy=(("cleanPodPolicy", "Running"), ("activeDeadlineSeconds", 3), ("backoffLimit", 0)),
+                annotations=(WITH_ROLE,),
+            ),
+            Step(1.0, "recover nodes"),
+            Step(0.0, "disrupt", 3, how="EvictionByEvictionAPI"),
+            Step(0.005, "freeze", 7, how=14.0),
+            Step(5.0, "no quota"),
+            Step(0.0, "delete lease"),
+            Step(1.0, "recover nodes"),
+        ),
+    ),
+    "a pod whose owner was removed during an outage may be deleted for a little longer": Schedule(
+        seed=220089,
+        steps=(
+            create("JAXJob", "a", (("Worker", 2),), "OnFailure"),
+            Step(1.0, "outage", how=20.0),
+            Step(0.0, "disrupt", how="TerminationByKubelet"),
+            Step(0.0, "remove metadata", 1, how="owner"),
+            Step(30.0, "succeed"),
+        ),
+    ),
+    "a job that waits for a pod without its label is not quiet until it has asked for it again": Schedule(
+        seed=216679,
+        steps=(
+            create("MPIJob", "a", (("Launcher", 1), ("Worker", 2))),
+            Step(5.0, "remove metadata", 2, how="labels"),
+            Step(0.0, "disrupt", how="DeletionByPodGC"),
+            Step(1.0, "delete pod"),
+            Step(1.0, "oom", how=137),
+        ),
+    ),
+    "a back-off lasts until the time by the clock that stored it": Schedule(
+        seed=596079,
+        steps=(
+            create(
+                "MPIJob",
+                "a",
+                (("Launcher", 1), ("Worker", 1)),
+                "ExitCode",
+                policy=(("cleanPodPolicy", "All"),),
+                annotations=(ALONE,),
+            ),
+            Step(1.0, "reject", how="NodeAffinity"),
+            Step(1.0, "reject", how="OutOfcpu"),
+            Step(5.0, "kill at write", how=(4, "after")),
+            Step(0.0, "reject", how="UnexpectedAdmissionError"),
+            Step(0.0, "reject", how="UnexpectedAdmissionError"),
+            Step(0.0, "step clock", how=600.0),
+            Step(5.0, "reject", how="OutOfmemory"),
+            Step(0.0, "reject", how="UnexpectedAdmissionError"),
+        ),
+    ),
+    "a replica that succeeded and was scaled down may be created again when it is scaled up": Schedule(
+        seed=575228,
+        steps=(
+            create(
+                "JAXJob",
+                "a",
+                (("Worker", 2),),
+                "OnFailure",
+                annotations=(WITH_ROLE, TRACKED),
+            ),
+            Step(1.0, "succeed"),
+            Step(0.0, "set field", how=("jaxReplicaSpecs.Worker.replicas", 0)),
+            Step(1.0, "set field", how=("jaxReplicaSpecs.Worker.replicas", 4)),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", [*BUGS, *FALSE_ALARMS])
+def test_a_schedule_that_has_found_a_bug_breaks_no_promise(claim):
+    assert run((BUGS | FALSE_ALARMS)[claim]).violations == ()
+
+
+@pytest.mark.parametrize("change", [("runPolicy.suspend", True), ("tfReplicaSpecs.Worker.replicas", 1)])
+def test_a_job_that_was_changed_while_its_watch_was_silent_gets_no_pods_for_its_old_spec(change):
+    steps = (
+        Step(0.0, "quota", how=1),
+        create("TFJob", "a", (("Worker", 3),), "OnFailure"),
+        Step(5.0, "pause watch", 2),
+        Step(0.0, "set field", how=change),
+        Step(2.0, "no quota"),
+        Step(20.0, "no quota"),
+    )
+    assert run(Schedule(seed=1, steps=steps)).violations == ()

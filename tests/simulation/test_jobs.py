@@ -1,0 +1,99 @@
+"""Jobs of all kinds run to their end on the simulated server, under the production code of the operator."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from simulation.cluster import Cluster
+from simulation.nodes import PunctualKubelet
+from trainshed.frameworks import FRAMEWORKS
+
+KINDS = {framework.kind: framework for framework in FRAMEWORKS}
+#: The roles of a job of each kind, and the pod whose success decides.
+ROLES = {
+    "TFJob": ({"Chief": 1, "PS": 1, "Worker": 2}, "-chief-0"),
+    "PyTorchJob": ({"Master": 1, "Worker": 2}, "-master-0"),
+    "XGBoostJob": ({"Master": 1, "Worker": 2}, "-master-0"),
+    "PaddleJob": ({"Master": 1, "Worker": 2}, "-master-0"),
+    "JAXJob": ({"Worker": 3}, "-worker-0"),
+    "MPIJob": ({"Launcher": 1, "Worker": 2}, "-launcher"),
+}
+
+
+def a_job(kind: str, roles: dict[str, int], **policy) -> dict:
+    container = {"name": KINDS[kind].container.name, "image": "x:1"}
+    group = {"restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    replicas = {role: {**group, "replicas": count} for role, count in roles.items()}
+    spec = {KINDS[kind].field: replicas, "runPolicy": policy}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "job", "namespace": "ml"},
+        "spec": spec,
+    }
+
+
+def states(job: dict) -> list[str]:
+    conditions = job.get("status", {}).get("conditions", [])
+    return [condition["type"] for condition in conditions if condition["status"] == "True"]
+
+
+def complete(cluster: Cluster, kind: str, **policy) -> dict:
+    """Run a job until it has succeeded."""
+    roles, decides = ROLES[kind]
+    PunctualKubelet(cluster, {decides: 2.0, "-worker-1": 2.0, "-worker-2": 2.0} if kind == "JAXJob" else {decides: 2.0})
+    cluster.start()
+    cluster.submit(a_job(kind, roles, **policy))
+    assert cluster.loop.run_until(lambda: "Succeeded" in states(cluster.job(kind, "job") or {}), 60), cluster.job(
+        kind, "job"
+    )
+    found = cluster.job(kind, "job")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("kind", sorted(ROLES))
+def test_a_job_of_each_kind_succeeds(kind):
+    cluster = Cluster()
+    job = complete(cluster, kind, cleanPodPolicy="All")
+    assert states(job) == ["Created", "Succeeded"]
+    cluster.loop.run_for(5)
+    assert cluster.server.objects("pods") == []
+    (lease,) = cluster.server.objects("leases")
+    assert lease["spec"]["leaseTransitions"] == 1
+    cluster.close()
+
+
+def test_a_deleted_job_leaves_nothing():
+    cluster = Cluster()
+    complete(cluster, "MPIJob")
+    cluster.server.request("user", "DELETE", "/apis/kubeflow.org/v1/namespaces/ml/mpijobs/job")
+    cluster.loop.run_for(5)
+    for plural in ("mpijobs", "pods", "services", "configmaps", "roles", "rolebindings", "serviceaccounts"):
+        assert cluster.server.objects(plural) == [], plural
+    cluster.close()
+
+
+def test_the_same_seed_gives_the_same_run():
+    def requests(seed: int) -> list:
+        cluster, found = Cluster(seed), []
+        cluster.server.requests.append(lambda actor, request: found.append((actor, request)))
+        complete(cluster, "PyTorchJob")
+        cluster.close()
+        return found
+
+    assert requests(3) == requests(3)
+    assert requests(3) != requests(4)
+
+
+def test_the_simulation_is_fast():
+    began = time.process_time()
+    for seed in range(10):
+        cluster = Cluster(seed)
+        complete(cluster, "PyTorchJob")
+        cluster.close()
+    rate = 10 / (time.process_time() - began)
+    print(f"{rate:.0f} small jobs a second")
+    assert rate > 5, "far slower than a busy machine can make it"
