@@ -170,7 +170,7 @@ class World:
     async def update_dependent(self, resource: Resource, _namespace: str, name: str, patch: dict) -> Dependent:
         self.writes.append(f"patch {resource.plural} {name}")
         found = self.dependents[resource, name]
-        document, version = merged(found.document, patch), str(self._tick())
+        document, version = merge_patch(found.document, patch), str(self._tick())
         label = document["metadata"].get("labels", {}).get("training.kubeflow.org/job-name", "")
         self.dependents[resource, name] = replace(found, version=version, job=label, document=document)
         return self.dependents[resource, name]
