@@ -109,6 +109,7 @@ class Run:
             self._execute()
         except TooManySteps as error:
             self._violation("V8", "the cluster", str(error))
+            self._cluster.loop.max_steps += MAX_STEPS  # the operators need some steps to end
         for error in self._cluster.loop.errors:
             self._violation("V10", "the operator", f"{error.get('message')}: {error.get('exception')!r}")
         self._cluster.loop.errors.clear()
