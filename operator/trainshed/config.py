@@ -83,7 +83,7 @@ class Config:
     log_level: str = "info"
     log_format: str = "text"
     #: Warnings about ignored v1 flags, logged at startup.
-    passed_over: tuple[str, ...] = ()
+    flag_warnings: tuple[str, ...] = ()
 
     @property
     def job_defaults(self) -> JobDefaults:
@@ -105,7 +105,7 @@ class Config:
         return self.lease_identity or f"{socket.gethostname()}_{os.getpid()}"
 
     @property
-    def lease_home(self) -> str:
+    def effective_lease_namespace(self) -> str:
         """The namespace of the Lease: the configured one, or the operator's own."""
         if self.lease_namespace:
             return self.lease_namespace

@@ -13,7 +13,7 @@ from importlib import import_module
 from testbed.processes import die_with_parent
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["trainshed.__main__"])
+CONTEXT.set_forkserver_preload(["trainshed.__main__", "trainshed.controller.manager"])
 
 
 class Forked:

@@ -30,7 +30,7 @@ TOO_MUCH = python("hoard = [bytes(b'x' * 2**20) for _ in range(4096)]")
 
 
 def a_job(name: str, command: list[str], **fields: object) -> dict:
-    """A master that waits and a worker that does this; `policy` and `restart` as in rig.jobs, the rest for the pod."""
+    """A master that waits and a worker that does this; `policy` and `restart`: support.jobs, the rest for the pod."""
     policy, restart = fields.pop("policy", None), fields.pop("restart", "Never")
     limits, annotations = fields.pop("limits", None), fields.pop("annotations", {})
     job = pytorchjob(name, policy=(policy or {}) | {"cleanPodPolicy": "All"}, restart=restart, Master=1, Worker=1)

@@ -1,4 +1,4 @@
-"""The API server refuses invalid jobs, with a message that says what to change; the table of test_validation.py."""
+"""The API server refuses invalid jobs, with a message that says what to change; the table is support/bad_jobs.py."""
 
 from __future__ import annotations
 

@@ -243,8 +243,8 @@ class PunctualKubelet:
 
     def _write(self, path: str, status: Callable[[Object], Object]) -> None:
         pod = self._cluster.server.object(path)
-        if pod is not None:
-            self._ask("PATCH", f"{path}/status", {"status": status(pod)})
+        if pod is not None:  # a kubelet knows its pods, and does not read what others wrote into their status
+            self._ask("PATCH", f"{path}/status", {"status": status({**pod, "status": {}})})
 
     def _ask(self, verb: str, path: str, body: Object) -> None:
         try:

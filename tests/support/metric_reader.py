@@ -25,7 +25,7 @@ def all_meters() -> Metrics:
     metrics.failed(ApiError("x"))
     metrics.requested("GET", "pods", 200)
     metrics.gauges.ages.labels("pods").set(1)
-    metrics.gauges.limiters.labels("creates").set(0)
+    metrics.gauges.queued_writes.labels("creates").set(0)
     metrics.states({}, {job.kind: "tensorflow"})
     return metrics
 

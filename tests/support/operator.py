@@ -93,7 +93,7 @@ class Operator:
 
     def complaints(self) -> list[str]:
         """The lines of its log that no operator may write, with at most 40 that follow each."""
-        unwanted = "Traceback|never retrieved|never awaited|unhandled|please report"
+        unwanted = "Traceback|never retrieved|never pods_to_verify|unhandled|please report"
         text = self.log.read_text(errors="replace")
         return re.findall(rf"^.*(?:{unwanted}).*(?:\n.+){{0,40}}", text, re.MULTILINE)
 

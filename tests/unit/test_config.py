@@ -44,7 +44,7 @@ def test_the_lease_namespace_is_the_configured_or_the_own_one(told, file, expect
     if file is not None:
         path.write_text(file)
     monkeypatch.setattr(module, "NAMESPACE_FILE", path)
-    assert Config(lease_namespace=told).lease_home == expected
+    assert Config(lease_namespace=told).effective_lease_namespace == expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.metric_reader import families, labels
-from trainshed.controller.job_metrics import TERMINAL_STATES
+from trainshed.controller.job_metrics import FAILURE_CLASSES
 from trainshed.controller.metrics import COUNTERS, LABELS, STATES
 from trainshed.frameworks import FRAMEWORKS
 
@@ -59,7 +59,7 @@ def test_the_page_lists_exactly_the_served_metrics():
 
 
 def test_the_page_lists_every_framework_state_and_class():
-    for word in (*(framework.label for framework in FRAMEWORKS), *STATES, *TERMINAL_STATES):
+    for word in (*(framework.label for framework in FRAMEWORKS), *STATES, *FAILURE_CLASSES):
         assert f"`{word}`" in PAGE, word
 
 

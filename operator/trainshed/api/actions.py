@@ -162,7 +162,7 @@ class EventType(StrEnum):
 class Event:
     """A Kubernetes Event on the job, recorded after the status that belongs to it is stored.
 
-    A `key` marks a lasting state: the planner may return the note at every reconcile, and the Event is recorded once.
+    A `key` marks a lasting state: the planner may return the Event at every reconcile, and the Event is recorded once.
     """
 
     tone: EventType
@@ -173,7 +173,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The result of one reconcile: store `status`, record `notes`, carry out `actions`, in this order.
+    """The result of one reconcile: store `status`, record `events`, carry out `actions`, in this order.
 
     The job must be reconciled again at `requeue_at` at the latest; None means only after a change.
     """

@@ -239,7 +239,7 @@ def gang_resources(scheduler: str) -> tuple[Resource, ...]:
     return (VOLCANO_GROUPS if is_volcano(scheduler) else COSCHEDULING_GROUPS,)
 
 
-def owned_gang_resources(frameworks: Iterable[Framework], scheduler: str) -> tuple[Resource, ...]:
+def owned_resources(frameworks: Iterable[Framework], scheduler: str) -> tuple[Resource, ...]:
     """Return the kinds of dependents that jobs of these frameworks may own, including PodGroups; each once."""
     own = (resource for framework in frameworks for resource in framework.objects.owns)
     return tuple(dict.fromkeys((*own, *gang_resources(scheduler))))

@@ -62,8 +62,8 @@ class Pod:
     `disruption` is the reason of the condition DisruptionTarget and `disrupted` the time of its transition. `unplaced`
     and `unschedulable` are reason and message of the condition PodScheduled while it is false; `scheduled` is the time
     at which it became true. `sandbox_ready` is the condition PodReadyToStartContainers (volumes are mounted, the
-    network is ready), None if the kubelet does not report it. `leaves` is the deletionTimestamp, which includes the
-    grace period `grace` (in seconds). `finalizers` are those of others; `held` is true if the pod has Trainshed's.
+    network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
+    (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's.
     """
 
     name: str

@@ -42,7 +42,7 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
         startup_deadline=asked.startup_deadline,
         track_results=asked.track_results and job_defaults.track_results,
         problems=(*problems, *more),
-        annotations=_own_containers(as_mapping(metadata.get("annotations"))),
+        annotations=_user_annotations(as_mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
         created=parse_time(metadata.get("creationTimestamp")),
     )
@@ -151,7 +151,7 @@ def _managed(document: Document, framework: Framework) -> RunPolicy:
     return RunPolicy(managed_elsewhere=policy.get("managedBy") not in (None, framework.naming.manager))
 
 
-def _own_containers(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _user_annotations(annotations: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(value)) for key, value in sorted(annotations.items()) if key != LAST_APPLIED)
 
 

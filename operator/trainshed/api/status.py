@@ -98,7 +98,7 @@ class Failure:
 class Restart:
     """One restart: the attempt that it started, its root cause, and the number of replicas that it replaced.
 
-    `lost` is the time from the failure until the job ran again, in seconds; None until then.
+    `recovery_seconds` is the time from the failure until the job ran again, in seconds; None until then.
     """
 
     time: datetime
@@ -133,10 +133,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """The restarts so far: `used` counts against the back-off limit, `streak` is the number of consecutive failures.
+    """The restarts so far: `used` counts against the limit, `consecutive_failures` sets the delay.
 
-    No pod is created before `not_before`. `in_place` counts restarts of containers by the kubelet in pods that still
-    exist, `in_place_gone` those in deleted pods.
+    No pod is created before `next_retry_time`. `container_restarts` counts restarts by the kubelet in existing pods,
+    `deleted_pod_container_restarts` those in deleted pods.
     """
 
     used: int = 0
@@ -162,11 +162,11 @@ class Retries:
 class Status:
     """The status of a job.
 
-    `attempts` is the current attempt of each role; after the largest int32 follows 0. `replacing` are the uids of pods
-    that have failed and will be replaced. `recent` are the last restarts, the newest last. `shrunk` is the number of
-    replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are type and
-    reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that
-    failed the job, one of `LIMITS`; its running pods are stopped because of it, whatever cleanPodPolicy says.
+    `attempts` is the current attempt of each role; after the largest int32 follows 0. `pending_replacement` are the
+    uids of pods that have failed and will be replaced. `recent_restarts` has the newest last. `scaled_down_to` is the
+    number of replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are
+    type and reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that failed the job,
+    one of `LIMITS`; its running pods are stopped because of it, whatever cleanPodPolicy says.
     """
 
     conditions: tuple[Condition, ...] = ()

@@ -41,7 +41,7 @@ from .status import (
 )
 from .status_schema import encodable, fitted, int32
 
-#: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `patch` adds.
+#: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `status_patch` adds.
 MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 96
 
 
@@ -79,7 +79,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "failure": _failure_document(status.failure),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
-    return _with_memory(_without_empty(fitted(whole)), replica_statuses)
+    return _with_completed_indexes(_without_empty(fitted(whole)), replica_statuses)
 
 
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _replica_status_document(replica_status: ReplicaStatus) -> dict[str, Any]:
     return _without_empty(found)
 
 
-def _with_memory(whole: dict[str, Any], replica_statuses: Mapping[str, ReplicaStatus]) -> dict[str, Any]:
+def _with_completed_indexes(whole: dict[str, Any], replica_statuses: Mapping[str, ReplicaStatus]) -> dict[str, Any]:
     """Add the completed indexes; the role with the most ranges comes last and gets the bytes that the others leave."""
     roles = sorted(
         (role for role, replica_status in replica_statuses.items() if replica_status.done),

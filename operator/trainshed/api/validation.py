@@ -112,7 +112,7 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
             f"size({field}) == 0 || size(self.metadata.name) <= {fits}",
             "metadata.name: Invalid value: too long: the names of its replicas would exceed 63 characters",
             lambda claim: len(claim.name) <= fitting(claim),
-            f"[{fits}].map(longest, {_numerals(framework)}[longest - {_least(framework)}])[0]",
+            f"[{fits}].map(longest, {_length_messages(framework)}[longest - {_least(framework)}])[0]",
         ),
     )
 
@@ -173,7 +173,7 @@ def _least(framework: Framework) -> int:
     return MAX_NAME_LENGTH - 2 - max(map(len, framework.roles)) - len(str(MOST_REPLICAS - 1))
 
 
-def _numerals(framework: Framework) -> list[str]:
+def _length_messages(framework: Framework) -> list[str]:
     """Return a message for each possible limit.
 
     A message that converted the number to text would exceed CEL's cost limit, which assumes unbounded text.

@@ -47,12 +47,12 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
 async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> list[str]:
     rest = RestClient(AiohttpTransport(credentials))
     try:
-        gateway = ApiClient(rest, TokenBucket(0, 0))
+        client = ApiClient(rest, TokenBucket(0, 0))
         pods = await Lister(rest).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)
         released = []
         for pod in pods:
-            if pod.has_finalizer and (include_active or await owner_is_gone(gateway, pod)):
-                await release_finalizer(gateway, pod)
+            if pod.has_finalizer and (include_active or await owner_is_gone(client, pod)):
+                await release_finalizer(client, pod)
                 released.append(f"{pod.namespace}/{pod.name}")
         return released
     finally:

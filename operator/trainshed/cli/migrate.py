@@ -27,7 +27,7 @@ from trainshed.client.transport import AiohttpTransport, Path, RestClient
 from trainshed.config import Config
 from trainshed.frameworks import served
 
-from .operator import PASSED_OVER, operator
+from .operator import FLAG_WARNINGS, operator
 from .preflight import Check, ClusterState, JobForecast, Severity, State, checks, command_line, dry_run
 
 
@@ -58,10 +58,10 @@ class Report:
     def sound(self) -> bool:
         """True if the cluster is in no error state and no job needs attention."""
         failed = any(finding.state is State.ERROR for finding in self.findings)
-        return not failed and all(outlook.grade is not Severity.NEEDS_ATTENTION for outlook in self.outlooks)
+        return not failed and all(outlook.severity is not Severity.NEEDS_ATTENTION for outlook in self.outlooks)
 
 
-async def inspect_cluster(census: Lister, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
+async def inspect_cluster(lister: Lister, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
     """Read the cluster, without writing to it.
 
     Raises:
@@ -69,14 +69,14 @@ async def inspect_cluster(census: Lister, namespace: str, flags: tuple[str, ...]
         click.ClickException: The flags are invalid.
     """
     cluster_state = ClusterState(
-        deployments=tuple(await census.deployments()),
-        webhooks=tuple(await census.webhooks()),
-        definitions=tuple(await census.definitions()),
+        deployments=tuple(await lister.deployments()),
+        webhooks=tuple(await lister.webhooks()),
+        definitions=tuple(await lister.definitions()),
     )
     settings = effective_config(cluster_state, flags)
     namespaces = (namespace,) if namespace else settings.namespaces or ("",)
-    snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(census, settings, name, now)]
-    outlooks = sorted(map(dry_run, snapshots), key=lambda outlook: outlook.grade)
+    snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(lister, settings, name, now)]
+    outlooks = sorted(map(dry_run, snapshots), key=lambda outlook: outlook.severity)
     return Report(tuple(checks(cluster_state, served(settings.mpi_version))), settings, tuple(outlooks))
 
 
@@ -89,7 +89,7 @@ def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Con
     arguments = flags or next((command_line(item) for item in cluster_state.theirs), ())
     try:
         with operator.make_context("operator", list(arguments)) as context:
-            return Config(**context.params, passed_over=tuple(context.meta.get(PASSED_OVER, ())))
+            return Config(**context.params, flag_warnings=tuple(context.meta.get(FLAG_WARNINGS, ())))
     except click.UsageError as error:
         source = "the flags after --" if flags else "the flags of v1's Deployment"
         raise click.ClickException(f"{source} are invalid: {error.format_message()}") from error
@@ -125,21 +125,21 @@ def _by_owner(items: Iterable[OwnedT]) -> defaultdict[str, tuple[OwnedT, ...]]:
     return found
 
 
-async def _snapshots(census: Lister, settings: Config, namespace: str, now: datetime) -> list[Snapshot]:
+async def _snapshots(lister: Lister, settings: Config, namespace: str, now: datetime) -> list[Snapshot]:
     known = served(settings.mpi_version, settings.kinds)
     documents = [
         (document, framework)
         for framework in known
-        for document in await census.all(Path(framework.prefix, framework.plural, namespace), DOCUMENTS)
+        for document in await lister.all(Path(framework.prefix, framework.plural, namespace), DOCUMENTS)
     ]
     # The children are listed after the jobs: objects created in between are then not reported as missing.
     children = Children(
-        await census.all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL),
-        await census.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
+        await lister.all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL),
+        await lister.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
         [
             item
-            for kind in framework.owned_gang_resources(known, settings.gang_scheduler)
-            for item in await census.all(Path(kind.prefix, kind.plural, namespace), dependent_decoder(kind))
+            for kind in framework.owned_resources(known, settings.gang_scheduler)
+            for item in await lister.all(Path(kind.prefix, kind.plural, namespace), dependent_decoder(kind))
             # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
             if item.job or kind != SERVICE_ACCOUNTS
         ],
@@ -159,13 +159,13 @@ To migrate, stop training-operator v1 and start Trainshed: it takes over the exi
 
 docs/switching.md gives the reasons, other things to consider, and the way back."""
 STATES = {State.OK: "green", State.ACTION_REQUIRED: "yellow", State.ERROR: "bold red"}
-GRADES = {
+SEVERITY_STYLES = {
     Severity.UNCHANGED: ("unchanged", "green"),
     Severity.WILL_CHANGE: ("will change", "yellow"),
     Severity.NEEDS_ATTENTION: ("needs attention", "bold red"),
 }
 #: The width of the first column, in characters.
-COLUMN = max(map(len, (*STATES, *(word for word, _ in GRADES.values()))))
+COLUMN = max(map(len, (*STATES, *(word for word, _ in SEVERITY_STYLES.values()))))
 
 
 @click.command()
@@ -212,11 +212,11 @@ def _print(console: Console, report: Report) -> None:
         _line(console, finding.state, STATES[finding.state], finding.words)
         if finding.command:
             _line(console, "", "", f"  {finding.command}")
-    for words in report.settings.passed_over:
+    for words in report.settings.flag_warnings:
         _line(console, "flag", "yellow", words)
     console.print(Text("\nJobs", "bold"))
     for outlook in report.outlooks:
-        word, colour = GRADES[outlook.grade]
+        word, colour = SEVERITY_STYLES[outlook.severity]
         _line(console, word, colour, str(outlook))
     console.print(Text(f"\n{_summary(report)}", "bold" if report.sound else "bold red"))
 
@@ -226,8 +226,10 @@ def _line(console: Console, word: str, colour: str, words: str) -> None:
 
 
 def _summary(report: Report) -> str:
-    severities = Counter(outlook.grade for outlook in report.outlooks)
-    counts = ", ".join(f"{word}: {severities[grade]}" for grade, (word, _) in GRADES.items() if severities[grade])
+    severities = Counter(outlook.severity for outlook in report.outlooks)
+    counts = ", ".join(
+        f"{word}: {severities[severity]}" for severity, (word, _) in SEVERITY_STYLES.items() if severities[severity]
+    )
     jobs = f"{len(report.outlooks)} {'job' if len(report.outlooks) == 1 else 'jobs'}"
     states = Counter(finding.state for finding in report.findings)
     cluster = ", ".join(f"{state}: {states[state]}" for state in (State.ERROR, State.ACTION_REQUIRED))

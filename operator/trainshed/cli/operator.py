@@ -12,7 +12,7 @@ import click
 
 from trainshed.config import Config, bind_address
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
-from trainshed.frameworks.pytorch import TEMPLATE_ACTIONS, BadTemplate, init_containers_from_template
+from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
 
 FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 #: The values that Go's `strconv.ParseBool` accepts.
@@ -81,7 +81,7 @@ LEVELS = {"panic": "error", "dpanic": "error", "fatal": "error", "warn": "warnin
 FORMATS = {"console": "text"}
 #: v1's default path of the template of its init container.
 INIT_TEMPLATE = "/etc/config/initContainer.yaml"
-PASSED_OVER = "trainshed.passed_over"
+FLAG_WARNINGS = "trainshed.flag_warnings"
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def _ignore(context: click.Context, parameter: click.Parameter, value: object) -
 
 
 def _warn(context: click.Context, words: str) -> None:
-    context.meta.setdefault(PASSED_OVER, []).append(words)
+    context.meta.setdefault(FLAG_WARNINGS, []).append(words)
 
 
 def _level(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -144,7 +144,7 @@ def _template(context: click.Context, parameter: click.Parameter, value: str) ->
         return ""
     text = path.read_text(encoding="utf-8")
     try:
-        init_containers_from_template(text, TEMPLATE_ACTIONS)
+        init_containers_from_template(text, TEMPLATE_VARIABLES)
     except BadTemplate as error:
         raise click.BadParameter(f"{value}: {error}") from error
     return text
@@ -287,8 +287,8 @@ def operator(context: click.Context, /, **options: object) -> None:
     It reconciles training jobs until it receives SIGTERM or SIGINT.
     """
     run: Callable[[Config], int] = context.obj
-    warnings = tuple(context.meta.get(PASSED_OVER, ()))
-    sys.exit(run(Config(**options, passed_over=warnings)))  # type: ignore[arg-type] # click has checked them
+    warnings = tuple(context.meta.get(FLAG_WARNINGS, ()))
+    sys.exit(run(Config(**options, flag_warnings=warnings)))  # type: ignore[arg-type] # click has checked them
 
 
 _add_ignored_flags(operator)

@@ -219,7 +219,7 @@ class JobForecast:
     """The forecast for a job: the severity, and sentences about the changes; no sentence if nothing changes."""
 
     snapshot: Snapshot
-    grade: Severity
+    severity: Severity
     words: tuple[str, ...]
 
     @property
@@ -248,7 +248,7 @@ def dry_run(snapshot: Snapshot) -> JobForecast:
     plans = tuple(_plans(snapshot))
     outlook = JobForecast(snapshot, Severity.UNCHANGED, ())
     for part in (_conditions(snapshot, plans), _deletions(snapshot, plans), _other_changes(snapshot, plans)):
-        outlook = replace(outlook, grade=max(outlook.grade, part.grade), words=(*outlook.words, *part.words))
+        outlook = replace(outlook, severity=max(outlook.severity, part.severity), words=(*outlook.words, *part.words))
     return outlook
 
 
@@ -282,14 +282,14 @@ def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
     words = [f"{item.type}={item.true} ({item.message})" for item in changed]
     words += [f"condition {item.type} removed" for item in before.conditions if after.condition(item.type) is None]
     fails = after.true(ConditionType.FAILED) and not before.true(ConditionType.FAILED)
-    grade = (
+    severity = (
         Severity.NEEDS_ATTENTION
         if fails or _restarts(before, after)
         else Severity.WILL_CHANGE
         if words
         else Severity.UNCHANGED
     )
-    return JobForecast(snapshot, grade, tuple(words))
+    return JobForecast(snapshot, severity, tuple(words))
 
 
 def _restarts(before: Status, after: Status) -> bool:
@@ -309,8 +309,8 @@ def _deletions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
         return JobForecast(snapshot, Severity.UNCHANGED, ())
     status = plans[-1].status
     wanted = not (status.over or status.true(ConditionType.SUSPENDED))
-    grade = Severity.NEEDS_ATTENTION if wanted and any(_active(pod) for pod in deleted) else Severity.WILL_CHANGE
-    return JobForecast(snapshot, grade, (f"{_listed([pod.name for pod in deleted])} deleted",))
+    severity = Severity.NEEDS_ATTENTION if wanted and any(_active(pod) for pod in deleted) else Severity.WILL_CHANGE
+    return JobForecast(snapshot, severity, (f"{_listed([pod.name for pod in deleted])} deleted",))
 
 
 def _active(pod: Pod) -> bool:

@@ -56,96 +56,96 @@ class Limiter:
         self._width = float(width)
         self._shares: dict[str, tuple[float, float]] = {}
         self._under_way: Counter[str] = Counter()
-        self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._token_bucket = token_bucket
         self._closed = False
 
     @property
     def waiting(self) -> int:
         """The number of waiting requests."""
-        return sum(len(line) for line in self._lines.values())
+        return sum(len(queue) for queue in self._queues.values())
 
     @property
     def width(self) -> int:
         """The number of requests that may be in flight now."""
         return max(1, int(self._width))
 
-    def share(self, whose: str) -> int:
+    def share(self, flow: str) -> int:
         """Return the number of requests in flight that a flow may have."""
-        share, _ = self._shares.get(whose, (self._widest, 0.0))
+        share, _ = self._shares.get(flow, (self._widest, 0.0))
         return max(1, int(min(self.width * LARGEST_SHARE, share)))
 
-    async def run(self, whose: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
         """Await `call` as soon as the limiter admits it, and return its result; its errors are passed on.
 
         Raises `NotLeader` if the limiter is closed.
         """
-        await self._enter(whose)
+        await self._enter(flow)
         clock = asyncio.get_running_loop().time
         try:
             await self._token_bucket.wait()
             if self._closed:
-                raise _closed()
+                raise _shutting_down()
             began = clock()
             result = await call()
         except TooManyRequests:
             self._width = max(self._width / 2, 1.0)
             raise
         else:
-            self._learn(whose, clock(), slow=clock() - began > SLOW)
+            self._learn(flow, clock(), slow=clock() - began > SLOW)
             return result
         finally:
-            self._leave(whose)
+            self._leave(flow)
 
     def close(self) -> None:
         """Admit no more requests: waiting and new ones raise `NotLeader`; those in flight continue."""
         self._closed = True
-        for line in self._lines.values():
-            for turn in line:
+        for queue in self._queues.values():
+            for turn in queue:
                 if not turn.done():
-                    turn.set_exception(_closed())
-        self._lines.clear()
+                    turn.set_exception(_shutting_down())
+        self._queues.clear()
 
-    async def _enter(self, whose: str) -> None:
+    async def _enter(self, flow: str) -> None:
         if self._closed:
-            raise _closed()
+            raise _shutting_down()
         turn = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(whose, deque()).append(turn)
+        self._queues.setdefault(flow, deque()).append(turn)
         self._admit()
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:  # it was admitted, and cancelled before it could run
-                self._leave(whose)
+                self._leave(flow)
             raise
 
-    def _leave(self, whose: str) -> None:
-        self._under_way[whose] -= 1
-        if not self._under_way[whose]:
-            del self._under_way[whose]
+    def _leave(self, flow: str) -> None:
+        self._under_way[flow] -= 1
+        if not self._under_way[flow]:
+            del self._under_way[flow]
         self._admit()
 
     def _admit(self) -> None:
-        while (whose := self._next()) is not None:
-            line = self._lines.pop(whose)
-            turn = line.popleft()
-            if line:
-                self._lines[whose] = line
+        while (flow := self._next()) is not None:
+            queue = self._queues.pop(flow)
+            turn = queue.popleft()
+            if queue:
+                self._queues[flow] = queue
             if not turn.cancelled():
                 turn.set_result(None)
-                self._under_way[whose] += 1
+                self._under_way[flow] += 1
 
     def _next(self) -> str | None:
         if self._under_way.total() >= self.width:
             return None
-        return next((whose for whose in self._lines if self._under_way[whose] < self.share(whose)), None)
+        return next((flow for flow in self._queues if self._under_way[flow] < self.share(flow)), None)
 
-    def _learn(self, whose: str, now: float, *, slow: bool) -> None:
+    def _learn(self, flow: str, now: float, *, slow: bool) -> None:
         self._width = min(self._width + 1 / self._width, float(self._widest))
-        share, _ = self._shares.pop(whose, (float(self._widest), 0.0))
+        share, _ = self._shares.pop(flow, (float(self._widest), 0.0))
         share = max(share / 2, 1.0) if slow else share + 1 / share
         if share < self._widest:
-            self._shares[whose] = share, now
+            self._shares[flow] = share, now
         for old in [*takewhile(lambda one: self._shares[one][1] < now - KEPT, self._shares)]:
             del self._shares[old]
 
@@ -168,7 +168,7 @@ class Limiters:
         return {name: limiter.waiting for name, limiter in limiters.items()}
 
 
-def _closed() -> NotLeader:
+def _shutting_down() -> NotLeader:
     return NotLeader("not sent: the operator is shutting down")
 
 

@@ -80,7 +80,7 @@ class Bookmark(msgspec.Struct):
 
 
 class Informer(Generic[T]):
-    """Lists and watches one kind of object and calls an audience; `run` never returns by itself.
+    """Lists and watches one kind of object and calls its handler; `run` never returns by itself.
 
     `synced` is set after the first list, or if the server does not serve the kind. `heard` is the event loop's time of
     the last data about the kind. `refused` is the message of a 403 if the last request got one. `missing` is true while

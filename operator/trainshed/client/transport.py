@@ -176,7 +176,7 @@ class AiohttpTransport:
 
 
 def _refuse_redirect(answer: aiohttp.ClientResponse) -> None:
-    """Raise `TransportError` for a redirect: it may lead to plain http, or to a server without right to credentials."""
+    """Raise `TransportError` for a redirect: it may lead to plain http, or to a server that must not see the token."""
     if HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
         where = answer.headers.get("Location", "").partition("?")[0][:200]
         raise TransportError(f"the server answers with a redirect ({answer.status}) to {where}, which is not followed")
@@ -195,7 +195,7 @@ def _drop(answer: aiohttp.ClientResponse) -> None:
 #: The longest line of a watch, in bytes: no object is bigger than etcd's 1.5 MiB, and JSON may inflate it.
 MAX_LINE_BYTES = 8 * 1024 * 1024
 #: Characters that are kept of the server's error message.
-MAX_ERROR_BYTES = 2000
+MAX_ERROR_LENGTH = 2000
 #: Status codes after which a repeated request may succeed: a new token is read, or the server recovers.
 UNSETTLED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_TIMEOUT)
 JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
@@ -307,7 +307,7 @@ def _error(answer: Answer, body: object = None) -> ApiError:
     """Return the error of a response, with the server's message; values quoted from the request body are redacted."""
     status = answer.status
     reason, message = _status(answer.content)
-    message = redact(message, body)[:MAX_ERROR_BYTES]
+    message = redact(message, body)[:MAX_ERROR_LENGTH]
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists(message)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -329,7 +329,7 @@ def _status(content: bytes) -> tuple[str, str]:
         found: Any = orjson.loads(content)
         return str(found.get("reason", "")), str(found.get("message", ""))
     except (ValueError, AttributeError):
-        return "", content[:MAX_ERROR_BYTES].decode(errors="replace")
+        return "", content[:MAX_ERROR_LENGTH].decode(errors="replace")
 
 
 def _denial(message: str) -> str:

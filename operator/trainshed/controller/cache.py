@@ -66,10 +66,10 @@ class _Reported:
     refusal: ApiRefusal
     first_reported: datetime
 
-    def again(self, trouble: ApiRefusal | None, now: datetime) -> bool:
-        """Return whether this is the same reason; a different message within REWORDED seconds does not count."""
+    def again(self, refusal: ApiRefusal | None, now: datetime) -> bool:
+        """Return whether this is the same reason; a different message within REFUSAL_UPDATE_INTERVAL does not count."""
         soon = abs((now - self.first_reported).total_seconds()) < REFUSAL_UPDATE_INTERVAL
-        return trouble == (replace(self.refusal, message=trouble.message) if trouble and soon else self.refusal)
+        return refusal == (replace(self.refusal, message=refusal.message) if refusal and soon else self.refusal)
 
 
 class ChildObject(Item, Protocol):
@@ -94,8 +94,8 @@ C = TypeVar("C", bound=ChildObject)
 class Children(Generic[C]):
     """The objects of a kind, indexed by the UID of the owning job, whether the job is cached or not."""
 
-    def __init__(self, wake: Callable[[C], None], absence: Callable[[C], None] = lambda _child: None) -> None:
-        self.store: Store[C] = Store(self._heard, absence)
+    def __init__(self, wake: Callable[[C], None], on_list_delete: Callable[[C], None] = lambda _child: None) -> None:
+        self.store: Store[C] = Store(self._heard, on_list_delete)
         self._by_owner: dict[str, dict[str, C]] = {}
         self._wake = wake
 
@@ -131,18 +131,18 @@ class Cache:
         self, frameworks: Iterable[Framework], job_defaults: JobDefaults, wake: Callable[[JobKey], None]
     ) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
-        self._site = job_defaults
+        self._job_defaults = job_defaults
         self._wake = wake
         self._keys: dict[str, JobKey] = {}
         self._current: dict[JobKey, str] = {}
-        self._troubles: dict[JobKey, _Reported] = {}
+        self._refusals: dict[JobKey, _Reported] = {}
         self._staleness = Staleness()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._heard_of_child)
-            for resource in framework.owned_gang_resources(frameworks, job_defaults.gang_scheduler)
+            for resource in framework.owned_resources(frameworks, job_defaults.gang_scheduler)
         }
 
     def record(self, document: Document, framework: Framework) -> CachedJob:
@@ -154,7 +154,7 @@ class Cache:
         if known and known.origin == origin and known.job.generation:
             job = replace(known.job, version=str(metadata.get("resourceVersion", "")))
         else:
-            job = parse.job(document, framework, self._site)
+            job = parse.job(document, framework, self._job_defaults)
         return CachedJob(job, status_codec.parse_status(document), origin)
 
     def snapshot(self, key: JobKey, now: datetime) -> Snapshot | None:
@@ -165,12 +165,12 @@ class Cache:
         return Snapshot(
             job=record.job,
             framework=self._frameworks[key.kind],
-            job_defaults=self._site,
+            job_defaults=self._job_defaults,
             status=record.status,
             pods=self.pods.of(record.uid),
             services=self.services.of(record.uid),
             now=now,
-            refusal=reported.refusal if (reported := self._troubles.get(key)) else None,
+            refusal=reported.refusal if (reported := self._refusals.get(key)) else None,
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
         )
 
@@ -200,15 +200,15 @@ class Cache:
         """Remove a deleted job; a new job of the same name, delivered by the watch, stays."""
         self.jobs[key.kind].forgotten(uid)
 
-    def refusal(self, key: JobKey, trouble: ApiRefusal | None, now: datetime) -> bool:
+    def refusal(self, key: JobKey, refusal: ApiRefusal | None, now: datetime) -> bool:
         """Remember why the API server refused a request, or None; return whether that changed."""
-        reported = self._troubles.get(key)
-        again = reported.again(trouble, now) if reported else trouble is None
+        reported = self._refusals.get(key)
+        again = reported.again(refusal, now) if reported else refusal is None
         if again:
             return False
-        self._troubles.pop(key, None)
-        if trouble and key in self._current:
-            self._troubles[key] = _Reported(trouble, now)
+        self._refusals.pop(key, None)
+        if refusal and key in self._current:
+            self._refusals[key] = _Reported(refusal, now)
         return True
 
     def orphans(self) -> list[Pod]:
@@ -241,7 +241,7 @@ class Cache:
             if known == record.uid:
                 del self._current[key]
         if self._current.get(key) != known:
-            self._troubles.pop(key, None)
+            self._refusals.pop(key, None)
         self._wake(key)
 
     def _missed(self, pod: Pod) -> None:

@@ -15,7 +15,7 @@ from trainshed.api.actions import Event
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
 
-#: Seconds during which notes with one reason on one job are aggregated into one Event.
+#: Seconds during which Events with one reason on one job are aggregated into one Event.
 AGGREGATION_SECONDS = 1.0
 #: Seconds during which a repeated message only increases the count of its Event.
 SAME = 600.0
@@ -27,7 +27,7 @@ COUNT_GROWTH = 1.5
 BURST, EVERY = 25, 300.0
 #: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
 #: longer have an effect are removed earlier.
-MAX_NOTE_BYTES, REMEMBERED = 1024, 20_000
+MAX_EVENT_MESSAGE_BYTES, REMEMBERED = 1024, 20_000
 #: The maximum number of objects that one Event names; of the others it has only the number.
 MAX_NAMED = 5
 TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -68,7 +68,7 @@ class _EventBudget:
 
 
 class EventRecorder:
-    """Queues notes without blocking and writes Events in the background; calls `lost` for each dropped Event."""
+    """Queues Events without blocking and writes Events in the background; calls `lost` for each dropped Event."""
 
     def __init__(self, client: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self._client = client
@@ -79,19 +79,19 @@ class EventRecorder:
         self._jobs: dict[str, Job] = {}
         self._noted: OrderedDict[int, None] = OrderedDict()
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
-        self._allowances: OrderedDict[tuple[str, bool], _EventBudget] = OrderedDict()
+        self._budgets: OrderedDict[tuple[str, bool], _EventBudget] = OrderedDict()
         self._some = asyncio.Event()
 
-    def tell(self, job: Job, note: Event) -> None:
-        """Queue an Event about a job; a note whose key was queued before is dropped."""
-        if note.key and not self._is_new(hash((job.uid, note.key))):
+    def tell(self, job: Job, event: Event) -> None:
+        """Queue an Event about a job; an Event whose key was queued before is dropped."""
+        if event.key and not self._is_new(hash((job.uid, event.key))):
             return
         if len(self._gathered) >= REMEMBERED:
             self._lost()
             return
-        head, colon, last = note.message.rpartition(": ")
-        listed = colon and note.message.startswith(("Created ", "Deleted "))
-        group = replace(note, message=head) if listed else note
+        head, colon, last = event.message.rpartition(": ")
+        listed = colon and event.message.startswith(("Created ", "Deleted "))
+        group = replace(event, message=head) if listed else event
         self._gathered.setdefault((job.uid, group), []).append(last if listed else "")
         self._jobs[job.uid] = job
         self._some.set()
@@ -109,21 +109,21 @@ class EventRecorder:
             self._some.clear()
             gathered, self._gathered = self._gathered, {}
             jobs, self._jobs = self._jobs, {}
-            writes = (self._write(jobs[uid], note, names) for (uid, note), names in gathered.items())
+            writes = (self._write(jobs[uid], event, names) for (uid, event), names in gathered.items())
             # kopf at its end cancels every task younger than itself: these writes, but not the task that awaits them.
             for result in await asyncio.gather(*writes, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
 
-    async def _write(self, job: Job, note: Event, names: list[str]) -> None:
-        message = _message(note, names)
-        key = (job.uid, f"{note.reason}\n{message}")
+    async def _write(self, job: Job, event: Event, names: list[str]) -> None:
+        message = _message(event, names)
+        key = (job.uid, f"{event.reason}\n{message}")
         times = names.count("") or 1
         try:
             if not await self._again(job, key, times):
-                await self._new(job, key, _event(job, note, (message, times), self._now()))
+                await self._new(job, key, _event(job, event, (message, times), self._now()))
         except Conflict:
-            log.debug("%s %s/%s: Event %s already exists", job.kind, job.namespace, job.name, note.reason)
+            log.debug("%s %s/%s: Event %s already exists", job.kind, job.namespace, job.name, event.reason)
         except ApiError as error:
             self._lost()
             log.debug("%s %s/%s: cannot write an Event: %s", job.kind, job.namespace, job.name, error)
@@ -133,7 +133,7 @@ class EventRecorder:
         if known is None or _clock() - known.at > SAME:
             return False
         known.count += times
-        if known.count < COUNT_GROWTH * known.written or not self._allowance(job.uid, again=True).take(_clock()):
+        if known.count < COUNT_GROWTH * known.written or not self._budget(job.uid, again=True).take(_clock()):
             return True
         known.written = known.count
         try:
@@ -144,7 +144,7 @@ class EventRecorder:
         return True
 
     async def _new(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
-        if not self._allowance(job.uid, again=False).take(_clock()):
+        if not self._budget(job.uid, again=False).take(_clock()):
             self._lost()
             return
         self._remember(key, _Written(body["metadata"]["name"], body["count"], body["count"], _clock()))
@@ -158,11 +158,11 @@ class EventRecorder:
             self._noted.popitem(last=False)
         return True
 
-    def _allowance(self, uid: str, *, again: bool) -> _EventBudget:
+    def _budget(self, uid: str, *, again: bool) -> _EventBudget:
         now = _clock()
-        found = self._allowances.pop((uid, again), None) or _EventBudget(now)
-        _drop(self._allowances, lambda first: first.earned(now) >= BURST)
-        self._allowances[uid, again] = found
+        found = self._budgets.pop((uid, again), None) or _EventBudget(now)
+        _drop(self._budgets, lambda first: first.earned(now) >= BURST)
+        self._budgets[uid, again] = found
         return found
 
     def _remember(self, key: tuple[str, str], written: _Written) -> None:
@@ -177,13 +177,13 @@ def _drop(remembered: OrderedDict[Any, T], expired: Callable[[T], bool]) -> None
         remembered.popitem(last=False)
 
 
-def _message(note: Event, names: list[str]) -> str:
+def _message(event: Event, names: list[str]) -> str:
     listed = sorted(filter(None, names), key=_place)
     if not listed:
-        return _cut(note.message)
+        return _cut(event.message)
     others = len(listed) - MAX_NAMED
     more = f" and {others} more ({len(listed)} in total)" if others > 0 else ""
-    return _cut(f"{note.message}: {', '.join(listed[:MAX_NAMED])}{more}")
+    return _cut(f"{event.message}: {', '.join(listed[:MAX_NAMED])}{more}")
 
 
 def _place(name: str) -> tuple[str, int, str]:
@@ -193,13 +193,17 @@ def _place(name: str) -> tuple[str, int, str]:
 
 def _cut(text: str) -> str:
     content = text.encode()
-    return text if len(content) <= MAX_NOTE_BYTES else content[: MAX_NOTE_BYTES - 4].decode(errors="ignore") + " ..."
+    return (
+        text
+        if len(content) <= MAX_EVENT_MESSAGE_BYTES
+        else content[: MAX_EVENT_MESSAGE_BYTES - 4].decode(errors="ignore") + " ..."
+    )
 
 
-def _event(job: Job, note: Event, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
+def _event(job: Job, event: Event, counted: tuple[str, int], at: datetime) -> dict[str, Any]:
     message, times = counted
-    content = f"{note.reason}\n{message}\n{at.isoformat()}"
-    digest = hashlib.sha256(f"{job.uid}\n{note.key or content}".encode()).hexdigest()[:16]
+    content = f"{event.reason}\n{message}\n{at.isoformat()}"
+    digest = hashlib.sha256(f"{job.uid}\n{event.key or content}".encode()).hexdigest()[:16]
     component = f"{job.kind.lower()}-controller"
     now = at.strftime(TIMESTAMP)
     return {
@@ -214,8 +218,8 @@ def _event(job: Job, note: Event, counted: tuple[str, int], at: datetime) -> dic
             "uid": job.uid,
             "resourceVersion": job.version,
         },
-        "type": str(note.tone),
-        "reason": note.reason,
+        "type": str(event.tone),
+        "reason": event.reason,
         "message": message,
         "source": {"component": component},
         "reportingComponent": component,

@@ -91,7 +91,7 @@ class Executor:
         if not errors:
             runs = (run_with_slow_start(tasks(kinds)) for kinds in THEN)
             errors = [error for found in await asyncio.gather(*runs) for error in found]
-        return Outcome(min(errors, key=_standing, default=None), _summary(Counter(map(_words, wanted)), done))
+        return Outcome(min(errors, key=_error_order, default=None), _summary(Counter(map(_words, wanted)), done))
 
     async def _run(self, snapshot: Snapshot, action: Action, done: Counter[tuple[str, str]]) -> None:
         messages = action_messages(snapshot, action)
@@ -180,7 +180,7 @@ def _summary(wanted: Mapping[tuple[str, str], int], done: Mapping[tuple[str, str
     )
 
 
-def _standing(error: ApiError) -> tuple[bool, str, str]:
+def _error_order(error: ApiError) -> tuple[bool, str, str]:
     """Sort key: definite errors first, then by text, so that the status names the same error in any order."""
     return not isinstance(error, DEFINITE), error.reason, str(error)
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class OrphanedFinalizers:
-    """Searches the cache for such pods periodically while `may_act` returns true."""
+    """Removes the finalizer from cached pods whose job is gone, periodically, while `may_act` returns true."""
 
     def __init__(self, client: Client, cache: Cache, may_act: Callable[[], bool]) -> None:
         self._client = client

@@ -22,7 +22,7 @@ from .store import CachedJob
 #: `Other` means that the status has no class.
 INVALID, DEADLINE, OTHER = "Invalid", "Deadline", "Other"
 CLASSES = (APPLICATION, INFRASTRUCTURE, DISRUPTION, OTHER)
-TERMINAL_STATES = (INVALID, DEADLINE, *CLASSES)
+FAILURE_CLASSES = (INVALID, DEADLINE, *CLASSES)
 
 
 def job_state(status: Status) -> str:
@@ -103,7 +103,7 @@ def _uncounted(snapshot: Snapshot) -> int:
 
 
 #: The phases of a pod that has started.
-STARTED_STATES = (Phase.RUNNING, Phase.SUCCEEDED)
+STARTED_PHASES = (Phase.RUNNING, Phase.SUCCEEDED)
 
 
 class StartupTimes:
@@ -125,7 +125,7 @@ class StartupTimes:
     def news(self, key: JobKey, snapshot: Snapshot) -> float | None:
         """Return the startup time in seconds when all pods run for the first time, else None."""
         since = self._since.get(key)
-        if since is None or sum(pod.phase in STARTED_STATES for pod in snapshot.pods) < snapshot.job.size:
+        if since is None or sum(pod.phase in STARTED_PHASES for pod in snapshot.pods) < snapshot.job.size:
             return None
         self.forget(key)
         return max(0.0, (snapshot.now - since).total_seconds())
@@ -178,7 +178,7 @@ def _active(record: CachedJob, _now: datetime) -> float:
     return sum(replica_status.active for replica_status in record.status.replica_statuses.values())
 
 
-def _tries(record: CachedJob, _now: datetime) -> float:
+def _counted_restarts(record: CachedJob, _now: datetime) -> float:
     return record.status.retries.used
 
 
@@ -186,5 +186,5 @@ def _tries(record: CachedJob, _now: datetime) -> float:
 JOB_METRICS: tuple[tuple[str, str, Callable[[CachedJob, datetime], float]], ...] = (
     ("trainshed_job_age_seconds", "Age of a job in seconds.", _age),
     ("trainshed_job_active_pods", "Active pods of a job.", _active),
-    ("trainshed_job_counted_restarts", "Restarts of a job that count against its backoffLimit.", _tries),
+    ("trainshed_job_counted_restarts", "Restarts of a job that count against its backoffLimit.", _counted_restarts),
 )

@@ -13,8 +13,8 @@ from typing import Any
 from trainshed.api.job import Document
 from trainshed.client import ApiError, Client, Conflict, Forbidden
 
-#: Seconds: a Lease that is not renewed expires after DURATION, a leader that cannot renew it steps down after
-#: RENEW_WITHIN, and it renews every RETRY. client-go's values.
+#: Seconds: a Lease that is not renewed expires after LEASE_DURATION, a leader that cannot renew it steps down after
+#: RENEW_DEADLINE, and it renews every RETRY_PERIOD. client-go's values.
 LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 15.0, 10.0, 2.0
 #: Seconds between two reads by a waiting replica: a released Lease is acquired within two, an expired one at once.
 WATCHFUL, AT_ONCE = 1.0, 0.2

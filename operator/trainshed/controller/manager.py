@@ -38,7 +38,7 @@ from .workqueue import Worker, WorkQueue
 SHUTDOWN_GRACE, ANSWERS, EVENT_FLUSH_TIMEOUT, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
 #: Seconds between two removals of counters of namespaces without jobs: they stay for one or two intervals after the
 #: last job. Prometheus scrapes every minute or two.
-GAUGE_INTERVAL = 600.0
+COUNTER_EXPIRY_INTERVAL = 600.0
 #: Seconds after which the stack of an event loop that hangs is logged.
 HANG_TIMEOUT = 20.0
 #: Seconds after the cache sync at which `gc.freeze()` is called: at once, and again after kopf has synced.
@@ -60,16 +60,16 @@ class Operator:
         self._metrics = Metrics()
         self._queue = WorkQueue(self._metrics.waited)
         self._rest = RestClient(transport, self._metrics.requested)
-        self._gateway = gateway = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst), self._may_act)
-        self._recorder = EventRecorder(gateway, self._metrics.lost, clock.now)
-        dependencies = Dependencies(self._rest, gateway, self._recorder, self._metrics, self._add)
+        self._client = client = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst), self._may_act)
+        self._recorder = EventRecorder(client, self._metrics.lost, clock.now)
+        dependencies = Dependencies(self._rest, client, self._recorder, self._metrics, self._add)
         self._caches = NamespaceCaches(
             NamespaceCache(namespace, frameworks, settings.job_defaults, dependencies)
             for namespace in settings.namespaces or ("",)
         )
         self._worker = Worker(self._queue, self._caches, self._metrics, self._may_act, clock.now)
-        claim = LeaseConfig(settings.lease_home, settings.lease_name, settings.identity)
-        self._elector = LeaderElector(gateway, claim, self._step_down, clock.now)
+        claim = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
+        self._elector = LeaderElector(client, claim, self._step_down, clock.now)
         self._informers = [informer for namespaced in self._caches.all.values() for informer in namespaced.informers]
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
@@ -96,7 +96,7 @@ class Operator:
         """
         await self._health_server.open(self._settings.health, self._settings.metrics)
         try:
-            await discover_gang_resources(self._gateway, self._settings.gang_scheduler)
+            await discover_gang_resources(self._client, self._settings.gang_scheduler)
         except ApiError:
             await self.stop()
             raise
@@ -119,7 +119,7 @@ class Operator:
         for task in self._tasks[:1]:
             task.cancel()  # start no new reconcile
         if not await self._worker.finish(SHUTDOWN_GRACE):
-            self._gateway.limiters.close()
+            self._client.limiters.close()
             await self._worker.finish(ANSWERS)
         await self._worker.give_up()
         self._queue.clear()
@@ -142,7 +142,7 @@ class Operator:
         self.ready.set()
 
     async def _turn(self) -> None:
-        await self._caches.some.wait()
+        await self._caches.any_ready.wait()
         while True:
             if self._settings.leader_elect:
                 await self._elector.acquired.wait()
@@ -161,7 +161,7 @@ class Operator:
 
     async def _forget(self) -> None:
         while True:
-            await asyncio.sleep(GAUGE_INTERVAL)
+            await asyncio.sleep(COUNTER_EXPIRY_INTERVAL)
             found = self._caches.inhabited()
             self._metrics.forget({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
 
@@ -186,9 +186,7 @@ class Operator:
         return not self._settings.leader_elect or self._elector.holds()
 
     def _orphans(self, namespaced: NamespaceCache) -> OrphanedFinalizers:
-        return OrphanedFinalizers(
-            self._gateway, namespaced.cache, lambda: namespaced.ready.is_set() and self._may_act()
-        )
+        return OrphanedFinalizers(self._client, namespaced.cache, lambda: namespaced.ready.is_set() and self._may_act())
 
     def _metrics_text(self) -> bytes:
         gauges = self._metrics.gauges
@@ -197,8 +195,8 @@ class Operator:
         gauges.leading.set(self._may_act())
         gauges.skew.set(self._clock.skew())
         gauges.under_way.set(self._rest.under_way)
-        for limiter, waiting in self._gateway.limiters.waiting().items():
-            gauges.limiters.labels(limiter).set(waiting)
+        for limiter, waiting in self._client.limiters.waiting().items():
+            gauges.queued_writes.labels(limiter).set(waiting)
         gauges.ages.clear()
         for plural, seconds in self._caches.silences().items():
             gauges.ages.labels(plural).set(seconds)
@@ -215,7 +213,7 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
 def run(config: Config) -> int:
     """Run the operator until a signal or an error ends it; return the exit code."""
     runtime.configure_logging(config.log_level, config.log_format)
-    for warning in config.passed_over:
+    for warning in config.flag_warnings:
         log.warning("%s", warning)
     # The caches hold many small objects that live long; collecting them as often as by default costs more than it
     # frees. The young generation must be collected: kopf leaves each event in a reference cycle, with the whole job.

@@ -105,7 +105,7 @@ class Gauges:
         self.under_way = Gauge(
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
-        self.limiters = Gauge(
+        self.queued_writes = Gauge(
             "trainshed_api_requests_queued", "Writes that wait for a client-side limiter.", ("limiter",), registry=own
         )
         build = Gauge(
@@ -171,7 +171,7 @@ class Metrics:
         own = self.registry = CollectorRegistry()
         ProcessCollector(registry=own)
         self._counters = ExpiringCounters(own)
-        self._looks = Histogram(
+        self._reconcile_durations = Histogram(
             "trainshed_reconcile_duration_seconds",
             "Reconcile time in seconds.",
             registry=own,
@@ -204,9 +204,9 @@ class Metrics:
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
 
-    def looked(self, seconds: float) -> None:
+    def reconciled(self, seconds: float) -> None:
         """Observe the duration of a reconcile."""
-        self._looks.observe(seconds)
+        self._reconcile_durations.observe(seconds)
 
     def failed(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error."""
@@ -289,7 +289,7 @@ class Metrics:
         for kind, framework in labels.items():
             self._startup_times.labels(framework)
             self._errors.rejected(framework, 0)
-            for word in job_metrics.TERMINAL_STATES:
+            for word in job_metrics.FAILURE_CLASSES:
                 self._failures.labels(framework, word)
             for word in job_metrics.CLASSES:
                 self._restarts.labels(framework, word)

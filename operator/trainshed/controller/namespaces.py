@@ -42,22 +42,22 @@ class Discovery(Protocol):
         ...
 
 
-async def discover_gang_resources(guide: Discovery, scheduler: str) -> None:
+async def discover_gang_resources(discovery: Discovery, scheduler: str) -> None:
     """Return once the API server is known to serve the PodGroups of this scheduler; raise `NotFound` if it does not.
 
     Retries without end while the API server does not respond.
     """
     for kind in framework.gang_resources(scheduler):
-        if not await _served(guide, kind):
+        if not await _served(discovery, kind):
             what = f"the API server does not serve {kind.kind} in {kind.api_version}"
             raise NotFound(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
 
 
-async def _served(guide: Discovery, kind: Resource) -> bool:
+async def _served(discovery: Discovery, kind: Resource) -> bool:
     logged = False
     while True:
         try:
-            return await guide.serves(kind)
+            return await discovery.serves(kind)
         except (Unavailable, TooManyRequests) as error:
             log.log(logging.DEBUG if logged else logging.WARNING, "cannot discover %s: %s", kind.api_version, error)
             logged = True
@@ -97,7 +97,7 @@ def make_informers(
 ) -> Iterator[Informer[Any]]:
     """Yield the informers of one namespace (empty: all): one per kind of job, then pods, Services and dependents."""
     for kind in frameworks:
-        yield _job_decoder(rest, cache, kind, namespace)
+        yield _job_informer(rest, cache, kind, namespace)
     yield Informer(rest, Path(CORE, "pods", namespace), PODS, cache.pods.store, JOB_NAME_LABEL)
     yield Informer(rest, Path(CORE, "services", namespace), SERVICES, cache.services.store, JOB_NAME_LABEL)
     for found, children in cache.dependents.items():
@@ -105,7 +105,7 @@ def make_informers(
         yield Informer(rest, path, dependent_decoder(found), children.store, JOB_NAME_LABEL)
 
 
-def _job_decoder(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[Document]:
+def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[Document]:
     path = Path(framework.prefix, framework.plural, namespace)
     handler: ResourceEventHandler[Document] = DocumentHandler(
         cache.jobs[framework.kind], lambda found: cache.record(found, framework)
@@ -202,7 +202,7 @@ class NamespaceCaches:
 
     def __init__(self, caches: Iterable[NamespaceCache]) -> None:
         self.all = {namespaced.namespace: namespaced for namespaced in caches}
-        self.some = asyncio.Event()
+        self.any_ready = asyncio.Event()
 
     async def open(self) -> None:
         """Wait until all are ready; `some` is set when the first one is."""
@@ -266,7 +266,7 @@ class NamespaceCaches:
 
     async def _open(self, namespaced: NamespaceCache) -> None:
         await namespaced.open()
-        self.some.set()
+        self.any_ready.set()
 
     def _cache_of(self, key: JobKey) -> NamespaceCache | None:
         return self.all.get(key.namespace) or self.all.get("")

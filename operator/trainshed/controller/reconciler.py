@@ -108,7 +108,7 @@ class Reconciler:
 
     async def _verify_pods(self, planner: Planner) -> tuple[Planner, LabelRemoved | None]:
         """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
-        snapshot, names = planner.snapshot, planner.awaited()[:MAX_POD_LOOKUPS]
+        snapshot, names = planner.snapshot, planner.pods_to_verify()[:MAX_POD_LOOKUPS]
         for error in await asyncio.gather(*(self._verify_pod(snapshot, name) for name in names)) if names else ():
             if isinstance(error, LabelRemoved):
                 return Planner(replace(snapshot, refusal=_refusal(error))), error
@@ -128,12 +128,12 @@ class Reconciler:
         return None
 
     async def _decide(self, key: JobKey, planner: Planner, hidden: LabelRemoved | None) -> Result:
-        snapshot, decision = planner.snapshot, planner.plan()
+        snapshot, plan = planner.snapshot, planner.plan()
         self._metrics.died(snapshot, self._failed_pods.news(key, snapshot))
         if (seconds := self._startup_times.news(key, snapshot)) is not None:
             self._metrics.started(snapshot, seconds)
         try:
-            return await self._execute(key, snapshot, decision, hidden)
+            return await self._execute(key, snapshot, plan, hidden)
         except NotFound:
             self._cache.forget(key, snapshot.job.uid)
             return Result(message="the job no longer exists")
@@ -142,25 +142,25 @@ class Reconciler:
         except ApiError as error:
             redact_error(error, _user_input(snapshot.job))
             rejected = isinstance(error, StatusRejected)
-            return self._rejected(key, snapshot, error) if rejected else Result(decision.requeue_at, error=error)
+            return self._rejected(key, snapshot, error) if rejected else Result(plan.requeue_at, error=error)
 
-    async def _execute(self, key: JobKey, snapshot: Snapshot, decision: Plan, hidden: LabelRemoved | None) -> Result:
-        creating = sum(isinstance(action, CreatePod) for action in decision.actions) >= status_details.MANY
-        later = self._debounce.until(key, snapshot.status, decision.status, snapshot.now, creating=creating)
-        if later or status_codec.same_status(snapshot.status, decision.status):
-            await self._confirm_job(snapshot, decision)
+    async def _execute(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
+        creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= status_details.MANY
+        later = self._debounce.until(key, snapshot.status, plan.status, snapshot.now, creating=creating)
+        if later or status_codec.same_status(snapshot.status, plan.status):
+            await self._confirm_job(snapshot, plan)
         else:
-            await self._remember(key, snapshot, decision.status)
-        for note in decision.events:
-            self._recorder.tell(snapshot.job, note)
-        outcome = await self._executor.run(snapshot, decision.actions)
+            await self._store_status(key, snapshot, plan.status)
+        for event in plan.events:
+            self._recorder.tell(snapshot.job, event)
+        outcome = await self._executor.run(snapshot, plan.actions)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
         await self._report_refusal(key, snapshot, error)
-        times = [time for time in (later, decision.requeue_at) if time]
-        changes = () if later else _turned(snapshot.status, decision.status)
+        times = [time for time in (later, plan.requeue_at) if time]
+        changes = () if later else _turned(snapshot.status, plan.status)
         return Result(min(times, default=None), ", ".join(filter(None, (*changes, outcome.message))), error)
 
-    async def _remember(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
+    async def _store_status(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
         """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
         job = snapshot.job
         patch = status_codec.status_patch(job, snapshot.status, status)
@@ -173,10 +173,10 @@ class Reconciler:
         self._metrics.stored(snapshot, status)
         self._startup_times.stored(key, snapshot, status)
 
-    async def _confirm_job(self, snapshot: Snapshot, decision: Plan) -> None:
+    async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version."""
         job = snapshot.job
-        if not decision.actions:
+        if not plan.actions:
             return
         document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
@@ -203,7 +203,7 @@ class Reconciler:
             return
         status = Planner(fresh).plan().status
         if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
-            await self._remember(key, fresh, status)
+            await self._store_status(key, fresh, status)
 
     async def _refresh_job(self, key: JobKey, snapshot: Snapshot) -> ApiError | None:
         """GET the job after a conflict and update the cache; return an error if the request fails."""
@@ -241,7 +241,7 @@ def _turned(before: Status, after: Status) -> Iterator[str]:
 
 
 #: The number of characters of a message that are compared.
-MAX_REMEMBERED = 512
+MAX_COMPARED_LENGTH = 512
 
 
 class StatusRejections:
@@ -252,7 +252,7 @@ class StatusRejections:
 
     def news(self, key: JobKey, message: str) -> bool:
         """Return whether this message differs from the job's last one."""
-        before, self._last[key] = self._last.get(key), message[:MAX_REMEMBERED]
+        before, self._last[key] = self._last.get(key), message[:MAX_COMPARED_LENGTH]
         return before != self._last[key]
 
     def forget(self, key: JobKey) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 
-#: Counts change often: they are written after they have not changed for QUIET, and at the latest after LONGEST.
+#: Counts change often: they are written after they have not changed for DEBOUNCE, and at the latest after MAX_DEBOUNCE.
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
 #: The shortest time between two writes of the counts of a job that has failed, and the longest delay of a write while
 #: pods of it run. Once none runs they are written after DEBOUNCE.

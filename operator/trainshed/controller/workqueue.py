@@ -25,7 +25,7 @@ from .metrics import Metrics
 from .reconciler import Result
 
 #: Seconds between two reconciles of the same job, so that many events cost few reconciles.
-BASE_DELAY = 0.02
+MIN_RECONCILE_INTERVAL = 0.02
 #: Seconds by which a timer may fire early.
 INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
@@ -34,10 +34,10 @@ MIN_WAIT = 0.8
 
 
 class WorkQueue:
-    """The work queue; a key is in at most one of `ready` and `held`.
+    """The work queue; a key is in at most one of `ready` and `processing`.
 
-    `ready` keys wait for a worker, `held` ones are being processed, `again` were added meanwhile, and `later` have a
-    timer. A job that another client writes as well has a `not_before` time. `waited` is called with the seconds that
+    `ready` keys wait for a worker, `processing` ones have one, `again` were added meanwhile, and `later` have a timer.
+    A job that another client writes as well has a `not_before` time. `waited` is called with the seconds that
     each key has been ready.
     """
 
@@ -45,7 +45,7 @@ class WorkQueue:
         self._waited = waited
         self._ready: OrderedDict[str, deque[JobKey]] = OrderedDict()
         self._since: dict[JobKey, float] = {}
-        self._held: set[JobKey] = set()
+        self._processing: set[JobKey] = set()
         self._again: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, int] = {}
@@ -57,7 +57,7 @@ class WorkQueue:
 
     def add(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""
-        if key in self._held:
+        if key in self._processing:
             self._again.add(key)
         elif (seconds := self._not_before.get(key, 0.0) - _clock()) > INSTANT:
             self.add_later(key, seconds)
@@ -91,14 +91,14 @@ class WorkQueue:
         if keys:
             self._ready[namespace] = keys
         self._waited(_clock() - self._since.pop(key))
-        self._held.add(key)
+        self._processing.add(key)
         if timer := self._later.pop(key, None):
             timer.cancel()
         return key
 
     def done(self, key: JobKey) -> None:
         """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay."""
-        asyncio.get_running_loop().call_later(BASE_DELAY, self._release, key)
+        asyncio.get_running_loop().call_later(MIN_RECONCILE_INTERVAL, self._release, key)
 
     def failed(self, key: JobKey, first: float, longest: float) -> float:
         """Enqueue the job after a back-off that starts at `first` and doubles up to `longest`; return the seconds."""
@@ -130,7 +130,7 @@ class WorkQueue:
             known.clear()
 
     def _release(self, key: JobKey) -> None:
-        self._held.discard(key)
+        self._processing.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
@@ -145,7 +145,7 @@ def _clock() -> float:
 
 
 #: The maximum number of concurrent reconciles; the number of requests is bounded by the client's limiters.
-MAX_BACKOFF = 2000
+MAX_CONCURRENT_RECONCILES = 2000
 #: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
 #: other error, which is usually transient (a few seconds after an outage all jobs must continue).
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
@@ -185,8 +185,8 @@ class Worker:
         self._metrics = metrics
         self._may_act = may_act
         self._now = now
-        self._room = asyncio.Semaphore(MAX_BACKOFF)
-        self._looks: dict[asyncio.Task[None], None] = {}  # ordered, for deterministic tests
+        self._room = asyncio.Semaphore(MAX_CONCURRENT_RECONCILES)
+        self._running: dict[asyncio.Task[None], None] = {}  # ordered, for deterministic tests
 
     async def run(self) -> None:
         """Take keys until `may_act` returns false."""
@@ -197,28 +197,28 @@ class Worker:
                 self._queue.done(key)
                 self._room.release()
                 return
-            task = asyncio.create_task(self._look(key), name=str(key))
-            self._looks[task] = None
-            task.add_done_callback(self._looks.pop)
+            task = asyncio.create_task(self._reconcile(key), name=str(key))
+            self._running[task] = None
+            task.add_done_callback(self._running.pop)
 
     async def finish(self, seconds: float) -> bool:
         """Wait up to `seconds` for the running reconciles; return whether all have finished."""
-        if self._looks:
-            await asyncio.wait(self._looks, timeout=seconds)
-        return not self._looks
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)
+        return not self._running
 
     async def give_up(self) -> None:
         """Cancel the running reconciles and wait until they have ended."""
-        looks = tuple(self._looks)
+        tasks = tuple(self._running)
         self.break_off()
-        await asyncio.gather(*looks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def break_off(self) -> None:
         """Cancel the running reconciles without waiting."""
-        for look in self._looks:
-            look.cancel()
+        for task in self._running:
+            task.cancel()
 
-    async def _look(self, key: JobKey) -> None:
+    async def _reconcile(self, key: JobKey) -> None:
         began, now = asyncio.get_running_loop().time(), self._now()
         try:
             self._settle(key, now, await self._reconciler.reconcile(key, now))
@@ -230,7 +230,7 @@ class Worker:
             log.exception("%s: internal error in Trainshed; please report it", key, extra=job_fields(key))
             self._queue.failed(key, *AFTER_ERROR)
         finally:
-            self._metrics.looked(asyncio.get_running_loop().time() - began)
+            self._metrics.reconciled(asyncio.get_running_loop().time() - began)
             self._queue.done(key)
             self._room.release()
 

@@ -1,4 +1,4 @@
-"""v1's template of init containers for PyTorch workers: a YAML list with three variables that each job fills in."""
+"""PyTorchJob: the variables of env:// and torchrun, elastic jobs with their autoscaler, and v1's init container."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from trainshed.api.spec import (
 from trainshed.api.validation import single_replica
 
 #: v1's template variables. The language is Go's text/template; only variables and comments of it are supported.
-TEMPLATE_ACTIONS = ("MasterAddr", "InitContainerImage", "MaxTries")
+TEMPLATE_VARIABLES = ("MasterAddr", "InitContainerImage", "MaxTries")
 _ACTION = re.compile(r"(\s*\{\{-\s|\{\{)\s*(.*?)\s*(\s-\}\}\s*|\}\})", re.DOTALL)
 
 
@@ -52,11 +52,11 @@ class BadTemplate(ValueError):
 
 @lru_cache(maxsize=64)
 def init_containers_from_template(text: str, values: tuple[str, str, str]) -> tuple[Document, ...]:
-    """Return the init containers of the template `text`, with `values` for `WORDS`.
+    """Return the init containers of the template `text`, with `values` for `TEMPLATE_VARIABLES`.
 
     Raises `BadTemplate`.
     """
-    known = dict(zip(TEMPLATE_ACTIONS, values, strict=True))
+    known = dict(zip(TEMPLATE_VARIABLES, values, strict=True))
     try:
         found = yaml.safe_load(_ACTION.sub(lambda action: _template_value(known, action[2]), text))
     except yaml.YAMLError as error:
@@ -71,7 +71,7 @@ def _template_value(known: dict[str, str], action: str) -> str:
         return ""
     word = action.removeprefix(".")
     if word == action or word not in known:
-        listed = ", ".join(f"{{{{.{word}}}}}" for word in TEMPLATE_ACTIONS)
+        listed = ", ".join(f"{{{{.{word}}}}}" for word in TEMPLATE_VARIABLES)
         raise BadTemplate(f"{{{{{action}}}}} is not supported; the variables are {listed}")
     return known[word]
 
@@ -253,7 +253,7 @@ def scope(job: Job) -> Scope:
 def environment(job: Job, _site: JobDefaults) -> Environment:
     """Return the variables of `env://` and torchrun, in v1's order."""
     elastic = job.options_as(PyTorchJobOptions).elastic
-    rendezvous = meet_elastically(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
+    rendezvous = rendezvous_variables(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node
     per_node = (Variable("PET_NPROC_PER_NODE", nproc),) if nproc else ()
 
@@ -284,7 +284,7 @@ def ranks(job: Job, replica: Replica) -> tuple[Variable, ...]:
     )
 
 
-def meet_elastically(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
+def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     """Return the rendezvous of an elastic job, and the bounds of its number of nodes."""
     group = job.of("Worker")
     port = elastic.port or (group.port if group else PORT)

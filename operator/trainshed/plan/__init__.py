@@ -32,7 +32,7 @@ class Planner:
         """Return the status to store, the Events to record and the actions to execute."""
         return self._decided[1]
 
-    def awaited(self) -> tuple[str, ...]:
+    def pods_to_verify(self) -> tuple[str, ...]:
         """Return the names of pods to GET from the API server before the plan is used, because they may still exist.
 
         Before all replicas restart together these are all missing pods, whether or not they are known to have existed.

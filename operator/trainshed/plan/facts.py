@@ -36,7 +36,7 @@ STATUS_INDEPENDENT = (
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of one snapshot; `status` is the stored status, `seen` the same with all counts recomputed."""
+    """The facts of one snapshot; `status` is the stored status, `observed` the same with all counts recomputed."""
 
     snapshot: Snapshot
     _answers: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)

@@ -19,7 +19,7 @@ from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container
 
 #: Escape sequences of terminals (ECMA-48), which only clutter a termination message.
-TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
+ESCAPE_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 #: The maximum length in bytes of the line of the termination message that a sentence quotes.
 LINE = 240
 #: Container runtimes report a signal as 128 plus its number; above 31 are real-time signals or plain exit codes.
@@ -166,7 +166,7 @@ def _duration(started: datetime | None, ended: datetime) -> int | None:
 
 
 def _without_escapes(text: str) -> str:
-    return TERMINAL.sub("", text).replace("\r", "\n").strip()
+    return ESCAPE_SEQUENCES.sub("", text).replace("\r", "\n").strip()
 
 
 def _named(pod: Pod, name: str) -> Container | None:

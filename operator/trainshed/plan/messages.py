@@ -157,13 +157,13 @@ def refused(facts: Facts) -> ConditionUpdate:
     return _update(facts, ConditionType.FAILED, "; ".join(facts.job.problems))
 
 
-def too_many_tries(facts: Facts, aside: str) -> ConditionUpdate:
+def backoff_limit_reached(facts: Facts, aside: str) -> ConditionUpdate:
     """Return the condition Failed when backoffLimit is reached; `aside` follows v1's sentence."""
     message = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
     return _update(facts, ConditionType.FAILED, message, aside)
 
 
-def too_long(facts: Facts) -> ConditionUpdate:
+def deadline_exceeded(facts: Facts) -> ConditionUpdate:
     """Return the condition Failed when activeDeadlineSeconds is exceeded."""
     message = f"Job {facts.job.name} has failed because it was active longer than specified deadline"
     return _update(facts, ConditionType.FAILED, message, deadline_detail(facts))
@@ -208,7 +208,7 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
     return (_lasting("SetPodTemplateSchedulerName", message),)
 
 
-def gang_dismissed(actions: tuple[Action, ...]) -> tuple[Event, ...]:
+def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
     """Return an Event for each PodGroup that is to be deleted."""
     groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == POD_GROUP)
     message = "Job has been terminated. Deleting PodGroup"

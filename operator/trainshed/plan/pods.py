@@ -119,7 +119,7 @@ def _stays(facts: Facts, pod: Pod) -> bool:
 
 
 def _depends(facts: Facts, pod: Pod) -> bool:
-    """Return whether it depends on the state of a pod whether it stays."""
+    """Return whether the pod's state decides whether it stays."""
     replica = facts.replicas_by_pod.get(pod.name)
     kept = replica is not None and replica.role in facts.framework.objects.retained_roles
     return kept or _policy(facts) is CleanPodPolicy.RUNNING

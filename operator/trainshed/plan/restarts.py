@@ -240,7 +240,7 @@ def earliest_resume(facts: Facts) -> datetime | None:
 
 
 def backoff_seconds(uid: str, consecutive_failures: int) -> int:
-    """Return the seconds of back-off after `streak` consecutive failures, with jitter by uid to spread the retries."""
+    """Return the seconds of back-off after so many consecutive failures, with jitter by uid to spread the retries."""
     seconds = min(BASE_DELAY << min(consecutive_failures - 1, 16), MAX_DELAY)
     digest = hashlib.sha256(f"{uid}/{consecutive_failures}".encode()).digest()
     return seconds + seconds * digest[0] // 1024

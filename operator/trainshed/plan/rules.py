@@ -54,7 +54,7 @@ def clean_up(facts: Facts) -> Plan | None:
     if not facts.status.over:
         return None
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
-    plan = Plan(counts_after_failure(facts), messages.gang_dismissed(actions), actions)
+    plan = Plan(counts_after_failure(facts), messages.pod_groups_deleted(actions), actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
     if ttl is None or completion is None:
         return _with_stuck_pods(facts, plan)
@@ -81,7 +81,7 @@ def suspend(facts: Facts) -> Plan | None:
     status = _created(facts, facts.observed)
     actions = (*pods.delete_all(facts), *dependents.prune(facts))
     if status.true(ConditionType.SUSPENDED):
-        return _with_stuck_pods(facts, Plan(status, messages.gang_dismissed(actions), actions))
+        return _with_stuck_pods(facts, Plan(status, messages.pod_groups_deleted(actions), actions))
     word = messages.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.start_attempt(status, facts.groups).attempts)
@@ -89,7 +89,7 @@ def suspend(facts: Facts) -> Plan | None:
         status = conditions.set_condition(status, replace(word, kind=ConditionType.RUNNING), facts.now, true=False)
     status = conditions.remove_conditions(status, ConditionType.RESTARTING, ConditionType.BLOCKED)
     status = conditions.set_condition(status, word, facts.now)
-    return _with_stuck_pods(facts, Plan(status, (_event(word), *messages.gang_dismissed(actions)), actions))
+    return _with_stuck_pods(facts, Plan(status, (_event(word), *messages.pod_groups_deleted(actions)), actions))
 
 
 def resume(facts: Facts) -> Plan | None:
@@ -112,7 +112,7 @@ def expire(facts: Facts) -> Plan | None:
         return None
     message = f"the job was active longer than {DEADLINE}: {messages.deadline_detail(facts)}"
     cause = failure_message.of_job(facts, "DeadlineExceeded", message)
-    return _caused(_finish(facts, messages.too_long(facts), DEADLINE), cause)
+    return _caused(_finish(facts, messages.deadline_exceeded(facts), DEADLINE), cause)
 
 
 def succeed(facts: Facts) -> Plan | None:
@@ -134,14 +134,14 @@ def fail(facts: Facts) -> Plan | None:
     """Fail the job after a failure that must not be retried, or when backoffLimit is reached."""
     if restarts.container_restarts_exhausted(facts):
         last = failure_message.last_container_failure(facts)
-        word = messages.too_many_tries(facts, messages.container_restarts_detail(facts, last))
+        word = messages.backoff_limit_reached(facts, messages.container_restarts_detail(facts, last))
         plan = _finish(facts, word, BACKOFF_LIMIT)
         return _caused(plan, failure_message.with_last_line(last)) if last else plan
     incident = restarts.failure_group(facts)
     if incident is None:
         return None
     if restarts.backoff_limit_reached(facts, incident):
-        word = messages.too_many_tries(facts, messages.backoff_limit_detail(facts, incident))
+        word = messages.backoff_limit_reached(facts, messages.backoff_limit_detail(facts, incident))
         return _fatal(facts, incident, _finish(facts, word, BACKOFF_LIMIT), restarts.root_cause(incident))
     for replica, failure in incident.failures.items():
         if restarts.permanent(facts, replica, failure):

@@ -251,7 +251,9 @@ def _crash_loop(container: Container, name: str, now: datetime) -> Problem | Non
     times = f"{container.restarts} time{'' if container.restarts == 1 else 's'}"
     reason = "" if last.reason in ("Error", "") else f" ({last.reason})"
     message = f"{name} was restarted {times} and last exited with code {last.exit_code}{reason}"
-    lines = [line.strip() for line in failure_message.TERMINAL.sub("", last.message).splitlines() if line.strip()]
+    lines = [
+        line.strip() for line in failure_message.ESCAPE_SEQUENCES.sub("", last.message).splitlines() if line.strip()
+    ]
     full = f"{message}: {lines[-1]}" if lines else message
     return Problem(CRASH_LOOP, full, last.finished, timedelta(0) if known else ERROR_DELAY, container.name, until)
 

@@ -17,8 +17,8 @@ from support.kubectl import kubectl
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
-from .asked import Asked, asked
 from .people import person
+from .used_rights import UsedRights, used_rights
 
 ROLES = ROOT / "manifests" / "base" / "aggregated-roles.yaml"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -63,7 +63,7 @@ def may_look(user: UserClient) -> bool:
     return True
 
 
-def typed(server: ControlPlane, role: str, command: str) -> tuple[Asked, str]:
+def typed(server: ControlPlane, role: str, command: str) -> tuple[UsedRights, str]:
     """What was asked by a user with a role who types a command where the jobs of the pages are; and what he read."""
     admin = UserClient.somewhere(server.kubeconfig)
     if " create " not in command:
@@ -79,7 +79,7 @@ def typed(server: ControlPlane, role: str, command: str) -> tuple[Asked, str]:
     since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     words = [word for word in shlex.split(command)[1:] if not word.startswith("--timeout")]
     done = kubectl(server, admin, f"--kubeconfig={server.kubeconfig_for(name)}", *words, *limits)
-    return asked(server.audit_log, name, since), done.stderr
+    return used_rights(server.audit_log, name, since), done.stderr
 
 
 def test_the_pages_have_commands_for_users():

@@ -19,7 +19,7 @@ def over(kind: ConditionType, completion=0.0) -> Status:
 
 def outlook(job, *pods, status=None, **fields):
     found = dry_run(seen(job, *pods, status=status or running(job), **fields))
-    return found.grade, "; ".join(found.words)
+    return found.severity, "; ".join(found.words)
 
 
 def test_a_running_job_is_unchanged():
@@ -29,8 +29,8 @@ def test_a_running_job_is_unchanged():
 
 
 def test_missing_objects_are_created():
-    grade, words = outlook(a_job(worker=5), status=Status())
-    assert grade is Severity.WILL_CHANGE
+    severity, words = outlook(a_job(worker=5), status=Status())
+    assert severity is Severity.WILL_CHANGE
     assert "pods mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more created" in words
     assert "Created=True" in words
     assert "Service" not in words
@@ -48,8 +48,8 @@ def test_dependents_are_listed_with_their_kind():
 
 def test_a_restart_needs_attention():
     job = a_job(worker=2, restart="ExitCode")
-    grade, words = outlook(job, *pods_of(job, a_pod("worker-1", "Failed", code=137)))
-    assert grade is Severity.NEEDS_ATTENTION
+    severity, words = outlook(job, *pods_of(job, a_pod("worker-1", "Failed", code=137)))
+    assert severity is Severity.NEEDS_ATTENTION
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
     failure = "worker-1 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
     assert f"Restarting=True (job mnist is restarting because Worker replica(s) failed. {failure})" in words
@@ -58,15 +58,15 @@ def test_a_restart_needs_attention():
 
 def test_the_replacement_of_a_single_pod_needs_attention():
     job = a_job(worker=1, ps=1, restart="ExitCode")
-    grade, words = outlook(job, *pods_of(job, a_pod("worker-0", "Failed", code=137)))
-    assert grade is Severity.NEEDS_ATTENTION
+    severity, words = outlook(job, *pods_of(job, a_pod("worker-0", "Failed", code=137)))
+    assert severity is Severity.NEEDS_ATTENTION
     assert "pod mnist-worker-0 deleted" in words
 
 
 def test_success_and_the_clean_up_after_it_are_listed():
     job = a_job(worker=2, policy=run_policy(clean="All"))
-    grade, words = outlook(job, *pods_of(job, a_pod("worker-0", "Succeeded", code=0)))
-    assert grade is Severity.WILL_CHANGE
+    severity, words = outlook(job, *pods_of(job, a_pod("worker-0", "Succeeded", code=0)))
+    assert severity is Severity.WILL_CHANGE
     assert "Succeeded=True" in words
     assert "Running=False" in words
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
@@ -74,8 +74,8 @@ def test_success_and_the_clean_up_after_it_are_listed():
 
 def test_a_job_that_would_fail_needs_attention():
     job = a_job(worker=2, policy=run_policy(deadline=60))
-    grade, words = outlook(job, *pods_of(job), now=at(61))
-    assert grade is Severity.NEEDS_ATTENTION
+    severity, words = outlook(job, *pods_of(job), now=at(61))
+    assert severity is Severity.NEEDS_ATTENTION
     assert "active longer than specified deadline" in words
 
 
@@ -86,14 +86,14 @@ def test_a_finished_job_is_unchanged(kind):
 
 def test_a_job_past_its_ttl_is_deleted():
     job = a_job(worker=2, policy=run_policy(ttl=60))
-    grade, words = outlook(job, *pods_of(job), status=over(ConditionType.SUCCEEDED), now=at(61))
-    assert (grade, words) == (Severity.WILL_CHANGE, "job deleted: ttlSecondsAfterFinished has passed")
+    severity, words = outlook(job, *pods_of(job), status=over(ConditionType.SUCCEEDED), now=at(61))
+    assert (severity, words) == (Severity.WILL_CHANGE, "job deleted: ttlSecondsAfterFinished has passed")
 
 
 def test_deleting_the_pods_of_a_suspended_job_needs_no_attention():
     job = a_job(worker=2, policy=run_policy(suspend=True))
-    grade, words = outlook(job, *pods_of(job))
-    assert grade is Severity.WILL_CHANGE
+    severity, words = outlook(job, *pods_of(job))
+    assert severity is Severity.WILL_CHANGE
     assert "pods mnist-worker-0, mnist-worker-1 deleted" in words
 
 
@@ -112,7 +112,7 @@ def test_a_job_of_another_controller_is_not_reconciled():
 )
 def test_an_invalid_spec_needs_attention_unless_the_job_is_finished(status, outcome):
     job = replace(JOB, groups=(), problems=("spec.a: Invalid value",))
-    grade, words = outlook(job, status=status)
-    assert grade is (Severity.WILL_CHANGE if status.over else Severity.NEEDS_ATTENTION)
+    severity, words = outlook(job, status=status)
+    assert severity is (Severity.WILL_CHANGE if status.over else Severity.NEEDS_ATTENTION)
     assert outcome in words
     assert "spec.a: Invalid value" in words

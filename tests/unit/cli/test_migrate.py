@@ -1,4 +1,4 @@
-"""The output of `trainshed migrate`; what it reports of a real API server is tested in tests/apiserver."""
+"""The output of `trainshed migrate`; what it reports of a real API server is tested in test_adopt.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
     job = a_job(worker=1)
     fine = dry_run(seen(job, *pods_of(job), status=running(job)))
     bad = JobForecast(seen(job), Severity.NEEDS_ATTENTION, ("[it] would fail",))
-    settings = Config(passed_over=("--a is ignored: b",))
+    settings = Config(flag_warnings=("--a is ignored: b",))
     found = Check(State.ACTION_REQUIRED, "v1 runs", "kubectl scale")
     lines = printed(Report((found,), settings, (fine, bad)), capsys)
     assert lines == [

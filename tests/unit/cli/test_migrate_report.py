@@ -1,4 +1,4 @@
-"""The settings of the operator to be started, and the outcome of a report; lists are read in tests/apiserver."""
+"""The settings of the operator to be started, and the outcome of a report; lists are read in test_adopt.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_flags_of_v1_are_the_default():
     assert effective_config(ClusterState((), (), ()), ()) == Config()
     found = effective_config(cluster_state("-namespace=ml", "--controller-threads=4"), ())
     assert found.namespaces == ("ml",)
-    assert found.passed_over[0].startswith("--controller-threads is ignored")
+    assert found.flag_warnings[0].startswith("--controller-threads is ignored")
     assert effective_config(cluster_state("-namespace=ml"), ("--gang-scheduler-name=volcano",)) == Config(
         gang_scheduler="volcano"
     )
@@ -35,7 +35,7 @@ def test_unknown_flags_are_an_error():
 
 
 @pytest.mark.parametrize(
-    ("state", "grade", "sound"),
+    ("state", "severity", "sound"),
     [
         (State.OK, Severity.UNCHANGED, True),
         (State.ACTION_REQUIRED, Severity.WILL_CHANGE, True),
@@ -43,6 +43,6 @@ def test_unknown_flags_are_an_error():
         (State.OK, Severity.NEEDS_ATTENTION, False),
     ],
 )
-def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, grade, sound):
-    outlook = JobForecast(seen(a_job(worker=1)), grade, ())
+def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, severity, sound):
+    outlook = JobForecast(seen(a_job(worker=1)), severity, ())
     assert Report((Check(state, ""),), Config(), (outlook,)).sound is sound

@@ -131,7 +131,7 @@ def test_an_environment_variable_changes_its_setting(name, value, field, expecte
 
 
 def test_every_setting_has_a_flag():
-    settings = {setting.name for setting in fields(Config)} - {"passed_over"}
+    settings = {setting.name for setting in fields(Config)} - {"flag_warnings"}
     assert {option.name for option in operator.params if option.expose_value} == settings
 
 
@@ -157,9 +157,9 @@ def test_defaults_of_v1_may_be_given_explicitly():
 def test_unneeded_flags_of_v1_are_ignored_with_a_warning(flag):
     result, settings = start(flag)
     assert result.exit_code == 0, result.output
-    (warning,) = settings.passed_over
+    (warning,) = settings.flag_warnings
     assert warning.startswith(f"-{flag}".replace("---", "--").partition("=")[0] + " is ignored: ")
-    assert replace(settings, passed_over=()) == Config()
+    assert replace(settings, flag_warnings=()) == Config()
 
 
 def test_all_flags_of_a_v1_deployment_are_accepted_together():
@@ -175,7 +175,7 @@ def test_all_flags_of_a_v1_deployment_are_accepted_together():
     result, settings = start(*flags.split())
     assert result.exit_code == 0, result.output
     assert (settings.namespaces, settings.init_image, settings.log_format) == (("ml",), "alpine:3.10", "json")
-    assert len(settings.passed_over) == 7
+    assert len(settings.flag_warnings) == 7
 
 
 def test_v1s_file_of_init_containers_is_read(tmp_path):
@@ -192,7 +192,7 @@ def test_v1s_file_of_init_containers_is_read(tmp_path):
 def test_a_missing_file_of_init_containers_is_ignored_with_a_warning(tmp_path):
     _, settings = start(f"--pytorch-init-container-template-file={tmp_path / 'none'}")
     assert settings.init_template == ""
-    assert settings.passed_over[0].endswith("none does not exist")
+    assert settings.flag_warnings[0].endswith("none does not exist")
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ async def test_a_cancelled_request_frees_its_place(turns: int):
     await asyncio.gather(*tasks, return_exceptions=True)
     assert await asyncio.gather(*(lane.run("ml", fine) for _ in range(3))) == [1, 1, 1]
     assert not lane._under_way
-    assert not lane._lines
+    assert not lane._queues
 
 
 async def test_the_rate_is_limited_after_a_burst():

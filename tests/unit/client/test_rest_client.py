@@ -23,9 +23,9 @@ async def answering(handler, told=None, **who):
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app)
     await runner.setup()
-    job_defaults = web.TCPSite(runner, "127.0.0.1", 0)
-    await job_defaults.start()
-    port = job_defaults._server.sockets[0].getsockname()[1]
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = site._server.sockets[0].getsockname()[1]
     wire = RestClient(
         AiohttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None)
     )
@@ -190,17 +190,17 @@ async def test_a_rejected_token_is_not_retried_in_a_loop(tmp_path, who, times):
 
 
 async def test_requests_in_flight_are_counted():
-    continue_token = asyncio.Event()
+    go_on = asyncio.Event()
 
     async def handler(_request):
-        await continue_token.wait()
+        await go_on.wait()
         return web.json_response({}, status=500)
 
     async with answering(handler) as wire:
         asked = [asyncio.create_task(wire.call("GET", PODS)) for _ in range(2)]
         await asyncio.sleep(0.2)
         assert wire.under_way == 2
-        continue_token.set()
+        go_on.set()
         await asyncio.gather(*asked, return_exceptions=True)
         assert wire.under_way == 0
 

@@ -44,9 +44,9 @@ async def test_responses_and_streams_are_returned_unchanged_also_errors():
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app)
     await runner.setup()
-    job_defaults = web.TCPSite(runner, "127.0.0.1", 0)
-    await job_defaults.start()
-    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{job_defaults._server.sockets[0].getsockname()[1]}"))
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
     answer = await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
     assert (answer.status, answer.content, answer.wait) == (429, b"a pod", "7")
     async with sockets.stream(WATCH) as (refusal, pieces):
@@ -61,9 +61,9 @@ async def serving(handler, context=None):
     runner = web.AppRunner(web.Application())
     runner.app.router.add_route("*", "/{path:.*}", handler)
     await runner.setup()
-    job_defaults = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await job_defaults.start()
-    return runner.cleanup, job_defaults._server.sockets[0].getsockname()[1]
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    return runner.cleanup, site._server.sockets[0].getsockname()[1]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -156,9 +156,9 @@ async def test_a_request_without_permission_is_not_carried_out(answers):
     runner = web.AppRunner(web.Application())
     runner.app.router.add_route("*", "/{path:.*}", handler)
     await runner.setup()
-    job_defaults = web.TCPSite(runner, "127.0.0.1", 0)
-    await job_defaults.start()
-    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{job_defaults._server.sockets[0].getsockname()[1]}"))
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
     asked = iter(answers)
     with pytest.raises(WriteNotPermitted):
         await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod", lambda: next(asked)))

@@ -10,7 +10,7 @@ import pytest
 from support.scripted_server import JOB, Scene
 from support.virtual_time import clock, hastily, now
 from trainshed.api.actions import Event, EventType
-from trainshed.controller.events import AGGREGATION_SECONDS, BURST, EVERY, MAX_NOTE_BYTES, SAME, EventRecorder
+from trainshed.controller.events import AGGREGATION_SECONDS, BURST, EVERY, MAX_EVENT_MESSAGE_BYTES, SAME, EventRecorder
 
 
 def created(name: str) -> Event:
@@ -78,7 +78,7 @@ def test_a_message_is_truncated_to_the_limit_of_the_api_server():
         assert long.startswith("äää")
         for text in (message, long):
             assert text.endswith(" ...")
-            assert MAX_NOTE_BYTES - 2 <= len(text.encode()) <= MAX_NOTE_BYTES
+            assert MAX_EVENT_MESSAGE_BYTES - 2 <= len(text.encode()) <= MAX_EVENT_MESSAGE_BYTES
 
     hastily(story())
 
@@ -186,7 +186,7 @@ def test_entries_without_effect_are_removed():
             await asyncio.sleep(60)
         recorder = scene.recorder
         assert len(recorder._written) <= 2 * (SAME / 60 + 2)
-        assert len(recorder._allowances) <= 2 * EVERY / 60 + 2
+        assert len(recorder._budgets) <= 2 * EVERY / 60 + 2
 
     hastily(story())
 

@@ -16,14 +16,14 @@ class Scene:
         self.registry = CollectorRegistry()
         self.counters = ExpiringCounters(self.registry)
 
-    def value(self, home: MetricScope, name: str) -> float | None:
-        labels = {"job_namespace": home.namespace, "framework": home.framework}
+    def value(self, scope: MetricScope, name: str) -> float | None:
+        labels = {"job_namespace": scope.namespace, "framework": scope.framework}
         return self.registry.get_sample_value(f"{name}_total", labels)
 
     def shown(self) -> list[MetricScope]:
-        """Return the homes with counters; each one has all of them."""
-        found = [home for home in (ML, AI) if f'="{home.namespace}"'.encode() in generate_latest(self.registry)]
-        assert all(self.value(home, name) is not None for home in found for name in COUNTERS)
+        """Return the scopes with counters; each one has all of them."""
+        found = [scope for scope in (ML, AI) if f'="{scope.namespace}"'.encode() in generate_latest(self.registry)]
+        assert all(self.value(scope, name) is not None for scope in found for name in COUNTERS)
         return found
 
 

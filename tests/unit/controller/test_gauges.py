@@ -14,7 +14,7 @@ def test_a_gauge_shows_what_was_set_last():
     gauges = Gauges(registry)
     for depth in (3, 2):
         gauges.waiting.set(depth)
-    gauges.limiters.labels("creates").set(5)
+    gauges.queued_writes.labels("creates").set(5)
     assert registry.get_sample_value("trainshed_workqueue_depth") == 2
     assert registry.get_sample_value("trainshed_api_requests_queued", {"limiter": "creates"}) == 5
 

@@ -77,7 +77,7 @@ async def test_requests_to_the_api_server_are_counted(alone, settings):
 
 
 async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settings, monkeypatch):
-    monkeypatch.setattr("trainshed.controller.manager.GAUGE_INTERVAL", 0.1)
+    monkeypatch.setattr("trainshed.controller.manager.COUNTER_EXPIRY_INTERVAL", 0.1)
     operator, job = an_operator(settings), a_job(worker=1)
     jobs = operator._caches.all[""].cache.jobs["TFJob"]
     jobs.changed(record := CachedJob(job, Status()))
@@ -143,11 +143,11 @@ async def test_the_lease_is_released_after_the_last_action(settings):
 
         return both
 
-    operator._worker.finish = then("all looks are over", operator._worker.finish)
+    operator._worker.finish = then("all reconciles are over", operator._worker.finish)
     operator._elector.release = then("the Lease is free", operator._elector.release)
     await operator.start()
     await operator.stop()
-    assert told == ["all looks are over", "the Lease is free"]
+    assert told == ["all reconciles are over", "the Lease is free"]
 
 
 async def test_the_process_stops_when_a_background_task_exits(settings, caplog):
@@ -220,7 +220,7 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
             broken_off.set()
 
     operator._caches.reconcile = look
-    operator._caches.some.set()
+    operator._caches.any_ready.set()
     await operator.start()
     operator._queue.add(JobKey("ml", "TFJob", "mnist"))
     await asyncio.sleep(0.1)
@@ -250,4 +250,4 @@ async def test_releasing_the_lease_has_the_rest_of_the_shutdown_time(settings, u
     assert least <= left.pop() <= ALTOGETHER
     assert not left
     with pytest.raises(NotLeader):
-        await operator._gateway.create_pod("ml", {"metadata": {"name": "late"}})
+        await operator._client.create_pod("ml", {"metadata": {"name": "late"}})

@@ -20,7 +20,7 @@ from trainshed.api.actions import (
 from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, ConditionType, Retries, Status
 from trainshed.client import Conflict
-from trainshed.controller.job_metrics import CLASSES, TERMINAL_STATES
+from trainshed.controller.job_metrics import CLASSES, FAILURE_CLASSES
 from trainshed.controller.metrics import COUNTERS, STATES, Metrics
 
 JOB = a_job(worker=2)
@@ -128,7 +128,7 @@ def test_jobs_are_counted_by_state_with_zeros():
 
 def test_the_operators_own_metrics_are_served():
     metrics = Metrics()
-    metrics.looked(0.5)
+    metrics.reconciled(0.5)
     metrics.waited(0.25)
     metrics.lost()
     metrics.failed(Conflict("x"))
@@ -148,7 +148,7 @@ def test_the_operators_own_metrics_are_served():
 @pytest.mark.parametrize(("seconds", "within"), [(0.0009, "0.001"), (20, "30.0"), (59, "60.0")])
 def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, within):
     metrics = Metrics()
-    metrics.looked(seconds)
+    metrics.reconciled(seconds)
     buckets = {
         sample.labels["le"]: sample.value
         for family in metrics.registry.collect()
@@ -161,7 +161,7 @@ def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, 
 def test_no_metric_has_a_job_name_label_or_a_created_series():
     metrics = Metrics()
     metrics.stored(SNAPSHOT, having(ConditionType.CREATED))
-    metrics.looked(1)
+    metrics.reconciled(1)
     text = metrics.text()
     assert b"training_operator_jobs_created_total{" in text
     assert b"process_resident_memory_bytes" in text
@@ -178,11 +178,11 @@ def test_failures_and_restarts_are_counted_by_class_from_zero():
         name = f"trainshed_jobs_{what}_total"
         return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
 
-    assert set(told("failed", TERMINAL_STATES).values()) == set(told("restarted", CLASSES).values()) == {0}
+    assert set(told("failed", FAILURE_CLASSES).values()) == set(told("restarted", CLASSES).values()) == {0}
     metrics.stored(seen(JOB), having(ConditionType.FAILED))
     metrics.stored(seen(JOB), Status(attempts={"Worker": 1}))
-    assert told("failed", TERMINAL_STATES)["Other"] == told("restarted", CLASSES)["Other"] == 1
-    assert sum(told("failed", TERMINAL_STATES).values()) == sum(told("restarted", CLASSES).values()) == 1
+    assert told("failed", FAILURE_CLASSES)["Other"] == told("restarted", CLASSES)["Other"] == 1
+    assert sum(told("failed", FAILURE_CLASSES).values()) == sum(told("restarted", CLASSES).values()) == 1
 
 
 def test_startup_times_are_observed_by_framework():

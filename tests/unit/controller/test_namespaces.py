@@ -60,10 +60,10 @@ async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(distric
     districts.wake(keys[0])
     await asyncio.sleep(0)
     assert woken == districts.known() == []
-    assert not districts.some.is_set()
+    assert not districts.any_ready.is_set()
     list_all(districts.all["a"])
     async with asyncio.timeout(1):
-        await districts.some.wait()
+        await districts.any_ready.wait()
     assert woken == districts.known() == keys[:1]
     assert not opening.done()
     list_all(districts.all["b"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainshed.api.job import JobKey
-from trainshed.controller.reconciler import MAX_REMEMBERED, StatusRejections
+from trainshed.controller.reconciler import MAX_COMPARED_LENGTH, StatusRejections
 
 KEY, OTHER = JobKey("ml", "TFJob", "a"), JobKey("ml", "TFJob", "b")
 
@@ -30,5 +30,5 @@ def test_a_message_is_reported_again_after_a_stored_status():
 
 def test_only_the_beginning_of_a_long_message_is_stored():
     rejections = StatusRejections()
-    assert rejections.news(KEY, "x" * MAX_REMEMBERED + "a")
-    assert not rejections.news(KEY, "x" * MAX_REMEMBERED + "b")
+    assert rejections.news(KEY, "x" * MAX_COMPARED_LENGTH + "a")
+    assert not rejections.news(KEY, "x" * MAX_COMPARED_LENGTH + "b")

@@ -77,4 +77,4 @@ def test_a_failed_job_has_the_cause_of_the_first_matching_rule(problems, deadlin
     job = replace(JOB, problems=problems, policy=RunPolicy(deadline=deadline))
     snapshot = replace(seen(job), now=T0 + timedelta(seconds=seconds))
     assert job_metrics.cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected
-    assert expected in job_metrics.TERMINAL_STATES
+    assert expected in job_metrics.FAILURE_CLASSES

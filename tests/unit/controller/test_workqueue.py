@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.virtual_time import hastily
 from trainshed.api.job import JobKey
-from trainshed.controller.workqueue import BASE_DELAY, MIN_WAIT, WorkQueue
+from trainshed.controller.workqueue import MIN_RECONCILE_INTERVAL, MIN_WAIT, WorkQueue
 
 A, B, C = (JobKey("ml", "TFJob", name) for name in "abc")
 
@@ -64,7 +64,7 @@ async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):
     for _ in range(5):
         queue.add(A)
     assert await take(queue) == A
-    assert clock() - began >= BASE_DELAY * 0.9
+    assert clock() - began >= MIN_RECONCILE_INTERVAL * 0.9
 
 
 async def test_namespaces_take_turns(queue):

@@ -133,7 +133,7 @@ def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling(
 
 def test_the_end_of_a_gang_is_told_with_the_jobs():
     groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
-    (note,) = messages.gang_dismissed(groups)
+    (note,) = messages.pod_groups_deleted(groups)
     assert (note.tone, note.reason) == (EventType.NORMAL, "JobTerminated")
     assert note.message == "Job has been terminated. Deleting PodGroup"
     assert note.key == "JobTerminated/g"

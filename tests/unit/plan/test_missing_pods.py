@@ -9,8 +9,8 @@ DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
 HIDDEN = ("LabelRemoved", "pod mnist-worker-0 has lost its label", (a_pod("worker-0"),))
 
 
-def awaited(snapshot):
-    return Planner(snapshot).awaited()
+def pods_to_verify(snapshot):
+    return Planner(snapshot).pods_to_verify()
 
 
 def without(name, job=DDP):
@@ -19,30 +19,30 @@ def without(name, job=DDP):
 
 def test_those_who_ran_and_are_not_there_have_vanished():
     some = without("mnist-worker-0")
-    assert awaited(seen(DDP, *some, status=running(DDP))) == ("mnist-worker-0",)
-    assert awaited(seen(DDP, *pods_of(DDP), status=running(DDP))) == ()
+    assert pods_to_verify(seen(DDP, *some, status=running(DDP))) == ("mnist-worker-0",)
+    assert pods_to_verify(seen(DDP, *pods_of(DDP), status=running(DDP))) == ()
     never_made = look(DDP, *some).status
-    assert awaited(seen(DDP, *some, status=never_made)) == ()
+    assert pods_to_verify(seen(DDP, *some, status=never_made)) == ()
 
 
 def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_has_not_told_of_it():
     job = a_job("JAXJob", worker=3, restart="Always")
     early = look(job, a_pod("worker-1", container="jax")).status
     failed = a_pod("worker-1", "Failed", code=1, container="jax")
-    assert awaited(seen(job, a_pod("worker-1", container="jax"), status=early)) == ()
-    assert awaited(seen(job, failed, status=early)) == ("mnist-worker-0", "mnist-worker-2")
+    assert pods_to_verify(seen(job, a_pod("worker-1", container="jax"), status=early)) == ()
+    assert pods_to_verify(seen(job, failed, status=early)) == ("mnist-worker-0", "mnist-worker-2")
     for other in (a_job("JAXJob", worker=3), replace(job, deleting=True)):
-        assert awaited(seen(other, failed, status=early, now=at(60))) == (), "nobody restarts"
+        assert pods_to_verify(seen(other, failed, status=early, now=at(60))) == (), "nobody restarts"
         over = look(other, failed, status=early, now=at(60)).status
-        assert awaited(seen(other, failed, status=over, now=at(90))) == ()
+        assert pods_to_verify(seen(other, failed, status=over, now=at(90))) == ()
     alone = a_job("JAXJob", worker=3, restart="Always", scope="Replica")
-    assert awaited(seen(alone, failed, status=early)) == ()
+    assert pods_to_verify(seen(alone, failed, status=early)) == ()
 
 
 def test_whoever_is_missing_is_asked_for_together_with_one_who_is_hidden():
     failed = a_pod("worker-1", "Failed", code=1)
     assert states(look(DDP, failed, refusal=HIDDEN).status)[-1] != "Restarting", "not before that one has gone"
-    assert awaited(seen(DDP, failed, refusal=HIDDEN)) == ("mnist-worker-0", "mnist-master-0")
+    assert pods_to_verify(seen(DDP, failed, refusal=HIDDEN)) == ("mnist-worker-0", "mnist-master-0")
 
 
 def test_who_loses_a_seat_does_not_make_another_missed_who_never_was_there():
@@ -50,14 +50,14 @@ def test_who_loses_a_seat_does_not_make_another_missed_who_never_was_there():
     one_worker = a_job("PyTorchJob", master=1, worker=1, restart="OnFailure")
     early = replace(running(DDP), replica_statuses=replica_statuses)
     assert early.replica_statuses["Worker"].active == 1
-    assert awaited(seen(one_worker, a_pod("master-0"), a_pod("worker-1"), status=early)) == ()
-    assert awaited(seen(one_worker, a_pod("master-0"), status=running(DDP))) == ("mnist-worker-0",)
+    assert pods_to_verify(seen(one_worker, a_pod("master-0"), a_pod("worker-1"), status=early)) == ()
+    assert pods_to_verify(seen(one_worker, a_pod("master-0"), status=running(DDP))) == ("mnist-worker-0",)
 
 
 def test_those_who_are_replaced_one_by_one_are_simply_made_again():
     job = a_job("TFJob", ps=1, worker=2, restart="OnFailure")
     some = without("mnist-worker-0", job)
-    assert awaited(seen(job, *some, status=running(job))) == ()
+    assert pods_to_verify(seen(job, *some, status=running(job))) == ()
     assert made(look(job, *some, status=running(job))) == ["mnist-worker-0"]
 
 
@@ -91,12 +91,12 @@ def test_one_of_an_earlier_attempt_is_waited_for_and_not_missed():
 def test_one_whose_name_another_has_by_now_is_not_waited_for():
     hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), refusal=HIDDEN, now=at(10)).status
     pods = [*without("mnist-worker-0"), a_pod("worker-0", uid="another")]
-    assert awaited(seen(DDP, *pods, status=hidden, refusal=HIDDEN)) == ()
+    assert pods_to_verify(seen(DDP, *pods, status=hidden, refusal=HIDDEN)) == ()
 
 
 def test_one_that_gets_its_label_back_has_never_been_away():
     hidden = look(DDP, *without("mnist-worker-0"), status=running(DDP), refusal=HIDDEN, now=at(10)).status
-    assert awaited(seen(DDP, *pods_of(DDP), status=hidden, refusal=HIDDEN)) == ()
+    assert pods_to_verify(seen(DDP, *pods_of(DDP), status=hidden, refusal=HIDDEN)) == ()
     back = look(DDP, *pods_of(DDP), status=hidden, now=at(20))
     assert back.actions == ()
     assert replace(back.status, conditions=()) == replace(running(DDP), conditions=())

@@ -35,7 +35,7 @@ def test_the_facts_are_made_and_the_incident_is_found_once(restart, gone):
     pods = [pod for pod in pods_of(job, a_pod("worker-0", "Failed", code=137)) if pod.name not in gone]
     snapshot = seen(job, *pods, status=running(job))
     planner = Planner(replace(snapshot, framework=counting(snapshot.framework, calls)))
-    assert set(planner.awaited()) == set(gone)
+    assert set(planner.pods_to_verify()) == set(gone)
     assert planner.plan() is planner.plan()
     assert calls["goal"] == 1, "asked once for each time that the facts are made"
     failures = 1 + len(gone)
