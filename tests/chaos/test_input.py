@@ -57,6 +57,7 @@ def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(user: UserCl
     found = user.pod("tame-worker-0")["metadata"]
     assert [owner["uid"] for owner in found["ownerReferences"]] == [made["metadata"]["uid"]]
     assert "finalizers" not in found
+    assert len(found["annotations"].pop("trainshed.dev/template-hash")) == 10
     assert found["annotations"] == {"trainshed.dev/restart-attempt": "0", "note": "kept"}
     assert found["labels"]["team"] == "vision"
     assert found["labels"]["training.kubeflow.org/job-name"] == "tame"

@@ -62,6 +62,11 @@ class Indexes:
         """
         return _ranges(self.ranges, min(room, READABLE)) or (_map(self, room) if self.ranges else "")
 
+    def abridged(self, room: int) -> str:
+        """Return the ranges in at most `room` characters (4 at least); `,...` stands for those that do not fit."""
+        text = _text(self.ranges)
+        return text if len(text) <= room else f"{text[: room - len(',...')].rpartition(',')[0]},..."
+
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     joined: list[tuple[int, int]] = []
@@ -77,8 +82,12 @@ def _ranges(ranges: tuple[tuple[int, int], ...], room: int) -> str:
     """Return the ranges as text, or "" if they do not fit."""
     if 2 * len(ranges) - 1 > room:
         return ""
-    text = ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
+    text = _text(ranges)
     return text if len(text) <= room else ""
+
+
+def _text(ranges: tuple[tuple[int, int], ...]) -> str:
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
 
 
 def _range(text: str) -> tuple[int, int] | None:

@@ -69,7 +69,10 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """The replicas of one role; `port` is the port of the framework's container."""
+    """The replicas of one role; `port` is the port of the framework's container.
+
+    `template_hash` changes with the template. Pods have it as an annotation.
+    """
 
     role: str
     count: int
@@ -77,6 +80,7 @@ class ReplicaGroup:
     template: Document
     ports: tuple[Port, ...]
     port: int
+    template_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class Pod:
     and `unschedulable` are reason and message of the condition PodScheduled while it is false; `scheduled` is the time
     at which it became true. `sandbox_ready` is the condition PodReadyToStartContainers (volumes are mounted, the
     network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
-    (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's.
+    (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
+    is "" for a pod of training-operator v1.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Pod:
     has_finalizer: bool = False
     scheduled: datetime | None = None
     sandbox_ready: bool | None = None
+    template_hash: str = ""
 
     @property
     def over(self) -> bool:
@@ -209,6 +211,10 @@ JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
 
 #: An annotation: the attempt of its role that a pod belongs to.
 RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/restart-attempt"
+
+
+#: An annotation: a hash of the pod template that a pod was created from.
+TEMPLATE_HASH_ANNOTATION = "trainshed.dev/template-hash"
 
 
 def is_older(version: str, than: str) -> bool:

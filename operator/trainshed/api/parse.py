@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -97,7 +99,20 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> ReplicaGro
         template=template,
         ports=ports,
         port=own,
+        template_hash=_hash(template),
     )
+
+
+def _hash(template: Document) -> str:
+    """Return 10 hexadecimal digits that are the same for equal templates, whatever the order of their keys.
+
+    A template that is nested so deep that it cannot be written has none.
+    """
+    try:
+        text = json.dumps(template, sort_keys=True)
+    except RecursionError:
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> RestartPolicy:

@@ -16,6 +16,7 @@ from trainshed.api.objects import (
     REPLICA_INDEX_LABEL,
     REPLICA_TYPE_LABEL,
     RESTART_ATTEMPT_ANNOTATION,
+    TEMPLATE_HASH_ANNOTATION,
     Container,
     Dependent,
     Phase,
@@ -198,6 +199,7 @@ def pod(found: PodObject) -> Pod:
         has_finalizer=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
+        template_hash=(meta.annotations or {}).get(TEMPLATE_HASH_ANNOTATION, ""),
     )
 
 

@@ -47,7 +47,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         marks = {
             **gang_pod_annotations(scheduler, job.name, replica.role),
             objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
-        }
+        } | ({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {})
         metadata = {
             "name": name,
             "labels": _pod_labels(framework, job, group, replica) | gang_pod_labels(scheduler, job.name),

@@ -36,7 +36,7 @@ from . import conditions, dependents, failure_message, messages, pods, restarts,
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas, observed_status
 from .restarts import FailureGroup
-from .status_details import counts_after_failure, with_progress
+from .status_details import counts_after_failure, template_changed, with_outdated_pods, with_progress
 
 Rule = Callable[[Facts], Plan | None]
 
@@ -184,6 +184,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     if facts.running:
         status = conditions.set_condition(status, messages.running(facts), facts.now)
     status = with_progress(facts, status, messages.created(facts).message)
+    status = with_outdated_pods(facts, status, messages.running(facts).message)
     after = facts.after(status)
     actions = (
         *dependents.apply(after),
@@ -192,7 +193,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *pods.create_missing(after),
     )
     wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
-    events = (*wrong, *messages.failures(facts), *messages.pods(facts))
+    events = (*wrong, *template_changed(facts), *messages.failures(facts), *messages.pods(facts))
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts))
     if pods.more_to_create(actions):

@@ -1,10 +1,12 @@
-"""What changes in a status while its conditions stay: how many pods have been created, the counts after a failure."""
+"""What changes in a status while its conditions stay: progress, changes of the pod template, counts after a failure."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from trainshed.api.status import ConditionType, ReplicaStatus, Status
+from trainshed.api.actions import Event, EventType
+from trainshed.api.indexes import Indexes
+from trainshed.api.status import MAX_SHORT_NAME_BYTES, ConditionType, ReplicaStatus, Status
 
 from . import conditions
 from .facts import Facts
@@ -22,6 +24,36 @@ def with_progress(facts: Facts, status: Status, plain: str) -> Status:
         return conditions.set_message(status, ConditionType.CREATED, message, facts.now)
     done = known is not None and known.message.startswith(f"{plain} ")
     return conditions.set_message(status, ConditionType.CREATED, plain, facts.now) if done else status
+
+
+def with_outdated_pods(facts: Facts, status: Status, plain: str) -> Status:
+    """Return the status with the pods of an older template after the `plain` message of Running, while it is true."""
+    known, found = status.condition(ConditionType.RUNNING), facts.once(outdated_pods)
+    if known is None or not known.true:
+        return status
+    if found:
+        return conditions.set_message(status, ConditionType.RUNNING, f"{plain} {found}", facts.now)
+    done = known.message.startswith(f"{plain} ")
+    return conditions.set_message(status, ConditionType.RUNNING, plain, facts.now) if done else status
+
+
+def outdated_pods(facts: Facts) -> str:
+    """Return which replicas have pods of an older pod template, in one sentence; "" if none has."""
+    found: dict[str, list[int]] = {}
+    for replica, pod in facts.current.items():
+        if not pod.over and pod.template_hash not in ("", facts.group(replica).template_hash):
+            found.setdefault(replica.role.lower(), []).append(replica.index)
+    names = ", ".join(f"{role}-{Indexes.of(indexes).abridged(MAX_SHORT_NAME_BYTES)}" for role, indexes in found.items())
+    return (
+        f"The pod template was changed; until their next restart these pods have the old one: {names}." if names else ""
+    )
+
+
+def template_changed(facts: Facts) -> tuple[Event, ...]:
+    """Return an Event about the pods of an older template, once for each new template."""
+    message = facts.once(outdated_pods)
+    key = "/".join(("PodTemplateChanged", *(group.template_hash for group in facts.job.groups)))
+    return (Event(EventType.NORMAL, "PodTemplateChanged", message, key=key),) if message else ()
 
 
 def counts_after_failure(facts: Facts) -> Status:

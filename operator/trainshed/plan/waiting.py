@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -114,7 +114,7 @@ def _cause(facts: Facts, members: list[tuple[Replica, Problem]]) -> Waiting:
     nodes = {facts.current[member].node for member, _ in members}
     item = Waiting(
         role=replica.role,
-        indexes=_ranges(member.index for member, _ in members),
+        indexes=Indexes.of(member.index for member, _ in members).abridged(MAX_SHORT_NAME_BYTES),
         count=len(members),
         reason=_short(problem.reason),
         message=coerce.truncate_end(encodable(problem.message), MAX_WAITING_MESSAGE_BYTES),
@@ -138,15 +138,6 @@ def _stored(facts: Facts, item: Waiting) -> Waiting | None:
 
 def _short(text: str) -> str:
     return coerce.truncate_end(encodable(text), MAX_SHORT_NAME_BYTES)
-
-
-def _ranges(indexes: Iterable[int]) -> str:
-    """Return the indexes as ranges such as `0-3,7`, as many as fit."""
-    texts = (f"{first}-{last}" if last > first else f"{first}" for first, last in Indexes.of(indexes).ranges)
-    text = ",".join(texts)
-    if len(text) <= MAX_SHORT_NAME_BYTES:
-        return text
-    return f"{text[: MAX_SHORT_NAME_BYTES - len(',...')].rpartition(',')[0]},..."
 
 
 def _sentence(item: Waiting) -> str:
