@@ -155,6 +155,7 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
     eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
     user.create(tfjob("stuck", policy={"activeDeadlineSeconds": 3}, Worker=2))
     eventually(lambda: user.state("TFJob", "stuck") == "Failed")
+    eventually(lambda: counters(served(operator), user.namespace, "tensorflow").get("deleted_pods_total") == 2)
     samples = served(operator)
     refused = value(samples, "trainshed_api_requests_total", verb="POST", resource="services", code="403")
     assert refused >= 2
@@ -162,6 +163,7 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
         f"{JOBS}created_total": 1,
         f"{JOBS}failed_total": 1,
         "created_pods_total": 2,
+        "deleted_pods_total": 2,
         "failed_service_creation_total": refused,
     }
     assert value(samples, "trainshed_reconcile_errors_total", error="Forbidden") == refused

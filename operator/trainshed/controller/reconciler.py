@@ -151,6 +151,7 @@ class Reconciler:
             await self._confirm_job(snapshot, plan)
         else:
             await self._store_status(key, snapshot, plan.status)
+            self._debounce.stored(key, snapshot.status, snapshot.now, creating=creating)
         for event in plan.events:
             self._recorder.tell(snapshot.job, event)
         outcome = await self._executor.run(snapshot, plan.actions)

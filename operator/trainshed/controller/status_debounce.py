@@ -29,7 +29,7 @@ class StatusDebounce:
 
     def __init__(self) -> None:
         self._unstored: dict[JobKey, _Unstored] = {}
-        self._not_before: dict[JobKey, datetime] = {}
+        self._not_before: dict[JobKey, tuple[datetime, bool]] = {}
 
     def until(
         self, key: JobKey, stored: Status, wanted: Status, now: datetime, *, creating: bool = False
@@ -47,15 +47,21 @@ class StatusDebounce:
             known = _Unstored(known.since if known else now, now, content)
             self._unstored[key] = known
         quiet, longest = _delays(stored, wanted, creating=creating)
-        due = max(min(known.changed + quiet, known.since + longest), self._not_before.get(key, now))
+        due = min(known.changed + quiet, known.since + longest)
+        after, over = self._not_before.get(key, (now, False))
+        if over == stored.over and (_active(wanted) or not over):  # the last counts after a failure do not wait
+            due = max(due, after)
         if due > now:
             return due
         self._unstored.pop(key, None)
-        if stored.over or creating:
-            self._not_before[key] = now + (AFTER_FAILURE if stored.over else PROGRESS)
+        return None
+
+    def stored(self, key: JobKey, before: Status, now: datetime, *, creating: bool = False) -> None:
+        """Remember that a status was stored in place of `before`."""
+        if before.over or creating:
+            self._not_before[key] = now + (AFTER_FAILURE if before.over else PROGRESS), before.over
         else:
             self._not_before.pop(key, None)
-        return None
 
     def forget(self, key: JobKey) -> None:
         """Forget a deleted job."""
@@ -63,11 +69,15 @@ class StatusDebounce:
         self._not_before.pop(key, None)
 
 
+def _active(status: Status) -> bool:
+    return any(count.active for count in status.replica_statuses.values())
+
+
 def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelta, timedelta]:
     """Return how long a change waits for the next one, and how long changes wait at most."""
     counts = wanted.replica_statuses.values()
     if stored.over:
-        return AFTER_FAILURE if any(count.active for count in counts) else DEBOUNCE, AFTER_FAILURE
+        return AFTER_FAILURE if _active(wanted) else DEBOUNCE, AFTER_FAILURE
     if creating:  # at once, but not within PROGRESS after the last one
         return timedelta(0), timedelta(0)
     # The first status of a job can wait for the next change: usually its pods run soon.

@@ -51,4 +51,4 @@ def _decisions(audit_log: Path, user: str, since: str) -> Iterator[tuple[Right, 
                 continue
             plural = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
             right = Right(target.get("apiGroup", ""), plural, entry["verb"], target.get("namespace", ""))
-            yield right, entry["annotations"][DECISION]
+            yield right, entry.get("annotations", {}).get(DECISION, "")
