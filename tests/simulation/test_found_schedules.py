@@ -268,6 +268,13 @@ BUGS = {
             Step(5.0, "no quota"),
         ),
     ),
+    "a job whose status is removed while the counts of its end are stored gets a new status": Schedule(
+        seed=0,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),), policy=(("activeDeadlineSeconds", 0),)),
+            Step(0.933, "forge status", how="wipe"),
+        ),
+    ),
 }
 #: What the auditor once took for a violation.
 FALSE_ALARMS = {
@@ -345,6 +352,29 @@ FALSE_ALARMS = {
             Step(1.0, "succeed"),
             Step(0.0, "set field", how=("jaxReplicaSpecs.Worker.replicas", 0)),
             Step(1.0, "set field", how=("jaxReplicaSpecs.Worker.replicas", 4)),
+        ),
+    ),
+    "an MPIJob may have its cleanPodPolicy beside the run policy": Schedule(
+        seed=0,
+        steps=(
+            create(
+                "MPIJob",
+                "a",
+                (("Launcher", 1),),
+                policy=(("activeDeadlineSeconds", 0),),
+                spec=(("cleanPodPolicy", "All"),),
+            ),
+            Step(0.383, "succeed"),
+        ),
+    ),
+    "a PodGroup loses its owner with the job while a request to create a pod is on its way": Schedule(
+        seed=267490950,
+        gang="volcano",
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),)),
+            *(Step(seconds, "succeed") for seconds in (0.03, 0.03, 0.153, 0.179, 0.232, 0.233, 0.252, 0.624, 1.664)),
+            Step(1.001, "slow responses", how=2.0),
+            Step(1.349, "delete job", how="Orphan"),
         ),
     ),
 }

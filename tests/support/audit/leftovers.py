@@ -74,7 +74,7 @@ def _unwanted(plural: str, found: Object, job: JobFile | None) -> str:
 
 
 def _after_verdict(pod: Object, job: JobFile) -> str:
-    told = words.policy(job.document).get("cleanPodPolicy") or "None"
+    told = words.clean_pod_policy(job.document)
     if told == "None" and words.limited(job.document) and not job.forged:
         stays = words.phase(pod) in words.OVER or _all_ended(pod)
         return "" if stays else f"{job.title} has reached a limit, and it still runs"

@@ -70,7 +70,7 @@ def _stays(change: Change, job: JobFile) -> bool:
     pod = job.pods.get(words.uid(change.object))
     if pod is None or not change.vanishing or job.given_up(pod):
         return False
-    policy = words.policy(job.document).get("cleanPodPolicy") or "None"
+    policy = words.clean_pod_policy(job.document)
     running = policy == "Running" or (policy == "None" and words.limited(job.document))
     return job.over and running and words.phase(change.before or {}) in words.OVER
 

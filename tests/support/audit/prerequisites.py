@@ -57,7 +57,7 @@ class Prerequisites:
             yield f"{job.title} is placed as a gang, and the pod names no PodGroup"
         if name and GROUPS in self._watched:
             group = self._there(GROUPS, pod, name, at, ledger)
-            if group is None or words.owner(group) != job.uid:
+            if group is None or (words.owner(group) != job.uid and not self._orphaned(group, job, at)):
                 yield f"{job.title} has no PodGroup {name}"
             elif str(group.get("apiVersion")).startswith(VOLCANO) and words.uid(group) not in self._admitted:
                 yield f"PodGroup {name} was not admitted"
@@ -71,6 +71,10 @@ class Prerequisites:
         key = (plural, str(words.meta(pod).get("namespace", "")), name)
         when, last = self._gone.get(key, (NEVER, None))
         return ledger.objects.get(key) or (last if when > at - self._under_way else None)
+
+    def _orphaned(self, group: Object, job: JobFile, at: float) -> bool:
+        """Whether it has lost its owner with a deletion of the job that the operator may not have seen yet."""
+        return not words.owner(group) and job.gone is not None and job.gone > at - self._under_way
 
 
 def _late(job: JobFile, since: float) -> Iterator[str]:

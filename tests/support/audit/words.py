@@ -86,6 +86,11 @@ def policy(job: Object) -> dict[str, Any]:
     return (job.get("spec") or {}).get("runPolicy") or {}
 
 
+def clean_pod_policy(job: Object) -> str:
+    """Its cleanPodPolicy, which an MPIJob may also have beside the run policy."""
+    return policy(job).get("cleanPodPolicy") or (job.get("spec") or {}).get("cleanPodPolicy") or "None"
+
+
 def status(found: Object) -> dict[str, Any]:
     """Its status."""
     return found.get("status") or {}
