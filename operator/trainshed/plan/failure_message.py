@@ -55,7 +55,7 @@ def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
         replica=str(replica),
         container=container,
         ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
-        termination_message=_without_escapes(failure.termination_message),
+        termination_message=without_escapes(failure.termination_message),
     )
     return replace(full, message=_message(facts, replica, full))
 
@@ -66,13 +66,13 @@ def last_container_failure(facts: Facts) -> Failure | None:
     _, replica, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
     containers = [container for container in pod.containers if not container.sidecar] if pod else []
     worst = max(containers, key=lambda container: container.restarts, default=None)
-    run = _last(worst) if worst and worst.restarts else None
+    run = last_end(worst) if worst and worst.restarts else None
     if replica is None or pod is None or worst is None or run is None:
         return None
     time = run.finished or facts.now
     own = own_container(pod, facts.own_container)
     full = Failure(
-        pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, _without_escapes(run.message), time
+        pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, without_escapes(run.message), time
     )
     named = replace(
         full, replica=str(replica), container="" if worst == own else worst.name, ran=_duration(run.started, time)
@@ -80,7 +80,7 @@ def last_container_failure(facts: Facts) -> Failure | None:
     return replace(named, message=_message(facts, replica, named))
 
 
-def _last(container: Container) -> TerminatedState | None:
+def last_end(container: Container) -> TerminatedState | None:
     """Return the last terminated state of a container."""
     if container.exit_code is None:
         return container.before
@@ -90,8 +90,13 @@ def _last(container: Container) -> TerminatedState | None:
 
 def sentence(failure: Failure) -> str:
     """Return the summary and the last line of the termination message, where a traceback has the exception."""
-    lines = [line.strip() for line in failure.termination_message.splitlines() if line.strip()]
-    return f"{failure.message}: {coerce.truncate_end(lines[-1], LINE)}" if lines else failure.message
+    line = last_line(failure.termination_message)
+    return f"{failure.message}: {coerce.truncate_end(line, LINE)}" if line else failure.message
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not blank, without the space around it; "" if there is none."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def with_last_line(failure: Failure) -> Failure:
@@ -165,7 +170,8 @@ def _duration(started: datetime | None, ended: datetime) -> int | None:
     return max(0, round((ended - started).total_seconds()))
 
 
-def _without_escapes(text: str) -> str:
+def without_escapes(text: str) -> str:
+    """Return the text without escape sequences of terminals, and with a line break for each carriage return."""
     return ESCAPE_SEQUENCES.sub("", text).replace("\r", "\n").strip()
 
 

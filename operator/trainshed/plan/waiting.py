@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from trainshed.api import coerce
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica
-from trainshed.api.objects import Container, Phase, Pod, TerminatedState
+from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import (
     MAX_MESSAGE_BYTES,
     MAX_SHORT_NAME_BYTES,
@@ -230,7 +230,7 @@ def _image_message(container: Container, name: str) -> str:
 
 def _crash_loop(container: Container, name: str, now: datetime) -> Problem | None:
     """Return the problem of a container that exits again and again, also while it runs for a moment."""
-    last = container.before if container.exit_code is None else _own_end(container)
+    last = failure_message.last_end(container)
     if last is None or last.finished is None or container.exit_code == 0:
         return None
     brief = last.started is None or last.finished - last.started < BACKOFF_RESET
@@ -242,13 +242,6 @@ def _crash_loop(container: Container, name: str, now: datetime) -> Problem | Non
     times = f"{container.restarts} time{'' if container.restarts == 1 else 's'}"
     reason = "" if last.reason in ("Error", "") else f" ({last.reason})"
     message = f"{name} was restarted {times} and last exited with code {last.exit_code}{reason}"
-    lines = [
-        line.strip() for line in failure_message.ESCAPE_SEQUENCES.sub("", last.message).splitlines() if line.strip()
-    ]
-    full = f"{message}: {lines[-1]}" if lines else message
+    line = failure_message.last_line(failure_message.without_escapes(last.message))
+    full = f"{message}: {line}" if line else message
     return Problem(CRASH_LOOP, full, last.finished, timedelta(0) if known else ERROR_DELAY, container.name, until)
-
-
-def _own_end(container: Container) -> TerminatedState | None:
-    times = (container.started, container.finished)
-    return TerminatedState(container.exit_code or 0, *times, reason=container.reason, message=container.message)
