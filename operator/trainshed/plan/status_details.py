@@ -17,24 +17,25 @@ MANY = 200
 
 def with_progress(facts: Facts, status: Status, plain: str) -> Status:
     """Return the status with the number of created pods after the `plain` message of Created while many are missing."""
-    known = status.condition(ConditionType.CREATED)
     size, missing = facts.job.size, len(facts.missing)
-    if missing >= MANY:
-        message = f"{plain} {size - missing} of {size} pods created"
-        return conditions.set_message(status, ConditionType.CREATED, message, facts.now)
-    done = known is not None and known.message.startswith(f"{plain} ")
-    return conditions.set_message(status, ConditionType.CREATED, plain, facts.now) if done else status
+    progress = f"{size - missing} of {size} pods created" if missing >= MANY else ""
+    return _with_addition(facts, status, ConditionType.CREATED, plain, progress)
 
 
 def with_outdated_pods(facts: Facts, status: Status, plain: str) -> Status:
     """Return the status with the pods of an older template after the `plain` message of Running, while it is true."""
-    known, found = status.condition(ConditionType.RUNNING), facts.once(outdated_pods)
-    if known is None or not known.true:
+    if not status.true(ConditionType.RUNNING):
         return status
-    if found:
-        return conditions.set_message(status, ConditionType.RUNNING, f"{plain} {found}", facts.now)
-    done = known.message.startswith(f"{plain} ")
-    return conditions.set_message(status, ConditionType.RUNNING, plain, facts.now) if done else status
+    return _with_addition(facts, status, ConditionType.RUNNING, plain, facts.once(outdated_pods))
+
+
+def _with_addition(facts: Facts, status: Status, kind: ConditionType, plain: str, addition: str) -> Status:
+    """Return the status with the addition after the `plain` message of a condition, or without an earlier one."""
+    known = status.condition(kind)
+    if addition:
+        return conditions.set_message(status, kind, f"{plain} {addition}", facts.now)
+    added = known is not None and known.message.startswith(f"{plain} ")
+    return conditions.set_message(status, kind, plain, facts.now) if added else status
 
 
 def outdated_pods(facts: Facts) -> str:
