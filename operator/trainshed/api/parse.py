@@ -16,6 +16,7 @@ from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Container, Framework, JobDefaults
 from .job import CleanPodPolicy, Document, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scheduling, Scope
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
+from .status import STARTUP_DEADLINE
 from .validation import violations
 
 #: kubectl's copy of the whole job, which pods do not get.
@@ -174,7 +175,6 @@ PREFIX = "trainshed.dev/"
 RESTART_SCOPE = f"{PREFIX}restart-scope"
 ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
-STARTUP_DEADLINE = f"{PREFIX}startup-deadline"
 TRACK_RESULTS = f"{PREFIX}track-results"
 #: All annotations of a job, with their values, the default first; the value of those without is a duration. The chart's
 #: admission policy and `trainshed render` refuse others.

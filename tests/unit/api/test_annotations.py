@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainshed.api.job import Scope
-from trainshed.api.parse import FORCE_DELETE_AFTER, STARTUP_DEADLINE, TRACK_RESULTS, JobAnnotations, job_annotations
+from trainshed.api.parse import FORCE_DELETE_AFTER, TRACK_RESULTS, JobAnnotations, job_annotations
+from trainshed.api.status import STARTUP_DEADLINE
 
 
 def test_whoever_says_nothing_gets_what_is_usual():
