@@ -44,7 +44,7 @@ PODS = ("life-master-0", "life-worker-0")
 PULL = "Error pod life-worker-0 container pytorch waiting message: "
 RESTARTING = (
     "job life is restarting because Worker replica(s) failed. "
-    "worker-0 on node-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
+    "worker-0 on node-0 was killed by SIGKILL (137) 0 s after start; restarting all 2 replicas now (restart 1)"
 )
 FAILED = (
     'job "life" is failing because "Master" replica(s) failed. master-0 on node-0 exited with code 1 after 0 s; '

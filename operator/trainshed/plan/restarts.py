@@ -18,9 +18,9 @@ from . import failures
 from .facts import Facts, disappeared_for_good
 from .failures import APPLICATION, CASCADING, DISRUPTION, own_container
 
-#: Seconds of back-off before the first retry, and at most; doubled from one retry to the next.
+#: Seconds of back-off before the second retry in a row, and at most; doubled from one retry to the next.
 BASE_DELAY, MAX_DELAY = 1, 300
-#: Seconds without a failure after which the back-off begins again at its shortest.
+#: Seconds without a failure after which the next retry has no back-off again.
 BACKOFF_RESET_AFTER = 600
 #: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
 QUICK_TOGGLE = 10
@@ -240,8 +240,14 @@ def earliest_resume(facts: Facts) -> datetime | None:
 
 
 def backoff_seconds(uid: str, consecutive_failures: int) -> int:
-    """Return the seconds of back-off after so many consecutive failures, with jitter by uid to spread the retries."""
-    seconds = min(BASE_DELAY << min(consecutive_failures - 1, 16), MAX_DELAY)
+    """Return the seconds of back-off after so many consecutive failures: none after the first, then with jitter by uid.
+
+    A single failure is usually bad luck, and each second costs as many GPUs as the job has. The jitter spreads the
+    retries of jobs that failed together.
+    """
+    if consecutive_failures <= 1:
+        return 0
+    seconds = min(BASE_DELAY << min(consecutive_failures - 2, 16), MAX_DELAY)
     digest = hashlib.sha256(f"{uid}/{consecutive_failures}".encode()).digest()
     return seconds + seconds * digest[0] // 1024
 

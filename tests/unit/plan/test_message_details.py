@@ -30,7 +30,7 @@ def test_the_whole_story_of_a_restart_is_one_sentence():
     expected = "worker-1 on node-a was OOMKilled (limit 2Gi) 14 s after start; 3 other replicas failed afterwards; "
     assert (
         told(job, ended(why="OOMKilled"), *followers, now=16)
-        == f"{expected}restarting all 4 replicas in 1 s (restart 1 of 2)"
+        == f"{expected}restarting all 4 replicas now (restart 1 of 2)"
     )
 
 
@@ -56,17 +56,17 @@ def alone(**fields) -> Job:
 
 
 def test_who_is_restarted_is_told_by_the_scope():
-    assert "restarting it in 1 s (restart 1)" in told(alone(), ended("master-0"))
-    assert "restarting it in 1 s (restart 1)" in told(replace(alone(), scope=Scope.ROLE), ended("master-0"))
+    assert "restarting it now (restart 1)" in told(alone(), ended("master-0"))
+    assert "restarting it now (restart 1)" in told(replace(alone(), scope=Scope.ROLE), ended("master-0"))
     role = replace(DDP, scope=Scope.ROLE)
-    assert "restarting all 3 Worker replicas in 1 s (restart 1 of 2)" in told(
+    assert "restarting all 3 Worker replicas now (restart 1 of 2)" in told(
         role, ended(), a_pod("master-0", "Pending")
     )
     tensorflow = {"container": "tensorflow"}
     chief = a_pod("chief-0", "Pending", **tensorflow)
-    assert "restarting it in 1 s (restart 1)" in told(PS, ended(**tensorflow), chief)
+    assert "restarting it now (restart 1)" in told(PS, ended(**tensorflow), chief)
     both = (ended(**tensorflow), ended("worker-2", **tensorflow), chief)
-    assert "; 1 other replica failed afterwards; restarting these 2 replicas in 1 s (restart 1)" in told(PS, *both)
+    assert "; 1 other replica failed afterwards; restarting these 2 replicas now (restart 1)" in told(PS, *both)
 
 
 def test_a_member_that_follows_another_says_whom():

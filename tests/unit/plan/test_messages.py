@@ -184,7 +184,7 @@ TURNS = [
                 "PyTorchJobRestarting",
                 (
                     "job mnist is restarting because Worker replica(s) failed. "
-                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 replicas in 1 s (restart 1)"
+                    "worker-0 was killed by SIGINT (130) 0 s after start; restarting all 2 replicas now (restart 1)"
                 ),
             ),
         ],

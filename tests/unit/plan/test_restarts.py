@@ -43,7 +43,7 @@ def test_a_retryable_exit_code_restarts_all_that_can_only_start_together():
     decision = after_failure(ddp(restart="ExitCode"), failed("worker-1", 137))
     assert states(decision.status) == ["Created", "Restarting"]
     expected = "job mnist is restarting because Worker replica(s) failed. worker-1 was killed by SIGKILL (137) 10 s "
-    expected += "after start; restarting all 3 replicas in 1 s (restart 1)"
+    expected += "after start; restarting all 3 replicas now (restart 1)"
     assert message(decision.status, "Restarting") == expected
     assert decision.status.attempts == {"Master": 1, "Worker": 1}
     assert decision.status.retries.used == 1
@@ -209,11 +209,15 @@ def test_a_pod_that_could_not_run_is_tried_again_after_a_pause_and_not_counted()
     assert decision.status.retries.next_retry_time > at(10)
 
 
-def test_pauses_grow_to_five_minutes_and_are_forgotten_after_ten_good_ones():
+def test_the_first_retry_is_immediate_and_the_back_off_doubles_from_one_second_to_five_minutes():
     pauses = [backoff_seconds("uid", consecutive_failures) for consecutive_failures in range(1, 30)]
-    assert pauses[0] in (1, 2)
-    assert 2 <= pauses[1] <= 3
-    assert all(MAX_DELAY <= pause <= MAX_DELAY * 1.25 for pause in pauses[9:])
+    assert pauses[0] == 0
+    assert pauses[1] == 1
+    assert 2 <= pauses[2] <= 3
+    assert all(MAX_DELAY <= pause <= MAX_DELAY * 1.25 for pause in pauses[10:])
+
+
+def test_the_back_off_is_reset_after_ten_minutes_without_a_failure():
     job = ddp(restart="ExitCode")
     status = after_failure(job, failed("worker-1", 137)).status
     pods = [replace(pod, attempt=1) for pod in pods_of(job, failed("worker-1", 137, 30))]
