@@ -216,6 +216,11 @@ class Cache:
         pods = (pod for pod in self.pods.store.items.values() if pod.has_finalizer)
         return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
 
+    def has(self, key: JobKey, version: str) -> bool:
+        """Return whether a job is cached at this version or a newer one."""
+        record = self.jobs[key.kind].items.get(self._current.get(key, ""))
+        return record is not None and (record.version == version or is_older(version, record.version))
+
     def known(self) -> list[JobKey]:
         """Return the keys of all jobs."""
         return list(self._current)

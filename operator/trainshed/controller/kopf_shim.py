@@ -12,20 +12,29 @@ import logging
 import signal
 import ssl
 import traceback
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
+import aiohttp
 import kopf
 
 from trainshed.api.framework import Framework
-from trainshed.api.job import JobKey
-from trainshed.client.credentials import Credentials
+from trainshed.api.job import Document, JobKey
+from trainshed.client.credentials import Credentials, TokenSource
 
 #: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
 #: meanwhile), and the time that kopf has to stop.
 RESTART_DELAY, GRACE_PERIOD = 5.0, 0.5
+#: The media types that kopf's requests accept: only the metadata of jobs, because kopf decodes every change of every
+#: job a second time. Discovery has no such form, and falls back to the last type.
+METADATA, METADATA_LIST = (
+    f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
+    for kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
+)
+#: Called with a job and the resourceVersion of its event.
+Wake = Callable[[JobKey, str], None]
 
 log = logging.getLogger("trainshed")
 
@@ -77,9 +86,7 @@ class InfiniteBackoff:
             yield 10
 
 
-def registry(
-    frameworks: Iterable[Framework], credentials: Credentials, wake: Callable[[JobKey], None]
-) -> kopf.OperatorRegistry:
+def registry(frameworks: Iterable[Framework], credentials: Credentials, wake: Wake) -> kopf.OperatorRegistry:
     """Return kopf's registry with the startup, login and event handlers."""
     found = kopf.OperatorRegistry()
 
@@ -88,18 +95,18 @@ def registry(
         _configure(settings)
 
     @kopf.on.login(registry=found)
-    async def login(**_: object) -> kopf.ConnectionInfo:
-        return _connection(credentials)
+    async def login(**_: object) -> kopf.AiohttpSession:
+        return _session(credentials)
 
     for framework in frameworks:
         _listen(found, framework, wake)
     return found
 
 
-def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Callable[[JobKey], None]) -> None:
+def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Wake) -> None:
     @kopf.on.event("kubeflow.org", framework.version, framework.plural, registry=registry)
-    async def changed(namespace: str | None, name: str | None, **_: object) -> None:
-        wake(JobKey(namespace or "", framework.kind, name or ""))
+    async def changed(namespace: str | None, name: str | None, meta: Document, **_: object) -> None:
+        wake(JobKey(namespace or "", framework.kind, name or ""), str(meta.get("resourceVersion", "")))
 
 
 def _configure(settings: kopf.OperatorSettings) -> None:
@@ -121,20 +128,24 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     logging.getLogger("kopf").setLevel(logging.CRITICAL)
 
 
-def _connection(credentials: Credentials) -> kopf.ConnectionInfo:
-    token = credentials.headers().get("Authorization", "").removeprefix("Bearer ")
-    return kopf.ConnectionInfo(
-        server=credentials.server,
-        ca_path=credentials.ca or None,
-        ca_data=b64encode(credentials.ca_data) or None,
-        insecure=credentials.insecure or None,
-        certificate_path=credentials.certificate or None,
-        certificate_data=b64encode(credentials.certificate_data) or None,
-        private_key_path=credentials.key or None,
-        private_key_data=b64encode(credentials.key_data) or None,
-        scheme="Bearer" if token else None,
-        token=token or None,
-    )
+def _session(credentials: Credentials) -> kopf.AiohttpSession:
+    """Return a session with the operator's credentials that asks only for metadata and follows no redirect."""
+    token_source = TokenSource(credentials)
+
+    async def as_metadata(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        request.headers["Accept"] = METADATA if request.url.query.get("watch") == "true" else METADATA_LIST
+        request.headers.update(token_source.headers())
+        response = await handler(request)
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            token_source.renew()
+        if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
+            response.close()
+            raise aiohttp.ClientConnectionError(f"the server answers with a redirect ({response.status})")
+        return response
+
+    connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or True)
+    session = aiohttp.ClientSession(connector=connector, middlewares=(as_metadata,))
+    return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
 
 
 async def supervise(

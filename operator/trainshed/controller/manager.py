@@ -81,9 +81,9 @@ class Operator:
         self._acts = False
         self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
-    def wake(self, key: JobKey) -> None:
-        """Enqueue a job that may have changed."""
-        self._caches.wake(key)
+    def wake(self, key: JobKey, version: str) -> None:
+        """Enqueue a job that has changed, unless the cache has this version of it or a newer one."""
+        self._caches.wake(key, version)
 
     def problem(self) -> str:
         """Return why the operator is not ready, one problem per line, or an empty string."""

@@ -213,10 +213,10 @@ class NamespaceCaches:
         namespaced = self._cache_of(key)
         return await namespaced.reconciler.reconcile(key, now) if namespaced else Result()
 
-    def wake(self, key: JobKey) -> None:
-        """Enqueue a job that may have changed."""
+    def wake(self, key: JobKey, version: str) -> None:
+        """Enqueue a job that has changed, unless the cache has this version of it or a newer one."""
         namespaced = self._cache_of(key)
-        if namespaced:
+        if namespaced and not namespaced.cache.has(key, version):
             namespaced.wake(key)
 
     def step_down(self) -> None:

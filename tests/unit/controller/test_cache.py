@@ -58,6 +58,14 @@ def test_a_snapshot_contains_the_objects_of_the_job_sorted_by_name(known):
     assert snapshot.now == T0
 
 
+def test_a_cached_job_has_its_version_and_all_older_ones(known):
+    assert not known.view.has(KEY, "10")
+    known.hear_of_job(version="10")
+    assert known.view.has(KEY, "9")
+    assert known.view.has(KEY, "10")
+    assert not known.view.has(KEY, "11")
+
+
 def test_pods_seen_before_their_job_belong_to_it(known):
     known.view.pods.store.changed(a_pod("worker-0"))
     assert known.view.snapshot(KEY, T0) is None

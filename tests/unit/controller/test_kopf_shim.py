@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import logging
 
+import aiohttp
 import kopf
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from trainshed.api.job import JobKey
 from trainshed.client.credentials import Credentials
@@ -18,13 +20,13 @@ CREDENTIALS = Credentials(server="https://example.test", token="secret")
 
 
 @pytest.fixture
-def woken() -> list[JobKey]:
+def woken() -> list[tuple[JobKey, str]]:
     return []
 
 
 @pytest.fixture
 def found(woken) -> kopf.OperatorRegistry:
-    return kopf_shim.registry(FRAMEWORKS, CREDENTIALS, woken.append)
+    return kopf_shim.registry(FRAMEWORKS, CREDENTIALS, lambda key, version: woken.append((key, version)))
 
 
 def test_kopf_has_one_event_handler_per_kind_and_no_others(found):
@@ -37,7 +39,7 @@ def test_kopf_has_one_event_handler_per_kind_and_no_others(found):
 
 
 def test_kopf_watches_the_served_version():
-    found = kopf_shim.registry(served("v2beta1"), CREDENTIALS, lambda _key: None)
+    found = kopf_shim.registry(served("v2beta1"), CREDENTIALS, lambda _key, _version: None)
     selectors = [handler.selector for handler in found._watching.get_all_handlers()]
     versions = {str(selector.any_name or selector.plural): selector.version for selector in selectors}
     assert versions["mpijobs"] == "v2beta1"
@@ -46,8 +48,9 @@ def test_kopf_watches_the_served_version():
 
 async def test_an_event_enqueues_the_job_and_returns_nothing(found, woken):
     (handler,) = [found for found in found._watching.get_all_handlers() if "tfjobs" in str(found.selector)]
-    assert await handler.fn(namespace="ml", name="mnist", body={}) is None, "kopf would write it into the status"
-    assert woken == [JobKey("ml", "TFJob", "mnist")]
+    result = await handler.fn(namespace="ml", name="mnist", meta={"resourceVersion": "7"})
+    assert result is None, "kopf would write it into the status"
+    assert woken == [(JobKey("ml", "TFJob", "mnist"), "7")]
 
 
 async def test_kopf_is_configured_not_to_write_and_not_to_kill_the_process(found):
@@ -66,18 +69,51 @@ async def test_kopf_is_configured_not_to_write_and_not_to_kill_the_process(found
     assert not logging.getLogger("kopf.objects").isEnabledFor(logging.ERROR)
 
 
-async def test_kopf_uses_the_operators_credentials(found):
-    (login,) = [handler for handler in found._activities.get_all_handlers() if "login" in str(handler.id)]
-    known = await login.fn()
-    assert (known.server, known.scheme, known.token) == ("https://example.test", "Bearer", "secret")
+async def test_kopf_asks_only_for_metadata_with_the_operators_token_and_follows_no_redirect():
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.query_string, request.headers["Accept"], request.headers["Authorization"]))
+        if request.path == "/elsewhere":
+            raise web.HTTPFound("/")
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as server:
+        credentials = Credentials(server=str(server.make_url("")), token="secret")
+        registry = kopf_shim.registry(FRAMEWORKS, credentials, lambda _key, _version: None)
+        (login,) = [handler for handler in registry._activities.get_all_handlers() if "login" in str(handler.id)]
+        known = await login.fn()
+        async with known.aiohttp_session as session:
+            for query in ("", "?watch=true"):
+                await session.get(server.make_url(f"/apis{query}"))
+            with pytest.raises(aiohttp.ClientConnectionError, match="redirect"):
+                await session.get(server.make_url("/elsewhere"))
+    assert known.server == credentials.server
+    assert [(query, "PartialObjectMetadataList" in accept, token) for query, accept, token in asked] == [
+        ("", True, "Bearer secret"),
+        ("watch=true", False, "Bearer secret"),
+        ("", True, "Bearer secret"),
+    ]
+    assert all(accept.endswith(",application/json") for _, accept, _ in asked), "discovery has no other form"
 
 
-async def test_kopf_gets_inline_certificates_and_keys():
-    credentials = Credentials(server="https://example.test", ca_data=b"a", certificate_data=b"c", key_data=b"k")
-    known = kopf_shim._connection(credentials)
-    assert (known.ca_path, known.certificate_path, known.private_key_path) == (None, None, None)
-    data = (known.ca_data, known.certificate_data, known.private_key_data)
-    assert [base64.b64decode(text) for text in data] == [b"a", b"c", b"k"]
+async def test_kopf_reads_a_rejected_token_again(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("old")
+
+    async def reject(_request: web.Request) -> web.Response:
+        file.write_text("new")
+        return web.json_response({}, status=401)
+
+    app = web.Application()
+    app.router.add_get("/apis", reject)
+    async with TestServer(app) as server:
+        made = kopf_shim._session(Credentials(server=str(server.make_url("")), token_file=str(file)))
+        async with made.aiohttp_session as session:
+            answers = [await session.get(server.make_url("/apis")) for _ in range(2)]
+    assert [answer.request_info.headers["Authorization"] for answer in answers] == ["Bearer old", "Bearer new"]
 
 
 def test_the_storages_store_nothing():

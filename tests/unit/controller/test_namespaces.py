@@ -57,7 +57,7 @@ async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(distric
     caplog.set_level(logging.INFO)
     opening = asyncio.create_task(districts.open())
     keys = [tell_of(district, "mnist") for district in districts.all.values()]
-    districts.wake(keys[0])
+    districts.wake(keys[0], "1000")
     await asyncio.sleep(0)
     assert woken == districts.known() == []
     assert not districts.any_ready.is_set()
@@ -74,7 +74,7 @@ async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(distric
         "ready: namespace a: 1 jobs, 0 pods",
         "ready: namespace b: 1 jobs, 0 pods",
     ]
-    districts.wake(keys[1])
+    districts.wake(keys[1], "1000")
     assert woken == [*keys, keys[1]]
 
 
@@ -162,8 +162,8 @@ async def test_jobs_are_routed_to_the_cache_of_their_namespace(districts, woken)
     assert (await districts.reconcile(ours, NOW)).message == "looked"
     assert (await districts.reconcile(theirs, NOW)).message == ""
     assert looked == [ours]
-    districts.wake(ours)
-    districts.wake(theirs)
+    districts.wake(ours, "1000")
+    districts.wake(theirs, "1000")
     assert woken == [ours]
     opening.cancel()
 
@@ -172,7 +172,7 @@ async def test_the_whole_cluster_has_one_cache(woken):
     districts = some("", woken=woken)
     list_all(districts.all[""])
     await districts.open()
-    districts.wake(JobKey("anywhere", "TFJob", "mnist"))
+    districts.wake(JobKey("anywhere", "TFJob", "mnist"), "1000")
     assert woken == [JobKey("anywhere", "TFJob", "mnist")]
 
 
