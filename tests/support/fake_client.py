@@ -210,6 +210,9 @@ class World:
             self._news.append(("removed", "services", self._renewed(self.services.pop(name))))
         return None
 
+    def is_busy(self) -> bool:
+        return False
+
     async def create_event(self, _namespace: str, body: dict) -> None:
         self.writes.append(f"event {body['reason']}")
 

@@ -144,6 +144,10 @@ class Desk:
         self.refuses = False
         self.slow = 0.0
 
+    def is_busy(self) -> bool:
+        """Nothing waits."""
+        return False
+
     async def create_event(self, namespace: str, body: dict) -> None:
         await asyncio.sleep(self.slow)
         if self.refuses:

@@ -195,6 +195,10 @@ class Client(Protocol):
         """Delete the Service with this uid; return it while it is terminating, None once it is gone."""
         ...
 
+    def is_busy(self) -> bool:
+        """Return whether objects wait to be created."""
+        ...
+
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event; raises `Conflict` if the name exists."""
         ...

@@ -41,7 +41,8 @@ class ApiClient:
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
         """Read the job from the server, bypassing caches; None if it does not exist."""
-        return await self._read(Path(framework.prefix, framework.plural, namespace, name))
+        path = Path(framework.prefix, framework.plural, namespace, name)
+        return await self.limiters.reads.run(namespace, lambda: self._read(path))
 
     async def store_status(self, framework: Framework, namespace: str, name: str, patch: Document) -> Document:
         """Merge `patch` into the status; raises `Conflict`, and `NotFound` if the job does not exist."""
@@ -72,8 +73,9 @@ class ApiClient:
 
     async def seek_pod(self, namespace: str, name: str, owner: str) -> None:
         """Check that `owner` controls no pod of this name; raises `LabelRemoved` if no watch selects that pod."""
+        path = Path(CORE, "pods", namespace, name)
         try:
-            content = await self._rest.call("GET", Path(CORE, "pods", namespace, name))
+            content = await self.limiters.reads.run(namespace, lambda: self._rest.call("GET", path))
         except NotFound:
             return
         meta = METADATA.answer(content)
@@ -133,6 +135,10 @@ class ApiClient:
         """Delete the dependent with this uid; return it while it is terminating."""
         left = await self._delete(Path(resource.prefix, resource.plural, namespace, name), uid, None)
         return _remaining(dependent_decoder(resource).answer(left), uid) if left else None
+
+    def is_busy(self) -> bool:
+        """Return whether objects wait to be created."""
+        return self.limiters.creates.waiting > 0
 
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event; its name makes a repeated request fail with `Conflict` instead of a duplicate."""

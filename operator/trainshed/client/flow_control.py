@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import takewhile
+from contextvars import ContextVar
+from itertools import count, takewhile
 from typing import TypeVar
 
 from trainshed.client import ApiError, Forbidden, Invalid, NameConflict, NotLeader, TooManyRequests, Unavailable
 
 T = TypeVar("T")
 #: Requests in flight: an API server on two cores makes use of 16 to 32; more would only wait there.
-CREATES, DELETES, STATUSES, EVENTS = 32, 32, 16, 4
+CREATES, DELETES, STATUSES, EVENTS, READS = 32, 32, 16, 4, 16
 #: Seconds after which a response counts as slow, a sign of overload.
 SLOW = 2.0
 #: The largest share of a limiter for one namespace; a smaller one is reset after these seconds without a response.
@@ -22,6 +24,9 @@ LARGEST_SHARE, KEPT = 0.75, 300.0
 TRIES, RETRY_DELAY = 3, 0.2
 #: Errors that the next request of the same kind would get as well.
 DEFINITE = (Forbidden, Invalid, NameConflict, NotLeader)
+#: The number of the running reconcile, in the order in which reconciles started. Of the waiting requests of a flow,
+#: those of the earliest reconcile are admitted first, so that a job gets all its pods before the next job gets any.
+RECONCILE_NUMBER: ContextVar[int] = ContextVar("reconcile_number", default=0)
 
 
 class TokenBucket:
@@ -47,8 +52,9 @@ class Limiter:
     """Limits concurrent requests: `width` is halved after a 429, and grows by one after `width` successful responses.
 
     Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
-    jobs of one namespace do not delay the others. No flow may use the whole width. The share of a flow with slow
-    responses, as a webhook of its namespace may cause them, is halved, so that other flows are admitted at once.
+    jobs of one namespace do not delay the others. Within a queue the request with the lowest RECONCILE_NUMBER is
+    next. No flow may use the whole width. The share of a flow with slow responses, as a webhook of its namespace may
+    cause them, is halved, so that other flows are admitted at once.
     """
 
     def __init__(self, width: int, token_bucket: TokenBucket) -> None:
@@ -56,7 +62,8 @@ class Limiter:
         self._width = float(width)
         self._shares: dict[str, tuple[float, float]] = {}
         self._under_way: Counter[str] = Counter()
-        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._queues: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()
+        self._arrivals = count()
         self._token_bucket = token_bucket
         self._closed = False
 
@@ -101,7 +108,7 @@ class Limiter:
         """Admit no more requests: waiting and new ones raise `NotLeader`; those in flight continue."""
         self._closed = True
         for queue in self._queues.values():
-            for turn in queue:
+            for _, _, turn in queue:
                 if not turn.done():
                     turn.set_exception(_shutting_down())
         self._queues.clear()
@@ -110,7 +117,7 @@ class Limiter:
         if self._closed:
             raise _shutting_down()
         turn = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(flow, deque()).append(turn)
+        heapq.heappush(self._queues.setdefault(flow, []), (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
         self._admit()
         try:
             await turn
@@ -128,7 +135,7 @@ class Limiter:
     def _admit(self) -> None:
         while (flow := self._next()) is not None:
             queue = self._queues.pop(flow)
-            turn = queue.popleft()
+            _, _, turn = heapq.heappop(queue)
             if queue:
                 self._queues[flow] = queue
             if not turn.cancelled():
@@ -151,11 +158,12 @@ class Limiter:
 
 
 class Limiters:
-    """One limiter for each kind of write, so that no kind waits for another."""
+    """One limiter for reads and one for each kind of write, so that none waits for another."""
 
     def __init__(self, token_bucket: TokenBucket) -> None:
         self.creates, self.deletes = Limiter(CREATES, token_bucket), Limiter(DELETES, token_bucket)
         self.statuses, self.events = Limiter(STATUSES, token_bucket), Limiter(EVENTS, token_bucket)
+        self.reads = Limiter(READS, TokenBucket())
 
     def close(self) -> None:
         """Admit only writes of Events from now on; writes in flight continue."""

@@ -17,6 +17,8 @@ from trainshed.client import ApiError, Client, Conflict, NotFound
 
 #: Seconds during which Events with one reason on one job are aggregated into one Event.
 AGGREGATION_SECONDS = 1.0
+#: Seconds for which Events wait at most while other writes wait, in steps: pods are more urgent than news of them.
+MAX_EVENT_DELAY, EVENT_DELAY_STEP = 5.0, 0.2
 #: Seconds during which a repeated message only increases the count of its Event.
 SAME = 600.0
 #: The count is written when it is this many times the written one: a job that is rejected all day causes few writes.
@@ -101,6 +103,9 @@ class EventRecorder:
         while True:
             await self._some.wait()
             await asyncio.sleep(AGGREGATION_SECONDS)
+            until = _clock() + MAX_EVENT_DELAY
+            while self._client.is_busy() and _clock() < until:  # noqa: ASYNC110 - a second later is soon enough
+                await asyncio.sleep(EVENT_DELAY_STEP)
             await self.flush()
 
     async def flush(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ from trainshed.api.actions import (
     DeleteJob,
     DeletePod,
     DeleteService,
+    Event,
     ReleasePod,
     Snapshot,
     UpdateDependent,
@@ -69,6 +70,14 @@ class Outcome:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What the actions of one reconcile have done so far, by verb and noun, and their Events."""
+
+    done: Counter[tuple[str, str]] = field(default_factory=Counter)
+    events: list[Event] = field(default_factory=list)
+
+
 class Executor:
     """Executes the actions of one reconcile."""
 
@@ -80,20 +89,25 @@ class Executor:
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
         """Execute the actions and return their outcome. Everything that pods mount is created before the pods."""
-        wanted, done = tuple(actions), Counter[tuple[str, str]]()
+        wanted, record = tuple(actions), _Record()
         if not wanted:
             return Outcome()
 
         def tasks(kinds: tuple[type[Action], ...]) -> list[Callable[[], Awaitable[None]]]:
-            return [partial(self._run, snapshot, action, done) for action in wanted if isinstance(action, kinds)]
+            return [partial(self._run, snapshot, action, record) for action in wanted if isinstance(action, kinds)]
 
-        errors = await run_with_slow_start(tasks(FIRST))
-        if not errors:
-            runs = (run_with_slow_start(tasks(kinds)) for kinds in THEN)
-            errors = [error for found in await asyncio.gather(*runs) for error in found]
+        try:
+            errors = await run_with_slow_start(tasks(FIRST))
+            if not errors:
+                runs = (run_with_slow_start(tasks(kinds)) for kinds in THEN)
+                errors = [error for found in await asyncio.gather(*runs) for error in found]
+        finally:  # all at once, so that the recorder makes one Event of the pods and one of the Services
+            for event in record.events:
+                self._recorder.tell(snapshot.job, event)
+        done = record.done
         return Outcome(min(errors, key=_error_order, default=None), _summary(Counter(map(_words, wanted)), done))
 
-    async def _run(self, snapshot: Snapshot, action: Action, done: Counter[tuple[str, str]]) -> None:
+    async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         messages = action_messages(snapshot, action)
         try:
             await self._do(snapshot, action)
@@ -103,12 +117,12 @@ class Executor:
             if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
                 waits = isinstance(error, PreviousJobTerminating)
                 event = waiting_for_previous_job(error.reason, error) if waits else messages.failure(error)
-                self._recorder.tell(snapshot.job, event)
+                record.events.append(event)
             raise
         self._metrics.done(snapshot, action, well=True)
-        done[_words(action)] += 1
+        record.done[_words(action)] += 1
         if messages:
-            self._recorder.tell(snapshot.job, messages.success)
+            record.events.append(messages.success)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime
+from itertools import count
 from typing import Protocol
 
 from trainshed.api.job import JobKey
@@ -19,13 +20,19 @@ from trainshed.client import (
     PreviousJobTerminating,
     StatusRejected,
 )
+from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
 from .metrics import Metrics
 from .reconciler import Result
 
-#: Seconds between two reconciles of the same job, so that many events cost few reconciles.
-MIN_RECONCILE_INTERVAL = 0.02
+#: Seconds between two reconciles of the same job, so that many events cost few reconciles: after one that has done
+#: something, and after one that has done nothing, as when the pods of a job start one after another.
+MIN_RECONCILE_INTERVAL, IDLE_RECONCILE_INTERVAL = 0.02, 0.1
+#: The maximum number of reconciles of a namespace that have just started, and the seconds for which they count. So of
+#: many new jobs the first get their pods while the others wait, but slow ones, as a webhook causes them, do not hold up
+#: the namespace.
+MAX_STARTING, STARTING = 16, 1.0
 #: Seconds by which a timer may fire early.
 INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
@@ -50,6 +57,8 @@ class WorkQueue:
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, int] = {}
         self._not_before: dict[JobKey, float] = {}
+        self._starting: dict[JobKey, asyncio.TimerHandle] = {}
+        self._starting_in: Counter[str] = Counter()
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
@@ -83,22 +92,31 @@ class WorkQueue:
 
         Its timer is cancelled: each reconcile returns its next due time, and a finished or deleted job has none.
         """
-        while not self._ready:
+        while (namespace := self._next()) is None:
             self._some.clear()
             await self._some.wait()
-        namespace, keys = self._ready.popitem(last=False)
+        keys = self._ready.pop(namespace)
         key = keys.popleft()
         if keys:
             self._ready[namespace] = keys
         self._waited(_clock() - self._since.pop(key))
         self._processing.add(key)
+        self._starting_in[namespace] += 1
+        self._starting[key] = asyncio.get_running_loop().call_later(STARTING, self._started, key)
         if timer := self._later.pop(key, None):
             timer.cancel()
         return key
 
-    def done(self, key: JobKey) -> None:
-        """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay."""
-        asyncio.get_running_loop().call_later(MIN_RECONCILE_INTERVAL, self._release, key)
+    def done(self, key: JobKey, *, idle: bool = False) -> None:
+        """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay.
+
+        `idle` is whether its reconcile has changed nothing.
+        """
+        if key in self._starting:
+            self._starting[key].cancel()
+            self._started(key)
+        interval = IDLE_RECONCILE_INTERVAL if idle else MIN_RECONCILE_INTERVAL
+        asyncio.get_running_loop().call_later(interval, self._release, key)
 
     def failed(self, key: JobKey, first: float, longest: float) -> float:
         """Enqueue the job after a back-off that starts at `first` and doubles up to `longest`; return the seconds."""
@@ -128,6 +146,17 @@ class WorkQueue:
             timer.cancel()
         for known in (self._later, self._ready, self._since, self._failures, self._not_before):
             known.clear()
+
+    def _next(self) -> str | None:
+        """Return the first namespace whose next key may be taken, or None."""
+        return next((namespace for namespace in self._ready if self._starting_in[namespace] < MAX_STARTING), None)
+
+    def _started(self, key: JobKey) -> None:
+        del self._starting[key]
+        self._starting_in[key.namespace] -= 1
+        if not self._starting_in[key.namespace]:
+            del self._starting_in[key.namespace]
+        self._some.set()
 
     def _release(self, key: JobKey) -> None:
         self._processing.discard(key)
@@ -187,6 +216,7 @@ class Worker:
         self._now = now
         self._room = asyncio.Semaphore(MAX_CONCURRENT_RECONCILES)
         self._running: dict[asyncio.Task[None], None] = {}  # ordered, for deterministic tests
+        self._numbers = count(1)
 
     async def run(self) -> None:
         """Take keys until `may_act` returns false."""
@@ -200,6 +230,7 @@ class Worker:
             task = asyncio.create_task(self._reconcile(key), name=str(key))
             self._running[task] = None
             task.add_done_callback(self._running.pop)
+            await asyncio.sleep(0)  # so that the first job's requests are sent before the last job is planned
 
     async def finish(self, seconds: float) -> bool:
         """Wait up to `seconds` for the running reconciles; return whether all have finished."""
@@ -220,8 +251,12 @@ class Worker:
 
     async def _reconcile(self, key: JobKey) -> None:
         began, now = asyncio.get_running_loop().time(), self._now()
+        RECONCILE_NUMBER.set(next(self._numbers))
+        idle = False
         try:
-            self._settle(key, now, await self._reconciler.reconcile(key, now))
+            result = await self._reconciler.reconcile(key, now)
+            idle = not (result.message or result.error)
+            self._settle(key, now, result)
         except asyncio.CancelledError:
             self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
             raise
@@ -231,7 +266,7 @@ class Worker:
             self._queue.failed(key, *AFTER_ERROR)
         finally:
             self._metrics.reconciled(asyncio.get_running_loop().time() - began)
-            self._queue.done(key)
+            self._queue.done(key, idle=idle)
             self._room.release()
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from support.virtual_time import clock, hastily
 from trainshed.client import NotLeader, TooManyRequests
-from trainshed.client.flow_control import CREATES, Limiter, Limiters, TokenBucket
+from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket
 
 
 async def test_the_width_limits_concurrent_requests():
@@ -75,6 +75,24 @@ async def test_who_asks_for_much_lets_others_through():
     await asyncio.gather(*few, *many)
     assert len(order) == 52
     assert order[:8].count("few") == 2, "in turn, after the request in flight"
+
+
+async def test_the_requests_of_the_earliest_reconcile_are_admitted_first():
+    limiter, order = Limiter(1, TokenBucket()), []
+
+    async def reconcile(number: int) -> None:
+        RECONCILE_NUMBER.set(number)
+        await asyncio.gather(*(request(number) for _ in range(3)))
+
+    async def request(number: int) -> None:
+        async def call() -> None:
+            order.append(number)
+            await asyncio.sleep(0)
+
+        await limiter.run("ml", call)
+
+    await asyncio.gather(*(asyncio.create_task(reconcile(number)) for number in (1, 3, 2)))
+    assert order == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
 def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():

@@ -10,7 +10,16 @@ import pytest
 from support.scripted_server import JOB, Scene
 from support.virtual_time import clock, hastily, now
 from trainshed.api.actions import Event, EventType
-from trainshed.controller.events import AGGREGATION_SECONDS, BURST, EVERY, MAX_EVENT_MESSAGE_BYTES, SAME, EventRecorder
+from trainshed.controller.events import (
+    AGGREGATION_SECONDS,
+    BURST,
+    EVENT_DELAY_STEP,
+    EVERY,
+    MAX_EVENT_DELAY,
+    MAX_EVENT_MESSAGE_BYTES,
+    SAME,
+    EventRecorder,
+)
 
 
 def created(name: str) -> Event:
@@ -37,6 +46,22 @@ def test_one_note_becomes_one_event_on_its_job():
         }
 
     hastily(story())
+
+
+def test_events_wait_a_while_for_objects_that_wait_to_be_created():
+    async def written_after(busy_seconds: float) -> float:
+        scene, began = Scene(), clock()
+        scene.desk.is_busy = lambda: clock() - began < busy_seconds
+        scene.tell(created("mnist-worker-0"))
+        while not scene.desk.events:
+            await asyncio.sleep(0.05)
+        scene.task.cancel()
+        return clock() - began
+
+    assert hastily(written_after(0)) == pytest.approx(AGGREGATION_SECONDS, abs=0.1)
+    assert hastily(written_after(3)) == pytest.approx(3, abs=EVENT_DELAY_STEP + 0.1)
+    longest = AGGREGATION_SECONDS + MAX_EVENT_DELAY
+    assert hastily(written_after(60)) == pytest.approx(longest, abs=EVENT_DELAY_STEP + 0.1)
 
 
 def test_notes_with_one_reason_are_aggregated_into_one_event():

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from support.virtual_time import hastily
 from trainshed.api.job import JobKey
-from trainshed.controller.workqueue import MIN_RECONCILE_INTERVAL, MIN_WAIT, WorkQueue
+from trainshed.controller.workqueue import (
+    IDLE_RECONCILE_INTERVAL,
+    MAX_STARTING,
+    MIN_RECONCILE_INTERVAL,
+    MIN_WAIT,
+    STARTING,
+    WorkQueue,
+)
 
 A, B, C = (JobKey("ml", "TFJob", name) for name in "abc")
 
@@ -53,6 +60,38 @@ async def test_a_key_being_processed_is_requeued_after_done(queue):
     assert await take(queue) == A
     queue.done(A)
     assert await take(queue, 0.05) is None
+
+
+def test_after_an_idle_reconcile_the_distance_is_longer():
+    async def distance(*, idle: bool) -> float:
+        queue, clock = WorkQueue(lambda _seconds: None), asyncio.get_running_loop().time
+        queue.add(A)
+        await queue.take()
+        began = clock()
+        queue.done(A, idle=idle)
+        queue.add(A)
+        await queue.take()
+        return clock() - began
+
+    assert hastily(distance(idle=False)) == pytest.approx(MIN_RECONCILE_INTERVAL)
+    assert hastily(distance(idle=True)) == pytest.approx(IDLE_RECONCILE_INTERVAL)
+
+
+def test_many_jobs_of_a_namespace_start_one_after_another_and_slow_ones_do_not_hold_it_up():
+    async def story() -> None:
+        queue = WorkQueue(lambda _seconds: None)
+        for number in range(2 * MAX_STARTING):
+            queue.add(JobKey("ml", "TFJob", f"job-{number}"))
+        queue.add(JobKey("other", "TFJob", "job"))
+        taken = [await queue.take() for _ in range(MAX_STARTING + 1)]
+        assert [key.namespace for key in taken].count("other") == 1
+        assert await take(queue, 0.1) is None, "as many as may start at a time"
+        queue.done(taken[0])
+        assert (await take(queue, 0.1)).name == f"job-{MAX_STARTING}"
+        assert await take(queue, 0.1) is None
+        assert (await take(queue, STARTING)).name == f"job-{MAX_STARTING + 1}", "the slow ones no longer count"
+
+    hastily(story())
 
 
 async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):

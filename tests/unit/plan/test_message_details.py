@@ -59,9 +59,7 @@ def test_who_is_restarted_is_told_by_the_scope():
     assert "restarting it now (restart 1)" in told(alone(), ended("master-0"))
     assert "restarting it now (restart 1)" in told(replace(alone(), scope=Scope.ROLE), ended("master-0"))
     role = replace(DDP, scope=Scope.ROLE)
-    assert "restarting all 3 Worker replicas now (restart 1 of 2)" in told(
-        role, ended(), a_pod("master-0", "Pending")
-    )
+    assert "restarting all 3 Worker replicas now (restart 1 of 2)" in told(role, ended(), a_pod("master-0", "Pending"))
     tensorflow = {"container": "tensorflow"}
     chief = a_pod("chief-0", "Pending", **tensorflow)
     assert "restarting it now (restart 1)" in told(PS, ended(**tensorflow), chief)
