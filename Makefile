@@ -226,6 +226,11 @@ bench: venv ## Run the benchmarks. Some have limits, others only record times.
 	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_multitude.py
 	$(call took,bench)
 
+.PHONY: bench-peer
+bench-peer: venv ## Compare the operator with training-operator 1.9.4, which is built from its Go module.
+	@$(RUN) peer_benchmark
+	$(call took,bench-peer)
+
 .PHONY: bench-finished-jobs
 bench-finished-jobs: venv ## Measure the cost of a new job, and the idle load, with ten thousand finished jobs.
 	@TRAINSHED_FIGURES=build/results/finished.toml $(PY) -m pytest -s tests/bench/test_multitude.py

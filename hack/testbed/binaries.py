@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,11 @@ GROUPS = {
     ),
     "kind": Group("sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, 1),
     "kube-score": Group("github.com/zegl/kube-score", {"kube-score": "github.com/zegl/kube-score/cmd/kube-score"}, 1),
+    "training-operator": Group(
+        "github.com/kubeflow/training-operator",
+        {"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
+        2,
+    ),
     "helm3": Group("helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"}, 3),
     "helm4": Group("helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}, 3),
 }
@@ -86,6 +92,14 @@ def folder(group: str) -> Path:
     path = cache() / "bin" / f"{group}-{found[1]}"
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def module_folder(group: str) -> Path:
+    """Where the source of a group's module is, with the files that it has besides its programs."""
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", GROUPS[group].module]
+    return Path(
+        subprocess.run(command, check=True, capture_output=True, text=True, cwd=HERE / "tools" / group).stdout.strip()
+    )
 
 
 def _build(group: str, name: str, path: Path) -> None:

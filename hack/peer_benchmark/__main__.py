@@ -1,0 +1,156 @@
+"""Runs the comparison: every contestant on a control plane of its own, in turn, several rounds; writes medians.
+
+`python -m peer_benchmark [--rounds N] [--only NAME ...] [--scenario NAME ...]`; the results go to build/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from reliability.results import keep, place
+from support.user_client import UserClient
+from testbed.control_plane import ControlPlane
+
+from .contestants import CONTESTANTS, TRAINSHED, Contestant, install
+from .scenarios import BATCH, BIG, EACH, KINDS, Figures, Measurement, roles
+
+FLOOR, SHIPPED = "floor", "training-operator"
+#: All figures by contestant and round.
+Rounds = dict[str, list[Figures]]
+SCENARIOS: dict[str, Callable[[Measurement], Coroutine[Any, Any, None]]] = {
+    "startup": lambda measurement: measurement.startup(),
+    **{f"batch-{kind}": lambda measurement, kind=kind: measurement.batch(kind) for kind in KINDS},
+    **{
+        f"big-{kind}-{pods}": lambda measurement, kind=kind, pods=pods: measurement.big(kind, pods)
+        for kind in KINDS
+        for pods in BIG
+    },
+    "replacement": lambda measurement: measurement.replacement(),
+    "group-restart": lambda measurement: measurement.group_restart(),
+    "restart": lambda measurement: measurement.restart(),
+}
+#: What the limits of the shipped peer allow in a reasonable time.
+OF_SHIPPED = ("startup", "batch-PyTorchJob", "replacement")
+#: What the peer never does: it replaces the replica that failed.
+NOT_OF_PEER = ("group-restart",)
+
+
+def main() -> int:
+    """Run the rounds, print and keep the medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[*CONTESTANTS, FLOOR])
+    parser.add_argument("--scenario", nargs="*", default=[*SCENARIOS])
+    options = parser.parse_args()
+    rounds: Rounds = {name: [] for name in options.only}
+    for number in range(options.rounds):
+        for name in options.only if number % 2 == 0 else reversed(options.only):
+            if name == SHIPPED and number:
+                continue  # its own limits make it as slow in every round
+            began = time.monotonic()
+            rounds[name].append(
+                _floor(options.scenario) if name == FLOOR else _one(CONTESTANTS[name], options.scenario)
+            )
+            sys.stderr.write(f"round {number + 1}: {name}: {time.monotonic() - began:.0f} s\n")
+    medians = {name: _medians(found) for name, found in rounds.items() if found}
+    sys.stdout.write(table(medians))
+    processors = len(os.sched_getaffinity(0))
+    keep(place("peer"), "make bench-peer", {"rounds": options.rounds, "processors": processors, "figures": medians})
+    return 0
+
+
+def _one(contestant: Contestant, wanted: list[str]) -> Figures:
+    """Run the scenarios with one contestant."""
+    with _plane() as plane:
+        install(contestant, plane)
+        with contestant.start(plane, plane.folder) as running:
+            measurement = Measurement(plane, running)
+            for name, scenario in SCENARIOS.items():
+                skipped = contestant.peer and name in NOT_OF_PEER
+                limited = contestant.name == SHIPPED and name not in OF_SHIPPED
+                if name in wanted and not skipped and not limited:
+                    asyncio.run(scenario(measurement))
+    if contestant is TRAINSHED and "startup" in wanted:
+        measurement.figures["trainshed --version, s"] = _version()
+    return measurement.figures
+
+
+def _floor(wanted: list[str]) -> Figures:
+    """Create the pods and Services of the same jobs with a client."""
+    found: Figures = {}
+    with _plane() as plane:
+        user = UserClient(plane.kubeconfig, "floor")
+        for scenario, kind, jobs, pods in _floor_cases():
+            if scenario not in wanted:
+                continue
+            user.call("POST", "/api/v1/namespaces", {"metadata": {"name": scenario.lower()}})
+            command = [sys.executable, "-m", "peer_benchmark.floor", str(plane.kubeconfig), scenario.lower(), kind]
+            command += [str(jobs), json.dumps(roles(kind, pods))]
+            seconds = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            what = "status shows all active" if jobs == 1 else "all pods"
+            found[f"{jobs} x {pods} {kind}: {what}, s"] = seconds
+            found[f"{jobs} x {pods} {kind}: all pods, s"] = seconds
+    return found
+
+
+def _floor_cases() -> Iterator[tuple[str, str, int, int]]:
+    for kind in KINDS:
+        yield f"batch-{kind}", kind, BATCH, EACH
+        for pods in BIG:
+            yield f"big-{kind}-{pods}", kind, 1, pods
+
+
+@contextmanager
+def _plane() -> Iterator[ControlPlane]:
+    """A control plane with an audit log and nothing in it."""
+    with tempfile.TemporaryDirectory(prefix="trainshed-bench-") as folder, ControlPlane(Path(folder)) as plane:
+        yield plane
+
+
+def _version() -> float:
+    """Seconds that `trainshed --version` takes, the fastest of five."""
+    times = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "trainshed", "--version"], check=True, capture_output=True)
+        times.append(time.monotonic() - began)
+    return min(times)
+
+
+def _medians(found: list[Figures]) -> Figures:
+    return {
+        what: round(statistics.median(figures[what] for figures in found if what in figures), 3)
+        for what in dict.fromkeys(key for figures in found for key in figures)
+    }
+
+
+def table(medians: dict[str, Figures]) -> str:
+    """A table of the medians in Markdown, with the ratios to the uncapped peer and to the floor."""
+    names = list(medians)
+    lines = [f"| | {' | '.join(names)} | ratio to the uncapped peer | to the floor |", "|---" * (len(names) + 3) + "|"]
+    for what in dict.fromkeys(key for figures in medians.values() for key in figures):
+        cells = [f"{medians[name][what]:g}" if what in medians[name] else "" for name in names]
+        ours = medians.get(TRAINSHED.name, {}).get(what)
+        ratios = [_ratio(ours, medians.get(other, {}).get(what)) for other in ("training-operator-uncapped", FLOOR)]
+        lines.append(f"| {what} | {' | '.join(cells + ratios)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _ratio(ours: float | None, theirs: float | None) -> str:
+    return f"{ours / theirs:.2f}" if ours and theirs else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
