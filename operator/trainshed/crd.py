@@ -154,9 +154,9 @@ def _places(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, dict[str,
             yield from _places(part.get("items", part.get("additionalProperties", part)), inner)
 
 
-def _validations(framework: Framework, place: Level) -> list[dict[str, str]]:
-    at = f"spec.{framework.field}{place}" if place else ""
-    return [_validation(rule, at) for rule in rules(framework) if rule.place is place]
+def _validations(framework: Framework, level: Level) -> list[dict[str, str]]:
+    at = f"spec.{framework.field}{level}" if level else ""
+    return [_validation(rule, at) for rule in rules(framework) if rule.level is level]
 
 
 def _validation(rule: Rule, at: str) -> dict[str, str]:

@@ -174,8 +174,8 @@ def test_a_templates_restart_policy_is_overwritten(user: UserClient):
     wanted = job(TF, "a", restart="Never", Worker=1)
     pod_spec(wanted, "Worker")["restartPolicy"] = "Always"
     assert created_pods(user, wanted, "a-worker-0")["a-worker-0"]["spec"]["restartPolicy"] == "Never"
-    tone, _, message = first_event(lambda: user.events("a"), "SetPodTemplateRestartPolicy")
-    assert tone == "Warning"
+    kind, _, message = first_event(lambda: user.events("a"), "SetPodTemplateRestartPolicy")
+    assert kind == "Warning"
     assert message == "Restart policy in pod template will be overwritten by restart policy in replica spec"
 
 

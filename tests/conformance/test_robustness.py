@@ -25,7 +25,7 @@ RUNNING, SUCCEEDED = ["Created", "Running"], ["Created", "-Running", "Succeeded"
 
 def warnings(user: UserClient, name: str) -> list[str]:
     """What is told of pods of a job that could not be made."""
-    return [message for tone, reason, message in user.events(name) if (tone, reason) == ("Warning", "FailedCreatePod")]
+    return [message for kind, reason, message in user.events(name) if (kind, reason) == ("Warning", "FailedCreatePod")]
 
 
 @pytest.mark.usefixtures("operator")

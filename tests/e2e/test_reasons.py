@@ -126,7 +126,7 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -
     end = rf"{WHERE} was killed by SIGKILL \(137\) \d+ s after start(: .*)?"
     assert re.search(rf"backoff limit: 1 of 1 restart used; last failure: {end}", message), message
     warnings = [
-        told for tone, reason, told in user.events("killed") if (tone, reason) == ("Warning", f"{KIND}Restarting")
+        told for kind, reason, told in user.events("killed") if (kind, reason) == ("Warning", f"{KIND}Restarting")
     ]
     expected = rf"failed\. {end}; restarting all 2 replicas in \d s \(restart 1 of 1\)"
     assert [bool(re.search(expected, told)) for told in warnings] == [True], warnings
@@ -166,7 +166,7 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(user: UserClient) -
     (restart,) = status["recentRestarts"]
     assert (restart["reason"], restart["replicasRestarted"]) == ("EvictionByEvictionAPI", 2)
     warnings = [
-        told for tone, reason, told in user.events("evicted") if (tone, reason) == ("Warning", f"{KIND}Restarting")
+        told for kind, reason, told in user.events("evicted") if (kind, reason) == ("Warning", f"{KIND}Restarting")
     ]
     end = rf"{WHERE} was evicted through the API, .* \(EvictionByEvictionAPI\) \d+ s after start; "
     assert [bool(re.search(end + r".*restarting all 2 replicas now \(not counted", told)) for told in warnings] == [

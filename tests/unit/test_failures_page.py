@@ -23,8 +23,8 @@ def test_every_reason_is_there_with_its_class():
         reason: classes for reasons, classes in rows("reason") for reason in reasons if not reason.startswith("OutOf")
     }
     assert told == {reason: [kind] for reason, kind in failures.CLASSES.items()}
-    assert f"| `{failures.TOO_LITTLE}…`" in PAGE
-    assert failures.classed("OutOfcpu") == failures.INFRASTRUCTURE
+    assert f"| `{failures.OUT_OF}…`" in PAGE
+    assert failures.failure_class("OutOfcpu") == failures.INFRASTRUCTURE
 
 
 def test_every_class_is_there():

@@ -165,7 +165,7 @@ class Event:
     A `key` marks a lasting state: the planner may return the Event at every reconcile, and the Event is recorded once.
     """
 
-    tone: EventType
+    type: EventType
     reason: str
     message: str
     key: str = ""

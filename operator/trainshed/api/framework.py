@@ -1,4 +1,4 @@
-"""What a kind of job says about itself, and the defaults of the operator for jobs."""
+"""The definition of a kind of job, and the defaults of the operator for jobs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ PodSpecMutator = Callable[[Replica, dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class FrameworkContainer:
     """The framework's own container in each pod, and its port; port 0 means that no process listens.
 
     It is the container with this name if `by_name`, else the first one. All containers of the pod get the environment,
@@ -161,20 +161,20 @@ class Hooks:
     scope: Callable[[Job], Scope]
     environment: Callable[[Job, JobDefaults], Environment]
     #: Problems of a job that the rules of its kind cannot express.
-    validate: Callable[[Job, JobDefaults], tuple[str, ...]] = lambda _job, _site: ()
+    validate: Callable[[Job, JobDefaults], tuple[str, ...]] = lambda _job, _defaults: ()
     #: Init containers that a replica's pod gets.
-    init_containers: Callable[[Job, Replica, JobDefaults], tuple[Document, ...]] = lambda _job, _member, _site: ()
+    init_containers: Callable[[Job, Replica, JobDefaults], tuple[Document, ...]] = lambda _job, _replica, _defaults: ()
     #: Changes of the pod spec besides the environment.
-    mutate_pod_spec: Callable[[Job, JobDefaults], PodSpecMutator] = lambda _job, _site: lambda _member, _spec: None
+    mutate_pod_spec: Callable[[Job, JobDefaults], PodSpecMutator] = lambda _job, _defaults: lambda _replica, _spec: None
     #: Labels of a replica's pod besides v1's.
-    extra_labels: Callable[[Job, Replica], tuple[tuple[str, str], ...]] = lambda _job, _member: ()
+    extra_labels: Callable[[Job, Replica], tuple[tuple[str, str], ...]] = lambda _job, _replica: ()
     #: Roles whose replicas may fail permanently without failing the job.
     optional_roles: Callable[[Job], tuple[str, ...]] = lambda _job: ()
     #: The role whose replicas must be ready before this replica is created; "" for none.
-    start_after: Callable[[Job, Replica], str] = lambda _job, _member: ""
+    start_after: Callable[[Job, Replica], str] = lambda _job, _replica: ""
     #: The objects of the kinds that the job owns, given the names of the running pods.
     dependents: Callable[[Job, JobDefaults, tuple[str, ...]], tuple[DesiredDependent, ...]] = (
-        lambda _job, _site, _running: ()
+        lambda _job, _defaults, _running: ()
     )
     #: The name of the Secret with the job's ssh keys; "" for none.
     ssh_secret_name: Callable[[Job], str] = lambda _job: ""
@@ -195,7 +195,7 @@ class Framework:
     field: str
     roles: tuple[str, ...]
     spec: type[JobSpec]
-    container: Container
+    container: FrameworkContainer
     defaults: Defaults
     hooks: Hooks
     version: str = "v1"

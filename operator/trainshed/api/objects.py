@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-#: The finalizer that holds a pod until its result is in the status of its job.
+#: The finalizer that keeps a pod until its result is in the status of its job.
 JOB_TRACKING_FINALIZER = "trainshed.dev/job-tracking"
 
 
@@ -107,7 +107,7 @@ class Pod:
         return sum(container.restarts for container in self.containers if not container.sidecar)
 
     @property
-    def dismissed(self) -> datetime | None:
+    def deletion_requested(self) -> datetime | None:
         """The time at which deletion was requested, or None if it was not.
 
         It is computed from the deletionTimestamp and the grace period. An eviction sets the condition DisruptionTarget
@@ -115,8 +115,8 @@ class Pod:
         """
         if self.deletion_timestamp is None:
             return None
-        told = self.deletion_timestamp - timedelta(seconds=self.grace)
-        return min(told, self.disrupted) if self.disrupted else told
+        requested = self.deletion_timestamp - timedelta(seconds=self.grace)
+        return min(requested, self.disrupted) if self.disrupted else requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,13 @@ class Service:
 class Resource:
     """A kind of dependent and its path on the API server.
 
-    A `passing` one exists only while the job may have pods; the others exist as long as the job.
+    A `temporary` one exists only while the job may have pods; the others exist as long as the job.
     """
 
     prefix: str
     plural: str
     kind: str
-    passing: bool = False
+    temporary: bool = False
 
     @property
     def api_version(self) -> str:
@@ -159,9 +159,9 @@ CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap")
 SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
 ROLES = Resource("/apis/rbac.authorization.k8s.io/v1", "roles", "Role")
 ROLE_BINDINGS = Resource("/apis/rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
-AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", passing=True)
-VOLCANO_GROUPS = Resource("/apis/scheduling.volcano.sh/v1beta1", "podgroups", POD_GROUP, passing=True)
-COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", POD_GROUP, passing=True)
+AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", temporary=True)
+VOLCANO_GROUPS = Resource("/apis/scheduling.volcano.sh/v1beta1", "podgroups", POD_GROUP, temporary=True)
+COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", POD_GROUP, temporary=True)
 
 
 @dataclass(frozen=True, slots=True)

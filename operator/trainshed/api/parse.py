@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
-from .framework import Container, Framework, JobDefaults
+from .framework import Framework, FrameworkContainer, JobDefaults
 from .job import CleanPodPolicy, Document, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scheduling, Scope
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
@@ -24,11 +24,11 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> Job:
-    """Parse a job; if the spec cannot be read, `problems` says why and the job has no replicas."""
+    """Parse a job; if the spec cannot be read, `problems` has the reasons and the job has no replicas."""
     metadata = as_mapping(document.get("metadata"))
     spec, problems = _spec(document, framework)
     name = str(metadata.get("name", ""))
-    asked, more = job_annotations(as_mapping(metadata.get("annotations")))
+    annotations, annotation_problems = job_annotations(as_mapping(metadata.get("annotations")))
     found = Job(
         kind=framework.kind,
         namespace=str(metadata.get("namespace", "")),
@@ -39,12 +39,12 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
         deleting=metadata.get("deletionTimestamp") is not None,
         groups=(),
         policy=_managed(document, framework),
-        scope=asked.scope,
-        fail_on_disruption=asked.fail_on_disruption,
-        force_delete_after=asked.force_delete_after,
-        startup_deadline=asked.startup_deadline,
-        track_results=asked.track_results and job_defaults.track_results,
-        problems=(*problems, *more),
+        scope=annotations.scope,
+        fail_on_disruption=annotations.fail_on_disruption,
+        force_delete_after=annotations.force_delete_after,
+        startup_deadline=annotations.startup_deadline,
+        track_results=annotations.track_results and job_defaults.track_results,
+        problems=(*problems, *annotation_problems),
         annotations=_user_annotations(as_mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
         created=parse_time(metadata.get("creationTimestamp")),
@@ -128,7 +128,7 @@ def _replica_count(framework: Framework, role: str, group: ReplicaSpec) -> int:
     return (0 if role in framework.defaults.zero_by_default else 1) if group.replicas is None else group.replicas
 
 
-def _ports(own: Container, template: Document) -> tuple[Port, ...]:
+def _ports(own: FrameworkContainer, template: Document) -> tuple[Port, ...]:
     containers = [
         item for item in as_sequence(as_mapping(template.get("spec")).get("containers")) if isinstance(item, dict)
     ]

@@ -37,7 +37,7 @@ class SchedulingPolicy(Model):
     schedule_timeout_seconds: Count | None = None
 
 
-class CommonRunPolicy(Model):
+class CommonRunPolicySpec(Model):
     """The fields of `spec.runPolicy`; each API group version has its own values of `managedBy`."""
 
     clean_pod_policy: Literal["All", "Running", "None"] | None = None
@@ -49,15 +49,15 @@ class CommonRunPolicy(Model):
     managed_by: str | None = None
 
 
-class RunPolicy(CommonRunPolicy):
+class RunPolicySpec(CommonRunPolicySpec):
     """`spec.runPolicy` of training-operator's kinds."""
 
     managed_by: Literal["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
 
 
 #: The API server replaces null by the default of the field; so does this.
-FILLED = BeforeValidator(lambda value: {} if value is None else value)
-Policy = Annotated[RunPolicy, FILLED]
+NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+RunPolicyField = Annotated[RunPolicySpec, NULL_IS_EMPTY]
 
 
 class ReplicaSpec(Model):
@@ -80,7 +80,7 @@ class Elasticity(Model):
 class JobSpec(Model):
     """The fields that the specs of all kinds have."""
 
-    run_policy: Annotated[CommonRunPolicy, FILLED]
+    run_policy: Annotated[CommonRunPolicySpec, NULL_IS_EMPTY]
 
     @property
     def top_level_clean_pod_policy(self) -> str | None:
@@ -109,15 +109,15 @@ class Level(StrEnum):
 class Rule:
     """A validation rule, in CEL for the CRD and in Python for the operator.
 
-    `cel` must be true for the object at each `place`, and `kept` for the claim. `message_cel` is a CEL expression for a
+    `cel` must be true for each object of the `level`, and `check` for the job. `message_cel` is a CEL expression for a
     message that contains numbers. A message has v1's form: path, type of error, detail.
     """
 
     cel: str
     message: str
-    kept: Callable[[ValidationInput], bool]
+    check: Callable[[ValidationInput], bool]
     message_cel: str = ""
-    place: Level = Level.JOB
+    level: Level = Level.JOB
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
 
 
 class ConditionType(StrEnum):
-    """The condition types. All but `Blocked`, which says why pods cannot be created, run or deleted, are v1's."""
+    """The condition types. All but `Blocked`, which is true while pods cannot be created, run or deleted, are v1's."""
 
     CREATED = "Created"
     RUNNING = "Running"
@@ -166,7 +166,7 @@ class Status:
     uids of pods that have failed and will be replaced. `recent_restarts` has the newest last. `scaled_down_to` is the
     number of replicas that a role was scaled down to, while pods above it still terminate. `state` and `reason` are
     type and reason of the decisive condition, as they were stored. `limit_exceeded` is the limit that failed the job,
-    one of `LIMITS`; its running pods are stopped because of it, whatever cleanPodPolicy says.
+    one of `LIMITS`; its running pods are stopped because of it, regardless of cleanPodPolicy.
     """
 
     conditions: tuple[Condition, ...] = ()

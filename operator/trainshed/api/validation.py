@@ -1,4 +1,4 @@
-"""The rules of a job's spec: CEL for the API server, and their twins in Python for servers and clients without it."""
+"""The rules of a job's spec: CEL for the API server, and the same in Python for servers and clients without CEL."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def rules(framework: Framework) -> tuple[Rule, ...]:
     )
 
 
-def violations(framework: Framework, claim: ValidationInput) -> tuple[str, ...]:
-    """Return the messages of the rules that a claim breaks; each `[*]` is replaced by the place."""
+def violations(framework: Framework, job: ValidationInput) -> tuple[str, ...]:
+    """Return the messages of the rules that a job violates; each `[*]` is replaced by the role or the index."""
     return tuple(
         _at(rule.message, names)
         for rule in rules(framework)
-        for names, part in _parts(claim, rule.place)
-        if not rule.kept(part)
+        for names, part in _inputs(job, rule.level)
+        if not rule.check(part)
     )
 
 
@@ -41,18 +41,18 @@ def _at(message: str, names: tuple[str, ...]) -> str:
     return message
 
 
-def _parts(claim: ValidationInput, place: Level) -> Iterator[tuple[tuple[str, ...], ValidationInput]]:
-    """Yield the parts of a claim to which a rule of this level applies, with the names of each part."""
-    if place is Level.JOB:
-        yield (), claim
+def _inputs(job: ValidationInput, level: Level) -> Iterator[tuple[tuple[str, ...], ValidationInput]]:
+    """Yield the parts of a job to which a rule of this level applies, with the names of each part."""
+    if level is Level.JOB:
+        yield (), job
         return
-    for role, group in claim.roles.items():
-        if place is Level.REPLICAS:
-            yield (role,), replace(claim, roles={role: group})
+    for role, group in job.roles.items():
+        if level is Level.REPLICAS:
+            yield (role,), replace(job, roles={role: group})
             continue
         for index, container in enumerate(containers_of(group)):
             alone = group.model_copy(update={"template": {"spec": {"containers": [container]}}})
-            yield (role, str(index)), replace(claim, roles={role: alone})
+            yield (role, str(index)), replace(job, roles={role: alone})
 
 
 def roles(framework: Framework) -> tuple[str, ...]:
@@ -60,9 +60,9 @@ def roles(framework: Framework) -> tuple[str, ...]:
     return tuple(role.lower() for role in framework.roles) if framework.case_insensitive else framework.roles
 
 
-def fitting(claim: ValidationInput) -> int:
+def max_name_length(job: ValidationInput) -> int:
     """Return the greatest length of a job's name for which the names of its replicas are valid."""
-    suffixes = (len(role) + len(str(max(replica_count(group), 1) - 1)) for role, group in claim.roles.items())
+    suffixes = (len(role) + len(str(max(replica_count(group), 1) - 1)) for role, group in job.roles.items())
     return MAX_NAME_LENGTH - 2 - max(suffixes, default=0)
 
 
@@ -71,7 +71,7 @@ def required_role(field: str, role: str) -> Rule:
     return Rule(
         f"'{role}' in self.spec.{field}",
         f"spec.{field}[{role}]: Required value: must be present",
-        lambda claim: role in claim.roles,
+        lambda job: role in job.roles,
     )
 
 
@@ -83,7 +83,7 @@ def single_replica(field: str, role: str, *, default: bool) -> Rule:
     return Rule(
         f"!('{role}' in self.spec.{field}) || {one}",
         f"spec.{field}[{role}].replicas: Forbidden: must be 1",
-        lambda claim: role not in claim.roles or claim.roles[role].replicas in allowed,
+        lambda job: role not in job.roles or job.roles[role].replicas in allowed,
     )
 
 
@@ -92,8 +92,8 @@ def named_containers(field: str) -> Rule:
     return Rule(
         "size(self.name) > 0",
         f"spec.{field}[*].template.spec.containers[*].name: Required value: must be required",
-        lambda claim: all(item.get("name") for group in claim.roles.values() for item in containers_of(group)),
-        place=Level.CONTAINER,
+        lambda job: all(item.get("name") for group in job.roles.values() for item in containers_of(group)),
+        level=Level.CONTAINER,
     )
 
 
@@ -106,13 +106,13 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
             "metadata.name: Invalid value: should match: a DNS-1035 label must consist of lower case alphanumeric"
             " characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-            lambda claim: _is_dns_label(claim.name),
+            lambda job: _is_dns_label(job.name),
         ),
         Rule(
             f"size({field}) == 0 || size(self.metadata.name) <= {fits}",
             "metadata.name: Invalid value: too long: the names of its replicas would exceed 63 characters",
-            lambda claim: len(claim.name) <= fitting(claim),
-            f"[{fits}].map(longest, {_length_messages(framework)}[longest - {_least(framework)}])[0]",
+            lambda job: len(job.name) <= max_name_length(job),
+            f"[{fits}].map(longest, {_length_messages(framework)}[longest - {_always_valid_length(framework)}])[0]",
         ),
     )
 
@@ -126,12 +126,12 @@ def _roles(framework: Framework) -> tuple[Rule, ...]:
         Rule(
             f"{field}.all(r, r{case} in {known})",
             f"{path}: Invalid value: supported replica types: {supported}",
-            lambda claim: all(_spelled(framework, role) in known for role in claim.roles),
+            lambda job: all(_normalized(framework, role) in known for role in job.roles),
         ),
         Rule(
             f"{field}.map(r, has({field}[r].replicas) ? {field}[r].replicas : 1).sum() <= {MOST_REPLICAS}",
             f"{path}: Invalid value: must be no more than {MOST_REPLICAS} replicas in sum",
-            lambda claim: sum(replica_count(group) for group in claim.roles.values()) <= MOST_REPLICAS,
+            lambda job: sum(replica_count(group) for group in job.roles.values()) <= MOST_REPLICAS,
         ),
     )
 
@@ -144,31 +144,31 @@ def _containers(framework: Framework) -> tuple[Rule, ...]:
     by_name = Rule(
         f"{there} && {listed}.exists(c, c.name == '{named}')",
         f"{path}: Required value: must have at least one container with name {named}",
-        lambda claim: all(
-            any(container.get("name") == named for container in containers_of(group)) for group in claim.roles.values()
+        lambda job: all(
+            any(container.get("name") == named for container in containers_of(group)) for group in job.roles.values()
         ),
-        place=Level.REPLICAS,
+        level=Level.REPLICAS,
     )
     return (
         Rule(
             f"{there} && size({listed}) > 0",
             f"{path}: Required value: must be specified",
-            lambda claim: all(containers_of(group) for group in claim.roles.values()),
-            place=Level.REPLICAS,
+            lambda job: all(containers_of(group) for group in job.roles.values()),
+            level=Level.REPLICAS,
         ),
         Rule(
             "has(self.image) && size(self.image) > 0",
             f"{path}[*].image: Required value: must be required",
-            lambda claim: all(
-                container.get("image") for group in claim.roles.values() for container in containers_of(group)
+            lambda job: all(
+                container.get("image") for group in job.roles.values() for container in containers_of(group)
             ),
-            place=Level.CONTAINER,
+            level=Level.CONTAINER,
         ),
         *((by_name,) if framework.container.by_name else ()),
     )
 
 
-def _least(framework: Framework) -> int:
+def _always_valid_length(framework: Framework) -> int:
     """Return the greatest length that is valid for the names of all jobs of this kind."""
     return MAX_NAME_LENGTH - 2 - max(map(len, framework.roles)) - len(str(MOST_REPLICAS - 1))
 
@@ -178,11 +178,11 @@ def _length_messages(framework: Framework) -> list[str]:
 
     A message that converted the number to text would exceed CEL's cost limit, which assumes unbounded text.
     """
-    told = (
+    message = (
         "too long: no more than {} characters fit with these replicas, because <name>-<replica type>-<index> must not"
         " exceed 63"
     )
-    return [told.format(length) for length in range(_least(framework), MAX_NAME_LENGTH)]
+    return [message.format(length) for length in range(_always_valid_length(framework), MAX_NAME_LENGTH)]
 
 
 def _is_dns_label(name: str) -> bool:
@@ -191,7 +191,7 @@ def _is_dns_label(name: str) -> bool:
     return plain and name[0].isalpha() and not name.endswith("-")
 
 
-def _spelled(framework: Framework, role: str) -> str:
+def _normalized(framework: Framework, role: str) -> str:
     return role.lower() if framework.case_insensitive else role
 
 

@@ -28,7 +28,7 @@ from trainshed.config import Config
 from trainshed.frameworks import served
 
 from .operator import FLAG_WARNINGS, operator
-from .preflight import Check, ClusterState, JobForecast, Severity, State, checks, command_line, dry_run
+from .preflight import Check, ClusterState, JobForecast, Severity, State, command_line, dry_run, run_checks
 
 
 class Owned(Protocol):
@@ -50,15 +50,15 @@ OwnedT = TypeVar("OwnedT", bound=Owned)
 class Report:
     """The state of the cluster, the operator's settings, and the forecasts for the jobs."""
 
-    findings: tuple[Check, ...]
+    checks: tuple[Check, ...]
     settings: Config
-    outlooks: tuple[JobForecast, ...]
+    forecasts: tuple[JobForecast, ...]
 
     @property
-    def sound(self) -> bool:
+    def ok(self) -> bool:
         """True if the cluster is in no error state and no job needs attention."""
-        failed = any(finding.state is State.ERROR for finding in self.findings)
-        return not failed and all(outlook.severity is not Severity.NEEDS_ATTENTION for outlook in self.outlooks)
+        failed = any(check.state is State.ERROR for check in self.checks)
+        return not failed and all(forecast.severity is not Severity.NEEDS_ATTENTION for forecast in self.forecasts)
 
 
 async def inspect_cluster(lister: Lister, namespace: str, flags: tuple[str, ...], now: datetime) -> Report:
@@ -76,8 +76,8 @@ async def inspect_cluster(lister: Lister, namespace: str, flags: tuple[str, ...]
     settings = effective_config(cluster_state, flags)
     namespaces = (namespace,) if namespace else settings.namespaces or ("",)
     snapshots = [snapshot for name in namespaces for snapshot in await _snapshots(lister, settings, name, now)]
-    outlooks = sorted(map(dry_run, snapshots), key=lambda outlook: outlook.severity)
-    return Report(tuple(checks(cluster_state, served(settings.mpi_version))), settings, tuple(outlooks))
+    forecasts = sorted(map(dry_run, snapshots), key=lambda forecast: forecast.severity)
+    return Report(tuple(run_checks(cluster_state, served(settings.mpi_version))), settings, tuple(forecasts))
 
 
 def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Config:
@@ -86,7 +86,7 @@ def effective_config(cluster_state: ClusterState, flags: tuple[str, ...]) -> Con
     Raises:
         click.ClickException: The flags are invalid.
     """
-    arguments = flags or next((command_line(item) for item in cluster_state.theirs), ())
+    arguments = flags or next((command_line(item) for item in cluster_state.v1_deployments), ())
     try:
         with operator.make_context("operator", list(arguments)) as context:
             return Config(**context.params, flag_warnings=tuple(context.meta.get(FLAG_WARNINGS, ())))
@@ -189,14 +189,14 @@ def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, fla
         click.echo(STEPS)
         return
     try:
-        report = asyncio.run(_survey(find_credentials(kubeconfig, context), namespace, flags))
+        report = asyncio.run(_inspect(find_credentials(kubeconfig, context), namespace, flags))
     except (NoCredentials, ApiError, OSError) as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from error
     _print(Console(soft_wrap=True, highlight=False), report)
-    sys.exit(0 if report.sound else 1)
+    sys.exit(0 if report.ok else 1)
 
 
-async def _survey(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
+async def _inspect(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
     rest = RestClient(AiohttpTransport(credentials))
     try:
         now = datetime.now(UTC)  # noqa: TID251 - this command runs once, outside the operator and its clock
@@ -208,29 +208,29 @@ async def _survey(credentials: Credentials, namespace: str, flags: tuple[str, ..
 def _print(console: Console, report: Report) -> None:
     """Print the report, with the most severe jobs last: they stay visible above the prompt."""
     console.print(Text("Cluster", "bold"))
-    for finding in report.findings:
-        _line(console, finding.state, STATES[finding.state], finding.words)
-        if finding.command:
-            _line(console, "", "", f"  {finding.command}")
-    for words in report.settings.flag_warnings:
-        _line(console, "flag", "yellow", words)
+    for check in report.checks:
+        _line(console, check.state, STATES[check.state], check.message)
+        if check.command:
+            _line(console, "", "", f"  {check.command}")
+    for message in report.settings.flag_warnings:
+        _line(console, "flag", "yellow", message)
     console.print(Text("\nJobs", "bold"))
-    for outlook in report.outlooks:
-        word, colour = SEVERITY_STYLES[outlook.severity]
-        _line(console, word, colour, str(outlook))
-    console.print(Text(f"\n{_summary(report)}", "bold" if report.sound else "bold red"))
+    for forecast in report.forecasts:
+        label, colour = SEVERITY_STYLES[forecast.severity]
+        _line(console, label, colour, str(forecast))
+    console.print(Text(f"\n{_summary(report)}", "bold" if report.ok else "bold red"))
 
 
-def _line(console: Console, word: str, colour: str, words: str) -> None:
-    console.print(Text.assemble((f"  {word:<{COLUMN}} ", colour), words))
+def _line(console: Console, label: str, colour: str, message: str) -> None:
+    console.print(Text.assemble((f"  {label:<{COLUMN}} ", colour), message))
 
 
 def _summary(report: Report) -> str:
-    severities = Counter(outlook.severity for outlook in report.outlooks)
+    severities = Counter(forecast.severity for forecast in report.forecasts)
     counts = ", ".join(
         f"{word}: {severities[severity]}" for severity, (word, _) in SEVERITY_STYLES.items() if severities[severity]
     )
-    jobs = f"{len(report.outlooks)} {'job' if len(report.outlooks) == 1 else 'jobs'}"
-    states = Counter(finding.state for finding in report.findings)
+    jobs = f"{len(report.forecasts)} {'job' if len(report.forecasts) == 1 else 'jobs'}"
+    states = Counter(check.state for check in report.checks)
     cluster = ", ".join(f"{state}: {states[state]}" for state in (State.ERROR, State.ACTION_REQUIRED))
     return f"{jobs}{f' ({counts})' if counts else ''}; cluster ({cluster}). Nothing was written."

@@ -43,7 +43,7 @@ class Check:
     """The state of a part of the cluster, a sentence about it, and the command that corrects it, if there is one."""
 
     state: State
-    words: str
+    message: str
     command: str = ""
 
 
@@ -56,28 +56,28 @@ class ClusterState:
     definitions: tuple[Document, ...]
 
     @property
-    def theirs(self) -> tuple[Document, ...]:
+    def v1_deployments(self) -> tuple[Document, ...]:
         """The Deployments of training-operator v1, in any namespace and with any image."""
         return tuple(item for item in self.deployments if _is_v1(item) and not _is_ours(item))
 
     @property
     def v1_runs(self) -> bool:
         """True if a Deployment of training-operator v1 has pods."""
-        return any(map(_pods, self.theirs))
+        return any(map(_pods, self.v1_deployments))
 
     @property
-    def own(self) -> tuple[Document, ...]:
+    def trainshed_deployments(self) -> tuple[Document, ...]:
         """The Deployments of Trainshed that have pods."""
         return tuple(item for item in self.deployments if _is_ours(item) and _pods(item))
 
     @property
     def trainshed_runs(self) -> bool:
         """True if a Deployment of Trainshed has pods."""
-        return bool(self.own)
+        return bool(self.trainshed_deployments)
 
 
-def checks(cluster_state: ClusterState, frameworks: Iterable[Framework]) -> Iterator[Check]:
-    """Yield the findings, in the order of the steps of the migration."""
+def run_checks(cluster_state: ClusterState, frameworks: Iterable[Framework]) -> Iterator[Check]:
+    """Yield the checks, in the order of the steps of the migration."""
     yield from _operators(cluster_state)
     yield from _webhooks(cluster_state)
     for framework in frameworks:
@@ -98,21 +98,21 @@ def _is_set(item: Document, variables: dict[str, str]) -> bool:
 
 
 def _operators(cluster_state: ClusterState) -> Iterator[Check]:
-    if not cluster_state.theirs:
+    if not cluster_state.v1_deployments:
         yield Check(State.OK, "no Deployment of training-operator v1 found")
-    for item in cluster_state.theirs:
+    for item in cluster_state.v1_deployments:
         if not _pods(item):
             yield Check(State.OK, f"training-operator v1 is stopped: {_where(item)} has no pods")
         elif cluster_state.trainshed_runs:
-            words = f"{_running('training-operator v1', item)}; two operators undo each other's work, stop v1 now"
-            yield Check(State.ERROR, words, _stop(item))
+            message = f"{_running('training-operator v1', item)}; two operators undo each other's work, stop v1 now"
+            yield Check(State.ERROR, message, _stop(item))
         else:
             yield Check(State.ACTION_REQUIRED, _running("training-operator v1", item), _stop(item))
-    for item in cluster_state.own[:1]:
+    for item in cluster_state.trainshed_deployments[:1]:
         yield Check(State.OK, _running("Trainshed", item))
-    for item in cluster_state.own[1:]:
-        words = f"{_running('Trainshed', item)}; stop it unless the operators have different namespaces or kinds"
-        yield Check(State.ERROR, words, _stop(item))
+    for item in cluster_state.trainshed_deployments[1:]:
+        message = f"{_running('Trainshed', item)}; stop it unless the operators have different namespaces or kinds"
+        yield Check(State.ERROR, message, _stop(item))
 
 
 def _running(what: str, item: Document) -> str:
@@ -134,13 +134,13 @@ def _webhooks(cluster_state: ClusterState) -> Iterator[Check]:
     if not found:
         yield Check(State.OK, "no webhook configuration of training-operator v1 found")
     for name in found:
-        words = f"v1's webhook configuration {name} exists"
+        message = f"v1's webhook configuration {name} exists"
         if cluster_state.v1_runs:
-            words += ": as soon as v1 is stopped, every create and update of a job fails because the webhook is down"
+            message += ": as soon as v1 is stopped, every create and update of a job fails because the webhook is down"
         else:
-            words += ", but v1 is not running: every create and update of a job fails because the webhook is down"
+            message += ", but v1 is not running: every create and update of a job fails because the webhook is down"
         state = State.ACTION_REQUIRED if cluster_state.v1_runs else State.ERROR
-        yield Check(state, words, f"kubectl delete validatingwebhookconfiguration {name}")
+        yield Check(state, message, f"kubectl delete validatingwebhookconfiguration {name}")
 
 
 def _definition(cluster_state: ClusterState, framework: Framework) -> Check:
@@ -152,13 +152,13 @@ def _definition(cluster_state: ClusterState, framework: Framework) -> Check:
         return Check(State.ACTION_REQUIRED, f"{crd} is not installed", f"kubectl create -f {file}")
     served = [version["name"] for version in found["spec"]["versions"] if version.get("served")]
     if framework.version not in served:
-        words = f"{crd} serves {', '.join(served)}, not {framework.version}: see docs/mpi.md"
-        return Check(State.ACTION_REQUIRED, words)
+        message = f"{crd} serves {', '.join(served)}, not {framework.version}: see docs/mpi.md"
+        return Check(State.ACTION_REQUIRED, message)
     if _has_our_status(found):
         return Check(State.OK, f"{crd} is Trainshed's")
-    words = f"{crd} is v1's: it drops Trainshed's status fields and does not validate jobs"
+    message = f"{crd} is v1's: it drops Trainshed's status fields and does not validate jobs"
     return Check(
-        State.ERROR if cluster_state.trainshed_runs else State.ACTION_REQUIRED, words, f"kubectl replace -f {file}"
+        State.ERROR if cluster_state.trainshed_runs else State.ACTION_REQUIRED, message, f"kubectl replace -f {file}"
     )
 
 
@@ -220,7 +220,7 @@ class JobForecast:
 
     snapshot: Snapshot
     severity: Severity
-    words: tuple[str, ...]
+    messages: tuple[str, ...]
 
     @property
     def state(self) -> str:
@@ -231,7 +231,7 @@ class JobForecast:
     def __str__(self) -> str:
         job, pods = self.snapshot.job, len(self.snapshot.pods)
         name = f"{job.kind} {job.namespace}/{job.name} ({self.state}, {pods} {'pod' if pods == 1 else 'pods'})"
-        return f"{name}: {'; '.join(self.words) or 'no change'}"
+        return f"{name}: {'; '.join(self.messages) or 'no change'}"
 
 
 def dry_run(snapshot: Snapshot) -> JobForecast:
@@ -246,10 +246,12 @@ def dry_run(snapshot: Snapshot) -> JobForecast:
             snapshot, Severity.WILL_CHANGE if snapshot.status.over else Severity.NEEDS_ATTENTION, _invalid(snapshot)
         )
     plans = tuple(_plans(snapshot))
-    outlook = JobForecast(snapshot, Severity.UNCHANGED, ())
+    forecast = JobForecast(snapshot, Severity.UNCHANGED, ())
     for part in (_conditions(snapshot, plans), _deletions(snapshot, plans), _other_changes(snapshot, plans)):
-        outlook = replace(outlook, severity=max(outlook.severity, part.severity), words=(*outlook.words, *part.words))
-    return outlook
+        forecast = replace(
+            forecast, severity=max(forecast.severity, part.severity), messages=(*forecast.messages, *part.messages)
+        )
+    return forecast
 
 
 def _plans(snapshot: Snapshot) -> Iterator[Plan]:
@@ -279,17 +281,17 @@ def _conditions(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
         for condition in after.conditions
         if (known := before.condition(condition.type)) is None or known.true != condition.true
     ]
-    words = [f"{item.type}={item.true} ({item.message})" for item in changed]
-    words += [f"condition {item.type} removed" for item in before.conditions if after.condition(item.type) is None]
+    messages = [f"{item.type}={item.true} ({item.message})" for item in changed]
+    messages += [f"condition {item.type} removed" for item in before.conditions if after.condition(item.type) is None]
     fails = after.true(ConditionType.FAILED) and not before.true(ConditionType.FAILED)
     severity = (
         Severity.NEEDS_ATTENTION
         if fails or _restarts(before, after)
         else Severity.WILL_CHANGE
-        if words
+        if messages
         else Severity.UNCHANGED
     )
-    return JobForecast(snapshot, severity, tuple(words))
+    return JobForecast(snapshot, severity, tuple(messages))
 
 
 def _restarts(before: Status, after: Status) -> bool:
@@ -323,8 +325,8 @@ def _other_changes(snapshot: Snapshot, plans: tuple[Plan, ...]) -> JobForecast:
     for action in (action for step in plans for action in step.actions):
         if not isinstance(action, (DeletePod, DeleteJob)):
             groups[_kind_and_verb(action)].append(action.name)
-    words = [f"{_listed(names, kind)} {verb}" for (kind, verb), names in groups.items()]
-    return JobForecast(snapshot, Severity.WILL_CHANGE if words else Severity.UNCHANGED, tuple(words))
+    messages = [f"{_listed(names, kind)} {verb}" for (kind, verb), names in groups.items()]
+    return JobForecast(snapshot, Severity.WILL_CHANGE if messages else Severity.UNCHANGED, tuple(messages))
 
 
 def _kind_and_verb(action: Action) -> tuple[str, str]:

@@ -223,7 +223,7 @@ def _event(job: Job, event: Event, counted: tuple[str, int], at: datetime) -> di
             "uid": job.uid,
             "resourceVersion": job.version,
         },
-        "type": str(event.tone),
+        "type": str(event.type),
         "reason": event.reason,
         "message": message,
         "source": {"component": component},

@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Naming,
@@ -20,7 +20,7 @@ from trainshed.api.framework import (
     literals,
 )
 from trainshed.api.job import Job, Replica, RestartPolicy, Scope
-from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.spec import JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 
 PORT = 6666
 
@@ -28,11 +28,11 @@ PORT = 6666
 class JAXJobSpec(JobSpec):
     """The spec of a JAXJob."""
 
-    run_policy: Policy = RunPolicy()
+    run_policy: RunPolicyField = RunPolicySpec()
     jax_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-def environment(job: Job, _site: JobDefaults) -> Environment:
+def environment(job: Job, _defaults: JobDefaults) -> Environment:
     """Return v1's variables, then JAX's own.
 
     JAX reads only its coordinator address from the environment by itself; the user's code passes the others.
@@ -55,7 +55,7 @@ JAX = Framework(
     field="jaxReplicaSpecs",
     roles=("Worker",),
     spec=JAXJobSpec,
-    container=Container("jax", "jaxjob-port", PORT),
+    container=FrameworkContainer("jax", "jaxjob-port", PORT),
     defaults=Defaults(
         restart_policy=RestartPolicy.NEVER,
         cascade_window=100,  # jax.distributed declares a process dead after that time without a heartbeat

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Objects,
@@ -27,7 +27,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, DesiredDependent
-from trainshed.api.spec import Count, JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.spec import Count, JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import named_containers, required_role, single_replica
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -45,7 +45,7 @@ FIELD = "mpiReplicaSpecs"
 class MPIJobSpec(JobSpec):
     """The spec of an MPIJob. The `cleanPodPolicy` beside `runPolicy` is the older form, which v1 still accepts."""
 
-    run_policy: Policy = RunPolicy()
+    run_policy: RunPolicyField = RunPolicySpec()
     slots_per_worker: Count | None = None
     clean_pod_policy: Literal["All", "Running", "None"] | None = None
     main_container: str | None = None
@@ -76,15 +76,15 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if launcher and any(DISCOVER in word for word in _words(launcher.template)) else Scope.JOB
 
 
-def environment(job: Job, _site: JobDefaults) -> Environment:
+def environment(job: Job, _defaults: JobDefaults) -> Environment:
     """Return the launcher's variables, by which each MPI finds and enters its hosts; workers get none."""
     kubexec, hostfile = f"{CONFIG}/{KUBEXEC}", f"{CONFIG}/{HOSTFILE}"
     nvidia = {} if computes(job) else {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
-    told = {"OMPI_MCA_plm_rsh_agent": kubexec, "OMPI_MCA_orte_default_hostfile": hostfile, **nvidia}
+    from_v1 = {"OMPI_MCA_plm_rsh_agent": kubexec, "OMPI_MCA_orte_default_hostfile": hostfile, **nvidia}
     intel = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": kubexec}
     newer = {"PRTE_MCA_plm_ssh_agent": kubexec, "PRTE_MCA_prte_default_hostfile": hostfile}
     mpich = {"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": kubexec}
-    v1s = (Variable(name, value) for name, value in told.items())
+    v1s = (Variable(name, value) for name, value in from_v1.items())
     others = (Variable(name, value, user_overridable=True) for name, value in {**intel, **newer, **mpich}.items())
     variables = (*v1s, *others)
     return lambda replica: variables if replica.role == LAUNCHER else ()
@@ -219,7 +219,7 @@ MPI = Framework(
         named_containers(FIELD),
     ),
     options=options,
-    container=Container("mpi", by_name=False, env_in_all_containers=False),
+    container=FrameworkContainer("mpi", by_name=False, env_in_all_containers=False),
     defaults=Defaults(restart_policy=RestartPolicy.NEVER, zero_by_default=(WORKER,)),
     objects=Objects(services=False, owns=(SERVICE_ACCOUNTS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)),
     hooks=Hooks(

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Naming,
@@ -30,7 +30,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
-from trainshed.api.spec import FILLED, CommonRunPolicy, Count, JobSpec, Level, ReplicaSpec, Rule
+from trainshed.api.spec import NULL_IS_EMPTY, CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule
 from trainshed.api.validation import named_containers, required_role, single_replica
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -39,7 +39,7 @@ HOSTFILE, DISCOVER = "hostfile", "discover_hosts.sh"
 #: The files that ssh reads, and their keys in the Secret.
 FILES = {"id_rsa": "ssh-privatekey", "id_rsa.pub": "ssh-publickey", "authorized_keys": "ssh-publickey"}
 #: Retries cover the seconds until a worker's sshd listens; a missing DNS address is still fatal.
-PATIENCE = "-o ConnectionAttempts=10"
+SSH_OPTIONS = "-o ConnectionAttempts=10"
 #: The script of the launcher's init container: it ends after an ssh login to each worker has succeeded.
 ENTER = 'until ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true </dev/null; do sleep 1; done'
 WAIT = f"sed 's/[: ].*//' {CONFIG}/{HOSTFILE} | grep -v '^{{own}}[.]' | xargs -r -P 32 -I HOST sh -c {{enter}} sh HOST"
@@ -49,7 +49,7 @@ BACKOFF_LIMIT = 6
 FIELD = "mpiReplicaSpecs"
 
 
-class MPIRunPolicy(CommonRunPolicy):
+class MPIRunPolicySpec(CommonRunPolicySpec):
     """`spec.runPolicy`, where `managedBy` has the name of mpi-operator."""
 
     managed_by: Literal["kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue"] | None = None
@@ -58,7 +58,7 @@ class MPIRunPolicy(CommonRunPolicy):
 class MPIJobV2Spec(JobSpec):
     """The spec of an MPIJob of v2beta1."""
 
-    run_policy: Annotated[MPIRunPolicy, FILLED] = MPIRunPolicy()
+    run_policy: Annotated[MPIRunPolicySpec, NULL_IS_EMPTY] = MPIRunPolicySpec()
     slots_per_worker: Count | None = None
     run_launcher_as_worker: bool | None = None
     ssh_auth_mount_path: str | None = None
@@ -75,13 +75,13 @@ RULES = (
     Rule(
         f"!('Worker' in self.spec.{FIELD}) || (has({WORKERS}) && {WORKERS} >= 1)",
         f"spec.{FIELD}[Worker].replicas: Invalid value: must be greater than or equal to 1",
-        lambda claim: WORKER not in claim.roles or (claim.roles[WORKER].replicas or 0) >= 1,
+        lambda job: WORKER not in job.roles or (job.roles[WORKER].replicas or 0) >= 1,
     ),
     Rule(
         "!has(self.restartPolicy) || self.restartPolicy != 'Always'",
         f'spec.{FIELD}[*].restartPolicy: Invalid value: supported values: "Never", "OnFailure", "ExitCode"',
-        lambda claim: all(group.restart_policy != "Always" for group in claim.roles.values()),
-        place=Level.REPLICAS,
+        lambda job: all(group.restart_policy != "Always" for group in job.roles.values()),
+        level=Level.REPLICAS,
     ),
 )
 
@@ -144,12 +144,12 @@ def extra_labels(job: Job, replica: Replica) -> tuple[tuple[str, str], ...]:
     return (("training.kubeflow.org/job-role", replica.role.lower()), index)
 
 
-def environment(job: Job, _site: JobDefaults) -> Environment:
+def environment(job: Job, _defaults: JobDefaults) -> Environment:
     """Return the role; for the launcher also the variables by which each MPI finds and enters its hosts."""
     nvidia = (
         () if _options(job).launcher_is_worker else literals(NVIDIA_VISIBLE_DEVICES="", NVIDIA_DRIVER_CAPABILITIES="")
     )
-    launcher = (*literals(K_MPI_JOB_ROLE="launcher"), *_told(job), *nvidia)
+    launcher = (*literals(K_MPI_JOB_ROLE="launcher"), *_implementation_variables(job), *nvidia)
     worker = literals(K_MPI_JOB_ROLE="worker")
     return lambda replica: launcher if replica.role == LAUNCHER else worker
 
@@ -206,22 +206,22 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
     return ({**container, **{part: first[part] for part in same if part in first}},)
 
 
-def _told(job: Job) -> tuple[Variable, ...]:
+def _implementation_variables(job: Job) -> tuple[Variable, ...]:
     """Return mpi-operator's variables, then the names that newer versions read, which the user may override."""
     hosts, slots = f"{CONFIG}/{HOSTFILE}", str(_options(job).slots)
     newer = {}
     match _options(job).implementation:
         case "Intel":
-            told = {"I_MPI_HYDRA_HOST_FILE": hosts, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": PATIENCE}
-            told["I_MPI_PERHOST"] = slots
+            from_v1 = {"I_MPI_HYDRA_HOST_FILE": hosts, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": SSH_OPTIONS}
+            from_v1["I_MPI_PERHOST"] = slots
         case "MPICH":
-            told = {"HYDRA_HOST_FILE": hosts, "HYDRA_LAUNCH_EXTRA_ARGS": PATIENCE}
-            newer = {"HYDRA_LAUNCHER_EXTRA_ARGS": PATIENCE}
+            from_v1 = {"HYDRA_HOST_FILE": hosts, "HYDRA_LAUNCH_EXTRA_ARGS": SSH_OPTIONS}
+            newer = {"HYDRA_LAUNCHER_EXTRA_ARGS": SSH_OPTIONS}
         case _:
-            told = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": hosts}
-            told |= {"OMPI_MCA_plm_rsh_args": PATIENCE, "OMPI_MCA_orte_set_default_slots": slots}
-            newer = {"PRTE_MCA_prte_default_hostfile": hosts, "PRTE_MCA_plm_ssh_args": PATIENCE}
-    variables = [Variable(name, value) for name, value in told.items()]
+            from_v1 = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": hosts}
+            from_v1 |= {"OMPI_MCA_plm_rsh_args": SSH_OPTIONS, "OMPI_MCA_orte_set_default_slots": slots}
+            newer = {"PRTE_MCA_prte_default_hostfile": hosts, "PRTE_MCA_plm_ssh_args": SSH_OPTIONS}
+    variables = [Variable(name, value) for name, value in from_v1.items()]
     return (*variables, *(Variable(name, value, user_overridable=True) for name, value in newer.items()))
 
 
@@ -260,7 +260,7 @@ MPI_V2BETA1 = Framework(
     spec=MPIJobV2Spec,
     rules=RULES,
     options=options,
-    container=Container("mpi", by_name=False, env_in_all_containers=False),
+    container=FrameworkContainer("mpi", by_name=False, env_in_all_containers=False),
     defaults=Defaults(
         restart_policy=RestartPolicy.NEVER,
         on_failure_by_default=(LAUNCHER,),
@@ -270,7 +270,7 @@ MPI_V2BETA1 = Framework(
     objects=Objects(services=False, job_service=True, owns=(CONFIG_MAPS,), retained_roles=(LAUNCHER,)),
     hooks=Hooks(
         success_policy=success_policy,
-        is_leader=lambda _job, _member: False,
+        is_leader=lambda _job, _replica: False,
         scope=scope,
         environment=environment,
         dependents=dependents,

@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Naming,
@@ -20,7 +20,7 @@ from trainshed.api.framework import (
     literals,
 )
 from trainshed.api.job import Job, Replica, RestartPolicy, Scope
-from trainshed.api.spec import Elasticity, JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.spec import Elasticity, JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 
 PORT = 36543
 
@@ -28,7 +28,7 @@ PORT = 36543
 class PaddleJobSpec(JobSpec):
     """The spec of a PaddleJob. v1 accepts an elastic policy and ignores it, and so does Trainshed."""
 
-    run_policy: Policy = RunPolicy()
+    run_policy: RunPolicyField = RunPolicySpec()
     elastic_policy: Elasticity | None = None
     paddle_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
@@ -40,7 +40,7 @@ def success_policy(job: Job) -> SuccessPolicy:
     return SuccessPolicy("Worker", Quorum.ALL, qualified=True)
 
 
-def environment(job: Job, _site: JobDefaults) -> Environment:
+def environment(job: Job, _defaults: JobDefaults) -> Environment:
     """Return the variables of Paddle's launcher, in v1's order.
 
     A job with a master runs in parameter-server mode, one without in collective mode.
@@ -56,18 +56,18 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
     there = literals(PADDLE_MASTER=f"{job.name}-{host}:{port}")
 
     def variables(replica: Replica) -> tuple[Variable, ...]:
-        part = duty(replica) if job.of("Master") else rank(replica)
+        part = role_variables(replica) if job.of("Master") else rank_variables(replica)
         return (*common, *(here if replica == host else there), *part)
 
     return variables
 
 
-def duty(replica: Replica) -> tuple[Variable, ...]:
+def role_variables(replica: Replica) -> tuple[Variable, ...]:
     """Return the variables of a pod in parameter-server mode: it runs one server or one trainer."""
     return literals(PADDLE_SERVER_NUM="1") if replica.role == "Master" else literals(PADDLE_TRAINER_NUM="1")
 
 
-def rank(replica: Replica) -> tuple[Variable, ...]:
+def rank_variables(replica: Replica) -> tuple[Variable, ...]:
     """Return the rank in collective mode; the launcher's own order is by name, worker-10 before worker-2."""
     return literals(user_overridable=True, PADDLE_RANK=str(replica.index))
 
@@ -79,7 +79,7 @@ PADDLE = Framework(
     field="paddleReplicaSpecs",
     roles=("Master", "Worker"),
     spec=PaddleJobSpec,
-    container=Container("paddle", "master", PORT),
+    container=FrameworkContainer("paddle", "master", PORT),
     defaults=Defaults(restart_policy=RestartPolicy.ON_FAILURE),
     naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
     hooks=Hooks(

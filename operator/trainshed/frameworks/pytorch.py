@@ -11,10 +11,10 @@ import yaml
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Naming,
@@ -30,11 +30,11 @@ from trainshed.api.spec import (
     Elasticity,
     JobSpec,
     Model,
-    Policy,
     PortNumber,
     ReplicaSpec,
     Rule,
-    RunPolicy,
+    RunPolicyField,
+    RunPolicySpec,
     UpdateRule,
     ValidationInput,
     replica_count,
@@ -47,7 +47,7 @@ _ACTION = re.compile(r"(\s*\{\{-\s|\{\{)\s*(.*?)\s*(\s-\}\}\s*|\}\})", re.DOTALL
 
 
 class BadTemplate(ValueError):
-    """The file is not a template that v1 would accept; the message says why."""
+    """The file is not a template that v1 would accept; the message has the reason."""
 
 
 @lru_cache(maxsize=64)
@@ -107,26 +107,26 @@ class ElasticPolicy(Elasticity):
 class PyTorchJobSpec(JobSpec):
     """The spec of a PyTorchJob."""
 
-    run_policy: Policy = RunPolicy()
+    run_policy: RunPolicyField = RunPolicySpec()
     elastic_policy: ElasticPolicy | None = None
     nproc_per_node: Annotated[str, Field(max_length=16)] | None = None
     pytorch_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-def _elastic(claim: ValidationInput) -> ElasticPolicy | None:
-    policy: ElasticPolicy | None = claim.spec.elastic_policy
+def _elastic(job: ValidationInput) -> ElasticPolicy | None:
+    policy: ElasticPolicy | None = job.spec.elastic_policy
     return policy
 
 
-def _bounds_in_order(claim: ValidationInput) -> bool:
-    policy = _elastic(claim)
+def _bounds_in_order(job: ValidationInput) -> bool:
+    policy = _elastic(job)
     least, most = (policy.min_replicas, policy.max_replicas) if policy else (None, None)
     return least is None or most is None or least <= most
 
 
-def _processes_given_twice(claim: ValidationInput) -> bool:
-    policy = _elastic(claim)
-    return policy is not None and policy.n_proc_per_node is not None and claim.spec.nproc_per_node is not None
+def _processes_given_twice(job: ValidationInput) -> bool:
+    policy = _elastic(job)
+    return policy is not None and policy.n_proc_per_node is not None and job.spec.nproc_per_node is not None
 
 
 WORKERS = f"self.spec.{FIELD}['Worker'].replicas"
@@ -135,12 +135,12 @@ RULES = (
     Rule(
         f"!('Worker' in self.spec.{FIELD}) || !has({WORKERS}) || {WORKERS} >= 1",
         f"spec.{FIELD}[Worker].replicas: Forbidden: must be at least 1",
-        lambda claim: "Worker" not in claim.roles or replica_count(claim.roles["Worker"]) >= 1,
+        lambda job: "Worker" not in job.roles or replica_count(job.roles["Worker"]) >= 1,
     ),
     Rule(
         f"!has(self.spec.elasticPolicy) || 'Worker' in self.spec.{FIELD}",
         f"spec.{FIELD}[Worker]: Required value: must be configured if elastic policy is used",
-        lambda claim: _elastic(claim) is None or "Worker" in claim.roles,
+        lambda job: _elastic(job) is None or "Worker" in job.roles,
     ),
     Rule(
         "!(has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.minReplicas)"
@@ -152,7 +152,7 @@ RULES = (
     Rule(
         "!(has(self.spec.nprocPerNode) && has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.nProcPerNode))",
         "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
-        lambda claim: not _processes_given_twice(claim),
+        lambda job: not _processes_given_twice(job),
     ),
 )
 
@@ -250,7 +250,7 @@ def scope(job: Job) -> Scope:
     return Scope.REPLICA if job.options_as(PyTorchJobOptions).elastic else Scope.JOB
 
 
-def environment(job: Job, _site: JobDefaults) -> Environment:
+def environment(job: Job, _defaults: JobDefaults) -> Environment:
     """Return the variables of `env://` and torchrun, in v1's order."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     rendezvous = rendezvous_variables(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
@@ -305,7 +305,7 @@ def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
 
 
-def dependents(job: Job, _site: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, _defaults: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
     """Return v1's HorizontalPodAutoscaler, for an elastic job with metrics."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     if elastic is None or not elastic.metrics:
@@ -354,7 +354,7 @@ PYTORCH = Framework(
     rules=RULES,
     update_rules=UPDATE_RULES,
     options=options,
-    container=Container("pytorch", "pytorchjob-port", PORT),
+    container=FrameworkContainer("pytorch", "pytorchjob-port", PORT),
     defaults=Defaults(restart_policy=RestartPolicy.ON_FAILURE),
     naming=Naming(ttl_event_reason="SuccessfulDeletePod"),
     objects=Objects(owns=(AUTOSCALERS,)),

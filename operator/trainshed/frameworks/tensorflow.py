@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Naming,
@@ -26,7 +26,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
-from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, Rule, RunPolicy
+from trainshed.api.spec import JobSpec, ReplicaSpec, Rule, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import list_length, variable_too_long
 
 #: Up to this number of replicas, each pod has the whole TF_CONFIG. Above it, one ConfigMap holds the addresses, and the
@@ -40,7 +40,7 @@ PORT = 2222
 class TFJobSpec(JobSpec):
     """The spec of a TFJob."""
 
-    run_policy: Policy = RunPolicy()
+    run_policy: RunPolicyField = RunPolicySpec()
     success_policy: Literal["", "AllWorkers"] | None = None
     enable_dynamic_worker: bool | None = None
     tf_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=5)]
@@ -50,13 +50,13 @@ RULES = (
     Rule(
         f"self.spec.{FIELD}.all(r, self.spec.{FIELD}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
         f"spec.{FIELD}: Invalid value: a replica type must not appear twice in different cases",
-        lambda claim: len({role.lower() for role in claim.roles}) == len(claim.roles),
+        lambda job: len({role.lower() for role in job.roles}) == len(job.roles),
     ),
     Rule(
         f"!(self.spec.{FIELD}.exists(r, r.lowerAscii() == 'chief')"
         f" && self.spec.{FIELD}.exists(r, r.lowerAscii() == 'master'))",
         f"spec.{FIELD}: Forbidden: must not have more than 1 Chief or Master role",
-        lambda claim: not {"chief", "master"} <= {role.lower() for role in claim.roles},
+        lambda job: not {"chief", "master"} <= {role.lower() for role in job.roles},
     ),
 )
 
@@ -104,7 +104,7 @@ def scope(job: Job) -> Scope:
 def environment(job: Job, job_defaults: JobDefaults) -> Environment:
     """Return TF_CONFIG; a job with a single replica does not need it."""
     if job.size == 1:
-        return lambda _member: ()
+        return lambda _replica: ()
     if _dynamic(job):
         return lambda replica: (Variable("TF_CONFIG", compact(sparse(job, job_defaults, replica))),)
     common = shared(job, job_defaults)
@@ -226,7 +226,7 @@ TENSORFLOW = Framework(
     spec=TFJobSpec,
     rules=RULES,
     options=options,
-    container=Container("tensorflow", "tfjob-port", PORT, env_in_all_containers=False),
+    container=FrameworkContainer("tensorflow", "tfjob-port", PORT, env_in_all_containers=False),
     defaults=Defaults(restart_policy=RestartPolicy.NEVER),
     naming=Naming(failure_message="{kind} {namespace}/{name} has failed because {count} {role} replica(s) failed."),
     objects=Objects(owns=(CONFIG_MAPS,)),

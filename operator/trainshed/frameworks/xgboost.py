@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from trainshed.api.framework import (
-    Container,
     Defaults,
     Environment,
     Framework,
+    FrameworkContainer,
     Hooks,
     JobDefaults,
     Quorum,
@@ -19,7 +19,7 @@ from trainshed.api.framework import (
     literals,
 )
 from trainshed.api.job import Job, Replica, RestartPolicy, Scope
-from trainshed.api.spec import JobSpec, Policy, ReplicaSpec, RunPolicy
+from trainshed.api.spec import JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import list_length, required_role, single_replica, variable_too_long
 
 FIELD = "xgbReplicaSpecs"
@@ -29,11 +29,11 @@ PORT = 9999
 class XGBoostJobSpec(JobSpec):
     """The spec of an XGBoostJob."""
 
-    run_policy: Policy = RunPolicy()
+    run_policy: RunPolicyField = RunPolicySpec()
     xgb_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-def environment(job: Job, _site: JobDefaults) -> Environment:
+def environment(job: Job, _defaults: JobDefaults) -> Environment:
     """Return v1's variables, then the tracker's.
 
     XGBoost itself reads neither; the user's code passes them.
@@ -44,9 +44,9 @@ def environment(job: Job, _site: JobDefaults) -> Environment:
 
     def variables(replica: Replica) -> tuple[Variable, ...]:
         rank = str(replica.index + (0 if replica.role == "Master" else 1))
-        told = literals(MASTER_PORT=port, MASTER_ADDR=host, WORLD_SIZE=size, RANK=rank, PYTHONUNBUFFERED="1")
+        from_v1 = literals(MASTER_PORT=port, MASTER_ADDR=host, WORLD_SIZE=size, RANK=rank, PYTHONUNBUFFERED="1")
         tracker = {"DMLC_TRACKER_URI": host, "DMLC_TRACKER_PORT": port, "DMLC_TASK_ID": rank, "DMLC_NUM_WORKER": size}
-        return (*told, *peers, *literals(user_overridable=True, **tracker))
+        return (*from_v1, *peers, *literals(user_overridable=True, **tracker))
 
     return variables
 
@@ -56,7 +56,7 @@ def hosts(job: Job) -> str:
     return ",".join(f"{job.name}-worker-{index}" for index in range(job.size - 1))
 
 
-def validate(job: Job, _site: JobDefaults) -> tuple[str, ...]:
+def validate(job: Job, _defaults: JobDefaults) -> tuple[str, ...]:
     """Return a problem if the list of workers is too long for an environment variable."""
     return variable_too_long(job, FIELD, "WORKER_ADDRS", list_length(f"{job.name}-worker-0", max(job.size - 1, 0)))
 
@@ -69,7 +69,7 @@ XGBOOST = Framework(
     roles=("Master", "Worker"),
     spec=XGBoostJobSpec,
     rules=(required_role(FIELD, "Master"), single_replica(FIELD, "Master", default=False)),
-    container=Container("xgboost", "xgboostjob-port", PORT),
+    container=FrameworkContainer("xgboost", "xgboostjob-port", PORT),
     defaults=Defaults(restart_policy=RestartPolicy.NEVER),
     hooks=Hooks(
         success_policy=lambda _job: SuccessPolicy("Master", Quorum.ALL, qualified=False),

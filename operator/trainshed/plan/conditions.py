@@ -25,21 +25,21 @@ class ConditionUpdate:
     message: str
 
 
-def set_condition(status: Status, word: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:
+def set_condition(status: Status, update: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:
     """Return the status with this condition last, or unchanged if it has the same condition already.
 
     A terminal condition sets Running to false and removes Blocked and Restarting. After a terminal condition nothing
     changes any more.
     """
-    known = status.condition(word.kind)
-    if status.over or (known and _unchanged(known, word, true=true)):
+    known = status.condition(update.kind)
+    if status.over or (known and _unchanged(known, update, true=true)):
         return status
     changed = known.changed if known and known.true == true else now
-    fresh = Condition(word.kind, true, word.reason, word.message, updated=now, changed=changed)
-    kept = remove_conditions(status, word.kind, EXCLUDES.get(word.kind)).conditions
-    if word.kind in TERMINAL:
-        kept = _ended(kept)
-    return replace(status, conditions=(*kept, fresh))
+    condition = Condition(update.kind, true, update.reason, update.message, updated=now, changed=changed)
+    kept = remove_conditions(status, update.kind, EXCLUDES.get(update.kind)).conditions
+    if update.kind in TERMINAL:
+        kept = _after_terminal(kept)
+    return replace(status, conditions=(*kept, condition))
 
 
 def with_state(status: Status) -> Status:
@@ -69,12 +69,12 @@ def remove_conditions(status: Status, *kinds: ConditionType | None) -> Status:
     return status if kept == status.conditions else replace(status, conditions=kept)
 
 
-def _unchanged(known: Condition, word: ConditionUpdate, *, true: bool) -> bool:
-    same = known.true == true and known.reason == word.reason
-    return same and (word.kind not in MESSAGE_CHANGES_COUNT or known.message == word.message)
+def _unchanged(known: Condition, update: ConditionUpdate, *, true: bool) -> bool:
+    same = known.true == true and known.reason == update.reason
+    return same and (update.kind not in MESSAGE_CHANGES_COUNT or known.message == update.message)
 
 
-def _ended(conditions: Conditions) -> Conditions:
+def _after_terminal(conditions: Conditions) -> Conditions:
     dropped = (ConditionType.BLOCKED, ConditionType.RESTARTING)
     return tuple(
         replace(condition, true=False) if condition.type is ConditionType.RUNNING else condition

@@ -35,49 +35,49 @@ def apply(facts: Facts) -> tuple[Action, ...]:
     """Create missing objects, update changed ones, and delete temporary ones that are no longer desired."""
     there = {(dependent.resource, dependent.name): dependent for dependent in facts.snapshot.dependents}
     wanted = desired(facts)
-    wished = {(wish.resource, wish.name) for wish in wanted}
-    made = (_create_or_update(facts, wish, there.get((wish.resource, wish.name))) for wish in wanted)
-    stray = (dependent for key, dependent in there.items() if key not in wished and dependent.resource.passing)
-    return (*(action for action in made if action), *_delete(stray))
+    names = {(target.resource, target.name) for target in wanted}
+    made = (_create_or_update(facts, target, there.get((target.resource, target.name))) for target in wanted)
+    unwanted = (dependent for key, dependent in there.items() if key not in names and dependent.resource.temporary)
+    return (*(action for action in made if action), *_delete(unwanted))
 
 
 def prune(facts: Facts) -> tuple[Action, ...]:
     """Delete temporary objects: the job has no pods any more, or soon will not."""
-    return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.passing)
+    return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.temporary)
 
 
-def _create_or_update(facts: Facts, wish: DesiredDependent, found: Dependent | None) -> Action | None:
+def _create_or_update(facts: Facts, target: DesiredDependent, found: Dependent | None) -> Action | None:
     if found is None:
-        if wish.shared and not facts.missing:
+        if target.shared and not facts.missing:
             return None  # may belong to another owner; its existence is checked when pods are created
-        return CreateDependent(wish.resource, wish.name, body(facts.framework, facts.job, wish), wish.shared)
-    if found.deleting or not _differs(facts, wish, found):
+        return CreateDependent(target.resource, target.name, body(facts.framework, facts.job, target), target.shared)
+    if found.deleting or not _differs(facts, target, found):
         return None
-    return UpdateDependent(wish.resource, wish.name, _patch(facts, wish, found))
+    return UpdateDependent(target.resource, target.name, _patch(facts, target, found))
 
 
-def body(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
+def body(framework: Framework, job: Job, target: DesiredDependent) -> dict[str, Any]:
     """Return the body of a dependent for its creation."""
-    metadata = _dependent_metadata(framework, job, wish) | {
-        "name": wish.name,
+    metadata = _dependent_metadata(framework, job, target) | {
+        "name": target.name,
         "ownerReferences": [builders.owner_reference(job)],
     }
-    head = {"apiVersion": wish.resource.api_version, "kind": wish.resource.kind}
-    return {**head, "metadata": metadata, **wish.content}
+    head = {"apiVersion": target.resource.api_version, "kind": target.resource.kind}
+    return {**head, "metadata": metadata, **target.content}
 
 
-def _dependent_metadata(framework: Framework, job: Job, wish: DesiredDependent) -> dict[str, Any]:
-    labels = dict(wish.labels) | job_labels(framework, job)
-    return {"labels": labels, "annotations": dict(wish.annotations) | {LAST_APPLIED_HASH: _hash(wish)}}
+def _dependent_metadata(framework: Framework, job: Job, target: DesiredDependent) -> dict[str, Any]:
+    labels = dict(target.labels) | job_labels(framework, job)
+    return {"labels": labels, "annotations": dict(target.annotations) | {LAST_APPLIED_HASH: _hash(target)}}
 
 
-def _hash(wish: DesiredDependent) -> str:
-    text = json.dumps((wish.content, wish.labels, wish.annotations), sort_keys=True, default=str)
+def _hash(target: DesiredDependent) -> str:
+    text = json.dumps((target.content, target.labels, target.annotations), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _differs(facts: Facts, wish: DesiredDependent, found: Dependent) -> bool:
-    wanted = {"metadata": _dependent_metadata(facts.framework, facts.job, wish), **wish.content}
+def _differs(facts: Facts, target: DesiredDependent, found: Dependent) -> bool:
+    wanted = {"metadata": _dependent_metadata(facts.framework, facts.job, target), **target.content}
     return not covers(found.document, wanted)
 
 
@@ -97,10 +97,10 @@ def covers(actual: object, wanted: object) -> bool:
     return actual == wanted or (amount is not None and amount == parse_quantity(actual))
 
 
-def _patch(facts: Facts, wish: DesiredDependent, found: Dependent) -> dict[str, Any]:
-    content = {key: _merged(found.document.get(key), value) for key, value in wish.content.items()}
+def _patch(facts: Facts, target: DesiredDependent, found: Dependent) -> dict[str, Any]:
+    content = {key: _merged(found.document.get(key), value) for key, value in target.content.items()}
     identity = {"uid": found.uid, "resourceVersion": found.version}
-    return {"metadata": _dependent_metadata(facts.framework, facts.job, wish) | identity, **content}
+    return {"metadata": _dependent_metadata(facts.framework, facts.job, target) | identity, **content}
 
 
 def _merged(actual: object, wanted: object) -> object:
@@ -129,7 +129,7 @@ BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "
 SMALL = {suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), 1)}
 LARGE = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
 FACTORS = {**BINARY, **SMALL, "": Decimal(1), **LARGE}
-MOST, FINEST = Decimal(2**63 - 1), SMALL["n"]
+MAX_AMOUNT, SMALLEST_UNIT = Decimal(2**63 - 1), SMALL["n"]
 NUMBER = r"([+-]?\d{1,30}(?:\.\d{0,30})?|[+-]?\.\d{1,30})"
 FORM = re.compile(NUMBER + r"(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[munkMGTPE])?)", re.ASCII)
 
@@ -152,7 +152,7 @@ def sum_quantities(amounts: Iterable[tuple[object, int]]) -> str:
 
 def format_quantity(amount: Decimal, *, binary: bool = False) -> str:
     """Return the canonical form: the largest suffix that leaves a whole number."""
-    kept = max(-MOST, min(MOST, amount)).quantize(FINEST, ROUND_UP)
+    kept = max(-MAX_AMOUNT, min(MAX_AMOUNT, amount)).quantize(SMALLEST_UNIT, ROUND_UP)
     if not kept:
         return "0"
     family = BINARY if binary and abs(kept) >= BINARY["Ki"] else LARGE
@@ -185,7 +185,7 @@ class PodGroupWait:
 
 
 def pod_group_wait(facts: Facts) -> PodGroupWait | None:
-    """Return what Volcano says while the missing pods wait for it, or None."""
+    """Return the phase of the PodGroup and Volcano's reason while missing pods wait for it, or None."""
     if not framework.is_volcano(facts.snapshot.job_defaults.gang_scheduler) or not facts.missing:
         return None
     group = _group(facts, VOLCANO_GROUPS)
@@ -208,14 +208,14 @@ def _volcano_reason(status: Document) -> str:
 
 
 def _pod_group_spec(facts: Facts, kind: Resource) -> dict[str, Any]:
-    job, asked = facts.job, facts.job.policy.scheduling
-    least = job.size if asked.min_available is None else asked.min_available
-    resources = _resources(job, least) if asked.min_resources is None else asked.min_resources
+    job, scheduling = facts.job, facts.job.policy.scheduling
+    min_available = job.size if scheduling.min_available is None else scheduling.min_available
+    resources = _resources(job, min_available) if scheduling.min_resources is None else scheduling.min_resources
     if kind is VOLCANO_GROUPS:
-        own: dict[str, Any] = {"queue": _queue(facts), "priorityClassName": asked.priority_class}
+        own: dict[str, Any] = {"queue": _queue(facts), "priorityClassName": scheduling.priority_class}
     else:
-        own = {"scheduleTimeoutSeconds": asked.timeout}
-    spec = {"minMember": least, "minResources": resources, **own}
+        own = {"scheduleTimeoutSeconds": scheduling.timeout}
+    spec = {"minMember": min_available, "minResources": resources, **own}
     return {key: value for key, value in spec.items() if value not in (None, "", {})}
 
 
@@ -226,20 +226,20 @@ def _queue(facts: Facts) -> str:
     return str(there or facts.job.policy.scheduling.queue or DEFAULT_QUEUE)
 
 
-def _resources(job: Job, least: int) -> dict[str, str]:
-    """Return the sum of the requests of the first `least` replicas, roles in the order of the spec."""
+def _resources(job: Job, min_available: int) -> dict[str, str]:
+    """Return the sum of the requests of the first `min_available` replicas, roles in the order of the spec."""
     amounts: defaultdict[str, list[tuple[object, int]]] = defaultdict(list)
     for group in job.groups:
-        counted = min(group.count, least)
-        least -= counted
+        counted = min(group.count, min_available)
+        min_available -= counted
         containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if counted else ()
         for container in containers:
-            for name, amount in _needs(as_mapping(container)).items():
+            for name, amount in _requests(as_mapping(container)).items():
                 amounts[name].append((amount, counted))
     return {name: sum_quantities(found) for name, found in amounts.items()}
 
 
-def _needs(container: Document) -> Document:
+def _requests(container: Document) -> Document:
     """Return the requests of a container, or its limits if it has no requests."""
-    asked = as_mapping(container.get("resources"))
-    return as_mapping(asked.get("requests")) or as_mapping(asked.get("limits"))
+    resources = as_mapping(container.get("resources"))
+    return as_mapping(resources.get("requests")) or as_mapping(resources.get("limits"))

@@ -29,7 +29,7 @@ CLASSES: Mapping[str, str] = MappingProxyType(
         "TerminationByKubelet": DISRUPTION,
         # A pod that is removed from its node (kubelet/eviction/helpers.go, kubelet/preemption, kubelet/nodeshutdown,
         # util/node; Shutdown is the name of Terminated before 1.22).
-        "Evicted": DISRUPTION,  # unless it used more than its own limits allow: see OVERRUN
+        "Evicted": DISRUPTION,  # unless it used more than its own limits allow: see DISK_LIMIT_MESSAGES
         "Preempting": DISRUPTION,
         "Preempted": DISRUPTION,
         "Terminated": DISRUPTION,
@@ -107,10 +107,10 @@ IMAGE_REASONS = frozenset(
 #: The reason of a container that waits for init containers.
 INITIALIZING = "PodInitializing"
 #: The prefix of the reason for which a kubelet rejects a pod when the node lacks a resource, such as `OutOfcpu`.
-TOO_LITTLE = "OutOf"
+OUT_OF = "OutOf"
 #: Parts of the message of an eviction because the pod used more local disk than its own limits allow; it would do so
 #: on another node as well. Kubelets set no DisruptionTarget on these only (localStorageEviction in kubelet/eviction).
-OVERRUN = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
+DISK_LIMIT_MESSAGES = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
 #: Reasons of containers that never ran: the exit code (126, 127, 128) is made up by the runtime and means nothing.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 #: Exit codes of a program that is being terminated: by SIGTERM, or by SIGKILL after its grace period.
@@ -119,9 +119,9 @@ TERMINATED = frozenset({137, 143})
 TERMINATION_MESSAGE_LIMIT = 1024
 
 
-def classed(reason: str) -> str:
+def failure_class(reason: str) -> str:
     """Return the class of a reason, or an empty string for an unknown reason."""
-    return INFRASTRUCTURE if reason.startswith(TOO_LITTLE) else CLASSES.get(reason, "")
+    return INFRASTRUCTURE if reason.startswith(OUT_OF) else CLASSES.get(reason, "")
 
 
 def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
@@ -146,32 +146,32 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
     if pod.phase is Phase.SUCCEEDED or (_being_removed(pod) and not _has_run(pod)):
         return None
     ended = culprit(pod, framework_container)
-    since = ended.finished if ended and ended.finished else pod.dismissed or now
+    since = ended.finished if ended and ended.finished else pod.deletion_requested or now
     if found := _ended_from_outside(pod, ended):
         return _failure(pod, *found, None, since)
     if pod.phase is not Phase.FAILED:
         return None
-    if ended is None or ended.exit_code is None or classed(ended.reason) == INFRASTRUCTURE:
+    if ended is None or ended.exit_code is None or failure_class(ended.reason) == INFRASTRUCTURE:
         reason = ended.reason if ended and ended.exit_code is not None else pod.reason or "ExitCodeUnknown"
         return _failure(pod, INFRASTRUCTURE, reason, None, since)
     return _failure(pod, APPLICATION, ended.reason or "Error", ended, since)
 
 
-def early_exit(pod: Pod, served: Pod, now: datetime) -> Failure | None:
-    """Return the failure of a pod that was deleted, exited or was restarted before pod `served` succeeded, or None.
+def early_exit(pod: Pod, succeeded: Pod, now: datetime) -> Failure | None:
+    """Return the failure of a pod that was deleted, exited or was restarted before pod `succeeded` succeeded, or None.
 
     MPI launchers have been observed to exit with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
     """
-    if _being_removed(pod) or classed(pod.reason) == DISRUPTION:
+    if _being_removed(pod) or failure_class(pod.reason) == DISRUPTION:
         return _failure(pod, DISRUPTION, pod.disruption or pod.reason or "Deleted", None, now)
     for container in pod.containers:
-        exited = any(_before(container.finished, other) for other in served.containers) if pod.over else False
+        exited = any(_before(container.finished, other) for other in succeeded.containers) if pod.over else False
         restarted = (
-            any(_within(container.started, other) for other in served.containers) if container.restarts else False
+            any(_within(container.started, other) for other in succeeded.containers) if container.restarts else False
         )
         if exited or restarted:
             end = "it exited" if exited else "it was restarted"
-            message = f"{end} before {served.name} succeeded, so the success of {served.name} is not accepted"
+            message = f"{end} before {succeeded.name} succeeded, so the success of {succeeded.name} is not accepted"
             return replace(_failure(pod, APPLICATION, "ExitedEarly", container, now), termination_message=message)
     return None
 
@@ -188,17 +188,17 @@ def culprit(pod: Pod, framework_container: str) -> Container | None:
     own = own_container(pod, framework_container)
     if own and own.exit_code is not None:
         return own
-    bad = (container for container in pod.containers if container.init and container.exit_code)
-    return next((container for container in bad if not container.sidecar), own)
+    failed = (container for container in pod.containers if container.init and container.exit_code)
+    return next((container for container in failed if not container.sidecar), own)
 
 
 def _ended_from_outside(pod: Pod, ended: Container | None) -> tuple[str, str] | None:
     """Return class and reason of what ended the pod as a whole, whatever its containers did, or None."""
-    if pod.reason == "Evicted" and not pod.disruption and any(words in pod.message for words in OVERRUN):
+    if pod.reason == "Evicted" and not pod.disruption and any(words in pod.message for words in DISK_LIMIT_MESSAGES):
         return APPLICATION, pod.reason
     if _being_removed(pod) and not _failed_before_removal(pod, ended):
         return DISRUPTION, pod.disruption or "Deleted"
-    kind = classed(pod.reason) if pod.phase is Phase.FAILED else ""
+    kind = failure_class(pod.reason) if pod.phase is Phase.FAILED else ""
     return (kind, pod.reason) if kind else None
 
 
@@ -220,11 +220,11 @@ def _failed_before_removal(pod: Pod, ended: Container | None) -> bool:
     If the grace period is 0, the deletion time is that of the last delete request, which is the kubelet's as a rule;
     the time of the first is lost unless a condition has it. An exit code of SIGTERM or SIGKILL then means: deleted.
     """
-    if pod.phase is not Phase.FAILED or ended is None or not ended.exit_code or classed(pod.reason) == DISRUPTION:
+    if pod.phase is not Phase.FAILED or ended is None or not ended.exit_code or failure_class(pod.reason) == DISRUPTION:
         return False
     if not pod.grace and ended.exit_code in TERMINATED:
         return False
-    return ended.finished is not None and pod.dismissed is not None and ended.finished < pod.dismissed
+    return ended.finished is not None and pod.deletion_requested is not None and ended.finished < pod.deletion_requested
 
 
 def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: datetime) -> Failure:

@@ -35,20 +35,20 @@ NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteSer
 
 @dataclass(frozen=True, slots=True)
 class ActionMessages:
-    """Events of an action: `what` ends the reason, `done` is the message, `trying` begins the message of an error."""
+    """Events of an action: `reason` follows Successful or Failed; `error_prefix` begins the message of an error."""
 
-    what: str
-    done: str
-    trying: str
+    reason: str
+    message: str
+    error_prefix: str
 
     @property
     def success(self) -> Event:
         """The Event for success."""
-        return Event(EventType.NORMAL, f"Successful{self.what}", self.done)
+        return Event(EventType.NORMAL, f"Successful{self.reason}", self.message)
 
     def failure(self, error: Exception) -> Event:
         """Return the Event for this error."""
-        return Event(EventType.WARNING, f"Failed{self.what}", f"{self.trying}: {error}")
+        return Event(EventType.WARNING, f"Failed{self.reason}", f"{self.error_prefix}: {error}")
 
 
 def action_messages(snapshot: Snapshot, action: Action) -> ActionMessages | None:
@@ -108,11 +108,11 @@ def resumed(facts: Facts) -> ConditionUpdate:
     )
 
 
-def blocked(facts: Facts, trouble: ApiRefusal) -> ConditionUpdate:
+def blocked(facts: Facts, refusal: ApiRefusal) -> ConditionUpdate:
     """Return the condition Blocked: the API server's own message, and how many pods have been created."""
     progress = f"{len(facts.current)} of {facts.job.size} pods created; retrying the rest"
-    refusal = coerce.truncate_end(trouble.message.rstrip("."), MAX_MESSAGE_BYTES - len(progress) - len("; "))
-    return ConditionUpdate(ConditionType.BLOCKED, trouble.reason, f"{refusal}; {progress}")
+    text = coerce.truncate_end(refusal.message.rstrip("."), MAX_MESSAGE_BYTES - len(progress) - len("; "))
+    return ConditionUpdate(ConditionType.BLOCKED, refusal.reason, f"{text}; {progress}")
 
 
 def waiting_for_group(facts: Facts, phase: str, why: str) -> ConditionUpdate:
@@ -124,9 +124,9 @@ def waiting_for_group(facts: Facts, phase: str, why: str) -> ConditionUpdate:
     )
 
 
-def restarting(facts: Facts, incident: FailureGroup, after: Status) -> ConditionUpdate:
+def restarting(facts: Facts, group: FailureGroup, after: Status) -> ConditionUpdate:
     """Return the condition Restarting, with the failure that caused it; `after` is the status to be stored."""
-    replica, failure = incident.first
+    replica, failure = group.first
     what = {
         DISRUPTION: f"were disrupted ({failure.reason})",
         INFRASTRUCTURE: f"failed with an infrastructure error ({failure.reason})",
@@ -134,7 +134,7 @@ def restarting(facts: Facts, incident: FailureGroup, after: Status) -> Condition
     message = (
         f"job {facts.job.name} is restarting because {replica.role} replica(s) {what.get(failure.kind, 'failed')}."
     )
-    return _update(facts, ConditionType.RESTARTING, message, restart_detail(facts, incident, after))
+    return _update(facts, ConditionType.RESTARTING, message, restart_detail(facts, group, after))
 
 
 def failed(facts: Facts, replica: Replica, failure: Failure) -> ConditionUpdate:
@@ -157,10 +157,10 @@ def refused(facts: Facts) -> ConditionUpdate:
     return _update(facts, ConditionType.FAILED, "; ".join(facts.job.problems))
 
 
-def backoff_limit_reached(facts: Facts, aside: str) -> ConditionUpdate:
-    """Return the condition Failed when backoffLimit is reached; `aside` follows v1's sentence."""
+def backoff_limit_reached(facts: Facts, detail: str) -> ConditionUpdate:
+    """Return the condition Failed when backoffLimit is reached; `detail` follows v1's sentence."""
     message = f"Job {facts.job.name} has failed because it has reached the specified backoff limit"
-    return _update(facts, ConditionType.FAILED, message, aside)
+    return _update(facts, ConditionType.FAILED, message, detail)
 
 
 def deadline_exceeded(facts: Facts) -> ConditionUpdate:
@@ -169,13 +169,13 @@ def deadline_exceeded(facts: Facts) -> ConditionUpdate:
     return _update(facts, ConditionType.FAILED, message, deadline_detail(facts))
 
 
-def failures(facts: Facts, incident: FailureGroup | None = None) -> tuple[Event, ...]:
+def failures(facts: Facts, group: FailureGroup | None = None) -> tuple[Event, ...]:
     """Return one Event for each failed pod, up to MAX_LISTED: its exit code, or how it ended without one.
 
-    The failures of the incident come first, because they decide. The other failures follow, because their pods may be
+    The failures of the group come first, because they decide. The other failures follow, because their pods may be
     deleted with them.
     """
-    found = (incident.failures if incident else {}) | facts.failed
+    found = (group.failures if group else {}) | facts.failed
     return tuple(_failure(facts, replica, failure) for replica, failure in islice(found.items(), MAX_LISTED))
 
 
@@ -192,7 +192,7 @@ def overwritten(facts: Facts) -> tuple[Event, ...]:
     if not any((template.get("spec") or {}).get("restartPolicy") for template in templates):
         return ()
     message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-    return (_lasting("SetPodTemplateRestartPolicy", message),)
+    return (_lasting_warning("SetPodTemplateRestartPolicy", message),)
 
 
 def other_schedulers(facts: Facts) -> tuple[Event, ...]:
@@ -205,7 +205,7 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
     if not gang_scheduler or not facts.missing or named <= {"", framework.gang_scheduler_name(gang_scheduler)}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
-    return (_lasting("SetPodTemplateSchedulerName", message),)
+    return (_lasting_warning("SetPodTemplateSchedulerName", message),)
 
 
 def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
@@ -217,7 +217,7 @@ def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
     )
 
 
-def _lasting(reason: str, message: str) -> Event:
+def _lasting_warning(reason: str, message: str) -> Event:
     return Event(EventType.WARNING, reason, message, key=reason)
 
 
@@ -254,16 +254,16 @@ def _key(pod: Pod, container: Container) -> str:
     return f"{pod.uid}/{container.name}/{container.reason}/{container.restarts}"
 
 
-def _update(facts: Facts, kind: ConditionType, message: str, aside: str = "") -> ConditionUpdate:
-    """Return a condition: v1's message to the letter, followed by `aside`, the details that v1 does not have."""
-    joint = (" " if message.endswith(".") else ": ") if aside else ""
+def _update(facts: Facts, kind: ConditionType, message: str, detail: str = "") -> ConditionUpdate:
+    """Return a condition: v1's message to the letter, followed by `detail`, the details that v1 does not have."""
+    joint = (" " if message.endswith(".") else ": ") if detail else ""
     return ConditionUpdate(
-        kind, _reason(facts, kind), coerce.truncate_end(f"{message}{joint}{aside}", MAX_MESSAGE_BYTES)
+        kind, _reason(facts, kind), coerce.truncate_end(f"{message}{joint}{detail}", MAX_MESSAGE_BYTES)
     )
 
 
-def _reason(facts: Facts, what: str) -> str:
-    return f"{facts.job.kind}{what}"
+def _reason(facts: Facts, reason: str) -> str:
+    return f"{facts.job.kind}{reason}"
 
 
 def _job_name(facts: Facts) -> str:
@@ -271,32 +271,32 @@ def _job_name(facts: Facts) -> str:
     return f"{facts.job.namespace}/{name}" if facts.goal and facts.goal.qualified else name
 
 
-def restart_detail(facts: Facts, incident: FailureGroup, after: Status) -> str:
+def restart_detail(facts: Facts, group: FailureGroup, after: Status) -> str:
     """Return which failure causes a restart, of how many replicas, its number, and when; `after` is the new status."""
-    return "; ".join(filter(None, (_cause(facts, incident), _others(facts, incident), _next(facts, incident, after))))
+    return "; ".join(filter(None, (_cause(facts, group), _others(facts, group), _next(facts, group, after))))
 
 
-def backoff_limit_detail(facts: Facts, incident: FailureGroup) -> str:
+def backoff_limit_detail(facts: Facts, group: FailureGroup) -> str:
     """Return that all restarts of backoffLimit are used, with the last failure."""
     limit, used = facts.job.policy.backoff_limit or 0, facts.status.retries.used
-    text = f"{used} of {_counted(limit, 'restart')} used" if limit else "backoffLimit is 0"
+    text = f"{used} of {_plural(limit, 'restart')} used" if limit else "backoffLimit is 0"
     if used < limit:
-        text += f", and {incident.counted} more needed at once"
-    return "; ".join(filter(None, (text, f"last failure: {_cause(facts, incident)}", _others(facts, incident))))
+        text += f", and {group.counted} more needed at once"
+    return "; ".join(filter(None, (text, f"last failure: {_cause(facts, group)}", _others(facts, group))))
 
 
 def container_restarts_detail(facts: Facts, last: Failure | None) -> str:
     """Return how often the kubelet has restarted containers, and the `last` failure of one of them."""
     retries, limit = facts.observed.retries, facts.job.policy.backoff_limit
     times = retries.container_restarts + retries.deleted_pod_container_restarts
-    text = f"containers were restarted {_counted(times, 'time')} in place (backoffLimit {limit})"
+    text = f"containers were restarted {_plural(times, 'time')} in place (backoffLimit {limit})"
     return f"{text}; last failure: {failure_message.sentence(last)}" if last else text
 
 
 def permanent_detail(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return the failure that ends the job, and why it is not retried."""
     text = failure_message.sentence(failure_message.with_message(facts, replica, failure))
-    others = _followers(len(facts.failed.keys() - {replica}))
+    others = _other_failures(len(facts.failed.keys() - {replica}))
     if failure.kind == DISRUPTION:
         rule = "trainshed.dev/on-disruption is Fail"
     elif facts.group(replica).restart_policy is RestartPolicy.EXIT_CODE:
@@ -316,33 +316,33 @@ def deadline_detail(facts: Facts) -> str:
     states = {"running": running, "succeeded": done, "pending": waiting, "without a pod": absent}
     (first, count), *others = [item for item in states.items() if item[1]] or [("running", 0)]
     rest = "".join(f", {number} {state}" for state, number in others)
-    return f"limit {seconds} s; {count} of {_counted(facts.job.size, 'replica')} {first}{rest}"
+    return f"limit {seconds} s; {count} of {_plural(facts.job.size, 'replica')} {first}{rest}"
 
 
-def _cause(facts: Facts, incident: FailureGroup) -> str:
-    replica, failure = restarts.root_cause(incident)
+def _cause(facts: Facts, group: FailureGroup) -> str:
+    replica, failure = restarts.root_cause(group)
     text = failure_message.sentence(failure_message.with_message(facts, replica, failure))
     before = facts.status.failure
-    if incident.root_cause or before is None:
+    if group.root_cause or before is None:
         return text
     return f"{text}, caused by the failure of {before.replica or before.pod}"
 
 
-def _others(facts: Facts, incident: FailureGroup) -> str:
-    return _followers(len(facts.failed.keys() | incident.failures.keys()) - 1)
+def _others(facts: Facts, group: FailureGroup) -> str:
+    return _other_failures(len(facts.failed.keys() | group.failures.keys()) - 1)
 
 
-def _followers(others: int) -> str:
-    return f"{_counted(others, 'other replica')} failed afterwards" if others > 0 else ""
+def _other_failures(others: int) -> str:
+    return f"{_plural(others, 'other replica')} failed afterwards" if others > 0 else ""
 
 
-def _counted(number: int, noun: str) -> str:
+def _plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _next(facts: Facts, incident: FailureGroup, after: Status) -> str:
-    replicas = restarts.replicas_restarted(facts, incident)
-    limit, role = facts.job.policy.backoff_limit, restarts.root_cause(incident)[0].role
+def _next(facts: Facts, group: FailureGroup, after: Status) -> str:
+    replicas = restarts.replicas_restarted(facts, group)
+    limit, role = facts.job.policy.backoff_limit, restarts.root_cause(group)[0].role
     if replicas <= 1:
         what = "it"
     elif facts.scope is Scope.JOB:
@@ -352,7 +352,7 @@ def _next(facts: Facts, incident: FailureGroup, after: Status) -> str:
     else:
         what = f"these {replicas} replicas"
     restart = f"restart {after.retries.used}" + (f" of {limit}" if limit is not None else "")
-    which = restart if incident.counted else "not counted against backoffLimit"
+    which = restart if group.counted else "not counted against backoffLimit"
     begin = after.retries.next_retry_time
     wait = round((begin - facts.now).total_seconds()) if begin else 0
     return f"restarting {what} {f'in {wait} s' if wait > 0 else 'now'} ({which})"

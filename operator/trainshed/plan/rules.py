@@ -9,7 +9,7 @@ modules of this package answer questions for the rules; none of them changes the
 - A plan holds the status to store, the Events to record, the actions to execute, and the time of the next reconcile.
   The controller stores the status first, then records the Events, then executes the actions.
 - Nothing here reads a clock, a file or the network: the time of the reconcile is `facts.now`.
-- The status says what was observed and resolved, never what is about to be tried. Counts are computed from the pods at
+- The status has what was observed and resolved, never what is about to be tried. Counts are computed from the pods at
   every reconcile. The status keeps only what the pods cannot show again: start and completion time, attempts, counted
   restarts, the first failure, and the terminal condition (Succeeded or Failed), which is final.
 """
@@ -70,7 +70,8 @@ def refuse(facts: Facts) -> Plan | None:
         return None
     message = messages.refused(facts).message
     if facts.status.start is None and not facts.snapshot.pods:
-        return _caused(_finish(facts, messages.refused(facts)), failure_message.of_job(facts, "InvalidSpec", message))
+        cause = failure_message.of_job(facts, "InvalidSpec", message)
+        return _with_failure(_finish(facts, messages.refused(facts)), cause)
     return Plan(facts.status, (Event(EventType.WARNING, "InvalidSpec", message, key=f"InvalidSpec/{message}"),))
 
 
@@ -82,27 +83,27 @@ def suspend(facts: Facts) -> Plan | None:
     actions = (*pods.delete_all(facts), *dependents.prune(facts))
     if status.true(ConditionType.SUSPENDED):
         return _with_stuck_pods(facts, Plan(status, messages.pod_groups_deleted(actions), actions))
-    word = messages.suspended(facts)
+    update = messages.suspended(facts)
     if facts.snapshot.pods:
         status = replace(status, attempts=restarts.start_attempt(status, facts.groups).attempts)
     if status.true(ConditionType.RUNNING):
-        status = conditions.set_condition(status, replace(word, kind=ConditionType.RUNNING), facts.now, true=False)
+        status = conditions.set_condition(status, replace(update, kind=ConditionType.RUNNING), facts.now, true=False)
     status = conditions.remove_conditions(status, ConditionType.RESTARTING, ConditionType.BLOCKED)
-    status = conditions.set_condition(status, word, facts.now)
-    return _with_stuck_pods(facts, Plan(status, (_event(word), *messages.pod_groups_deleted(actions)), actions))
+    status = conditions.set_condition(status, update, facts.now)
+    return _with_stuck_pods(facts, Plan(status, (_event(update), *messages.pod_groups_deleted(actions)), actions))
 
 
 def resume(facts: Facts) -> Plan | None:
     """Restart a job that is no longer suspended, with a new start time and so a new deadline."""
     if not facts.status.true(ConditionType.SUSPENDED):
         return None
-    word = messages.resumed(facts)
-    status = conditions.set_condition(facts.observed, word, facts.now, true=False)
+    update = messages.resumed(facts)
+    status = conditions.set_condition(facts.observed, update, facts.now, true=False)
     status = restarts.clear_completions(replace(status, start=facts.now), facts.groups)
     status = replace(
         status, retries=replace(status.retries, consecutive_failures=0, next_retry_time=restarts.earliest_resume(facts))
     )
-    return Plan(status, (_event(word),), requeue_at=facts.now)
+    return Plan(status, (_event(update),), requeue_at=facts.now)
 
 
 def expire(facts: Facts) -> Plan | None:
@@ -112,7 +113,7 @@ def expire(facts: Facts) -> Plan | None:
         return None
     message = f"the job was active longer than {DEADLINE}: {messages.deadline_detail(facts)}"
     cause = failure_message.of_job(facts, "DeadlineExceeded", message)
-    return _caused(_finish(facts, messages.deadline_exceeded(facts), DEADLINE), cause)
+    return _with_failure(_finish(facts, messages.deadline_exceeded(facts), DEADLINE), cause)
 
 
 def succeed(facts: Facts) -> Plan | None:
@@ -125,8 +126,8 @@ def await_root_cause(facts: Facts) -> Plan | None:
     end = restarts.settles_at(facts)
     if end is None:
         return None
-    plan, premature = reconcile_replicas(facts), messages.failures(facts)
-    events = tuple(event for event in plan.events if event not in premature)
+    plan, too_early = reconcile_replicas(facts), messages.failures(facts)
+    events = tuple(event for event in plan.events if event not in too_early)
     return replace(plan, events=events, requeue_at=_earliest(end, plan.requeue_at))
 
 
@@ -134,19 +135,19 @@ def fail(facts: Facts) -> Plan | None:
     """Fail the job after a failure that must not be retried, or when backoffLimit is reached."""
     if restarts.container_restarts_exhausted(facts):
         last = failure_message.last_container_failure(facts)
-        word = messages.backoff_limit_reached(facts, messages.container_restarts_detail(facts, last))
-        plan = _finish(facts, word, BACKOFF_LIMIT)
-        return _caused(plan, failure_message.with_last_line(last)) if last else plan
-    incident = restarts.failure_group(facts)
-    if incident is None:
+        update = messages.backoff_limit_reached(facts, messages.container_restarts_detail(facts, last))
+        plan = _finish(facts, update, BACKOFF_LIMIT)
+        return _with_failure(plan, failure_message.with_last_line(last)) if last else plan
+    group = restarts.failure_group(facts)
+    if group is None:
         return None
-    if restarts.backoff_limit_reached(facts, incident):
-        word = messages.backoff_limit_reached(facts, messages.backoff_limit_detail(facts, incident))
-        return _fatal(facts, incident, _finish(facts, word, BACKOFF_LIMIT), restarts.root_cause(incident))
-    for replica, failure in incident.failures.items():
+    if restarts.backoff_limit_reached(facts, group):
+        update = messages.backoff_limit_reached(facts, messages.backoff_limit_detail(facts, group))
+        return _fatal(facts, group, _finish(facts, update, BACKOFF_LIMIT), restarts.root_cause(group))
+    for replica, failure in group.failures.items():
         if restarts.permanent(facts, replica, failure):
             plan = _finish(facts, messages.failed(facts, replica, failure))
-            return _fatal(facts, incident, plan, (replica, failure))
+            return _fatal(facts, group, plan, (replica, failure))
     return None
 
 
@@ -156,16 +157,16 @@ def restart(facts: Facts) -> Plan | None:
     Replicas are not restarted while one of their pods still exists without the labels that the watch selects by.
     """
     found = None if hidden_replicas(facts) else restarts.failure_group(facts)
-    incident = restarts.restartable(facts, found) if found else None
-    if incident is None:
+    group = restarts.restartable(facts, found) if found else None
+    if group is None:
         return None
-    cause = failure_message.with_message(facts, *restarts.root_cause(incident))
+    cause = failure_message.with_message(facts, *restarts.root_cause(group))
     cause = failure_message.with_last_line(cause)
-    status = restarts.record_restart(facts, incident, _created(facts, restarts.next_attempt(facts, incident)), cause)
-    word = messages.restarting(facts, incident, status)
+    status = restarts.record_restart(facts, group, _created(facts, restarts.next_attempt(facts, group)), cause)
+    update = messages.restarting(facts, group, status)
     if not facts.after(status).running:
-        status = conditions.set_condition(status, word, facts.now)
-    events = (*messages.failures(facts, incident), replace(_event(word), tone=EventType.WARNING))
+        status = conditions.set_condition(status, update, facts.now)
+    events = (*messages.failures(facts, group), replace(_event(update), type=EventType.WARNING))
     return Plan(status, events, pods.delete_stale(facts.after(status)), requeue_at=facts.now)
 
 
@@ -175,12 +176,12 @@ def start_up(facts: Facts) -> Plan | None:
     if late is None:
         return None
     plan = _finish(facts, stuck_pods.startup_condition(facts, late[1]), STARTUP_DEADLINE)
-    return _caused(plan, failure_message.with_last_line(late[1]))
+    return _with_failure(plan, failure_message.with_last_line(late[1]))
 
 
 def reconcile_replicas(facts: Facts) -> Plan:
     """Delete stale pods and Services, create missing ones, and update the conditions."""
-    status = _blocked(facts, _created(facts, observed_status(facts)))
+    status = _with_blocked(facts, _created(facts, observed_status(facts)))
     if facts.running:
         status = conditions.set_condition(status, messages.running(facts), facts.now)
     status = with_progress(facts, status, messages.created(facts).message)
@@ -224,26 +225,26 @@ def _created(facts: Facts, status: Status) -> Status:
     return status if idle else replace(status, start=facts.now)
 
 
-def _finish(facts: Facts, word: ConditionUpdate, limit: str = "") -> Plan:
+def _finish(facts: Facts, update: ConditionUpdate, limit: str = "") -> Plan:
     """Return the plan that finishes the job, because of a limit or not.
 
     After a success the active replicas count as succeeded, as in v1.
     """
-    status = conditions.set_condition(_created(facts, facts.observed), word, facts.now)
+    status = conditions.set_condition(_created(facts, facts.observed), update, facts.now)
     status = replace(status, completion=facts.now, pending_replacement=(), limit_exceeded=limit)
-    if word.kind is ConditionType.SUCCEEDED:
-        serves = facts.goal.depends_on if facts.goal else ""
+    if update.kind is ConditionType.SUCCEEDED:
+        dependent_role = facts.goal.depends_on if facts.goal else ""
         replica_statuses = {
-            role: ReplicaStatus() if role == serves else _active_as_succeeded(replica_status)
+            role: ReplicaStatus() if role == dependent_role else _active_as_succeeded(replica_status)
             for role, replica_status in status.replica_statuses.items()
         }
         status = replace(status, replica_statuses=replica_statuses)
-    return Plan(status, (_event(word),), requeue_at=facts.now)
+    return Plan(status, (_event(update),), requeue_at=facts.now)
 
 
-def _event(word: ConditionUpdate) -> Event:
+def _event(update: ConditionUpdate) -> Event:
     return Event(
-        EventType.WARNING if word.kind is ConditionType.FAILED else EventType.NORMAL, word.reason, word.message
+        EventType.WARNING if update.kind is ConditionType.FAILED else EventType.NORMAL, update.reason, update.message
     )
 
 
@@ -251,25 +252,25 @@ def _active_as_succeeded(replica_status: ReplicaStatus) -> ReplicaStatus:
     return replace(replica_status, succeeded=replica_status.succeeded + replica_status.active, active=0, ready=0)
 
 
-def _fatal(facts: Facts, incident: FailureGroup, plan: Plan, who: tuple[Replica, Failure]) -> Plan:
-    events = (*messages.failures(facts, incident), *plan.events)
-    cause = failure_message.with_last_line(failure_message.with_message(facts, *who))
-    return _caused(replace(plan, events=events), cause)
+def _fatal(facts: Facts, group: FailureGroup, plan: Plan, root_cause: tuple[Replica, Failure]) -> Plan:
+    events = (*messages.failures(facts, group), *plan.events)
+    cause = failure_message.with_last_line(failure_message.with_message(facts, *root_cause))
+    return _with_failure(replace(plan, events=events), cause)
 
 
-def _caused(plan: Plan, cause: Failure) -> Plan:
+def _with_failure(plan: Plan, cause: Failure) -> Plan:
     return replace(plan, status=replace(plan.status, failure=cause))
 
 
-def _blocked(facts: Facts, status: Status) -> Status:
+def _with_blocked(facts: Facts, status: Status) -> Status:
     """Set the condition Blocked while pods cannot be created, do not run or do not terminate; remove it afterwards."""
     status = replace(status, waiting=waiting.waiting(facts))
-    trouble = facts.snapshot.refusal
-    if trouble:
-        return conditions.set_condition(status, messages.blocked(facts, trouble), facts.now)
+    refusal = facts.snapshot.refusal
+    if refusal:
+        return conditions.set_condition(status, messages.blocked(facts, refusal), facts.now)
     if wait := dependents.pod_group_wait(facts):
-        word = messages.waiting_for_group(facts, wait.phase, wait.reason)
-        return conditions.set_condition(status, word, facts.now)
+        update = messages.waiting_for_group(facts, wait.phase, wait.reason)
+        return conditions.set_condition(status, update, facts.now)
     if stuck := stuck_pods.stuck_condition(facts):
         return conditions.set_condition(status, stuck, facts.now)
     if status.waiting:
@@ -277,7 +278,7 @@ def _blocked(facts: Facts, status: Status) -> Status:
     known = status.condition(ConditionType.BLOCKED)
     incomplete = pods.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
     resolved = known is not None and (
-        known.reason == stuck_pods.STUCK_TERMINATING or waiting.caused(facts.status, known)
+        known.reason == stuck_pods.STUCK_TERMINATING or waiting.is_cause_of(facts.status, known)
     )
     return status if incomplete and not resolved else conditions.remove_conditions(status, ConditionType.BLOCKED)
 

@@ -11,7 +11,7 @@ from trainshed.api.status import MAX_SHORT_NAME_BYTES, ConditionType, ReplicaSta
 from . import conditions
 from .facts import Facts
 
-#: From this number of missing pods on, their creation takes so long that the status says how far it has got.
+#: From this number of missing pods on, their creation takes so long that the status shows the progress.
 MANY = 200
 
 

@@ -42,12 +42,12 @@ def stuck_events(facts: Facts) -> tuple[Event, ...]:
 
 def force_delete(facts: Facts) -> tuple[DeletePod, ...]:
     """Force-delete pods after the time that the user has set; pods with finalizers cannot be force-deleted."""
-    late = (
+    overdue = (
         pod
         for pod in facts.snapshot.pods
         if not pod.finalizers and (end := _force_deletion(facts, pod)) and facts.now >= end
     )
-    return tuple(DeletePod(pod.name, pod.uid, grace=0) for pod in late)
+    return tuple(DeletePod(pod.name, pod.uid, grace=0) for pod in overdue)
 
 
 def next_stuck_check(facts: Facts) -> datetime | None:
@@ -57,8 +57,12 @@ def next_stuck_check(facts: Facts) -> datetime | None:
 
 def _stuck(facts: Facts) -> list[Pod]:
     """Return the pods that are stuck terminating, the longest stuck first."""
-    late = [(pod.deletion_timestamp, pod.name, pod) for pod in facts.snapshot.pods if pod.deletion_timestamp]
-    return [pod for leaves, _, pod in sorted(late, key=lambda item: item[:2]) if facts.now >= leaves + STUCK_AFTER]
+    terminating = [(pod.deletion_timestamp, pod.name, pod) for pod in facts.snapshot.pods if pod.deletion_timestamp]
+    return [
+        pod
+        for deletion, _, pod in sorted(terminating, key=lambda item: item[:2])
+        if facts.now >= deletion + STUCK_AFTER
+    ]
 
 
 def _times(facts: Facts, pod: Pod) -> Iterator[datetime]:
@@ -77,7 +81,7 @@ def _message(facts: Facts, pods: list[Pod]) -> str:
     pod, others = pods[0], len(pods) - 1
     where = f" on node {pod.node}" if pod.node else ""
     more = f" ({others} more {'pod is' if others == 1 else 'pods are'} stuck)" if others else ""
-    since = f"its grace period ended at {_clock(pod.deletion_timestamp)}"
+    since = f"its grace period ended at {_format_time(pod.deletion_timestamp)}"
     return f"Pod {pod.name}{where} is still terminating; {since}{more}: {_cause(facts, pod)}"
 
 
@@ -88,7 +92,7 @@ def _cause(facts: Facts, pod: Pod) -> str:
         )
         return f"waiting for these finalizers to be removed: {names}"
     if end := _force_deletion(facts, pod):
-        return f"the kubelet has not confirmed its deletion; the operator force-deletes it at {_clock(end)}"
+        return f"the kubelet has not confirmed its deletion; the operator force-deletes it at {_format_time(end)}"
     return (
         "the kubelet has not confirmed its deletion. The replica is not replaced until the pod is gone: delete the "
         "node, taint it with node.kubernetes.io/out-of-service, force-delete the pod (--grace-period=0 --force) if it "
@@ -96,7 +100,7 @@ def _cause(facts: Facts, pod: Pod) -> str:
     )
 
 
-def _clock(time: datetime | None) -> str:
+def _format_time(time: datetime | None) -> str:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
 
 
@@ -112,10 +116,10 @@ def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
         for replica, pod in facts.current.items()
         if (end := _startup_deadline(facts, pod))
     ]
-    over = sorted(
+    overdue = sorted(
         ((end, name, replica, pod) for end, name, replica, pod in found if facts.now >= end), key=lambda at: at[:2]
     )
-    return next(((replica, _startup_failure(facts, replica, pod)) for _, _, replica, pod in over), None)
+    return next(((replica, _startup_failure(facts, replica, pod)) for _, _, replica, pod in overdue), None)
 
 
 def next_startup_check(facts: Facts) -> datetime | None:
@@ -147,8 +151,8 @@ def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
     if own.before is None or own.before.finished is None:
         return own.restarts == 0
     ended = own.before.finished
-    began = own.before.started if own.before.started and own.before.started >= created else ended
-    return began < created + time and ended - began < time
+    started = own.before.started if own.before.started and own.before.started >= created else ended
+    return started < created + time and ended - started < time
 
 
 def _startup_failure(facts: Facts, replica: Replica, pod: Pod) -> Failure:
@@ -157,7 +161,7 @@ def _startup_failure(facts: Facts, replica: Replica, pod: Pod) -> Failure:
     seconds = facts.job.startup_deadline or 0
     found = Failure(
         pod=pod.name,
-        kind=failures.classed(reason) or failures.INFRASTRUCTURE,
+        kind=failures.failure_class(reason) or failures.INFRASTRUCTURE,
         reason=reason,
         exit_code=container.before.exit_code if container and container.before else None,
         node=pod.node,
@@ -178,8 +182,8 @@ def _waiting_container(pod: Pod, own: Container | None) -> Container | None:
     if own is not None and own.reason not in ("", INITIALIZING):
         return own
     inits = (container for container in pod.containers if container.init)
-    undone = (item for item in inits if (item.started is None if item.sidecar else item.exit_code != 0))
-    return next(undone, own)
+    unfinished = (item for item in inits if (item.started is None if item.sidecar else item.exit_code != 0))
+    return next(unfinished, own)
 
 
 def _problem(pod: Pod, container: Container | None) -> tuple[str, str]:
@@ -189,14 +193,14 @@ def _problem(pod: Pod, container: Container | None) -> tuple[str, str]:
         return reason, f"pod not scheduled ({reason})"
     if container is None:
         return "ContainerCreating", "the kubelet has not reported its containers"
-    whose = f"init container {container.name}" if container.init else "its container"
+    subject = f"init container {container.name}" if container.init else "its container"
     reason, before = container.reason or ("Running" if container.started else INITIALIZING), container.before
     if reason in IMAGE_REASONS:
-        return reason, f"image {container.image or 'of ' + whose} could not be pulled ({reason})"
+        return reason, f"image {container.image or 'of ' + subject} could not be pulled ({reason})"
     if before is not None:
         times = f"{container.restarts} time" + ("s" if container.restarts != 1 else "")
         return (
             reason,
-            f"{whose} was restarted {times} in place and last exited with code {before.exit_code} ({reason})",
+            f"{subject} was restarted {times} in place and last exited with code {before.exit_code} ({reason})",
         )
-    return (reason, f"{whose} is still {'running' if container.started else 'waiting'} ({reason})")
+    return (reason, f"{subject} is still {'running' if container.started else 'waiting'} ({reason})")

@@ -77,7 +77,7 @@ def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate:
     return ConditionUpdate(ConditionType.BLOCKED, found[0].reason, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
 
 
-def caused(status: Status, condition: Condition) -> bool:
+def is_cause_of(status: Status, condition: Condition) -> bool:
     """Return whether this stored condition Blocked was set because of the stored waiting replicas."""
     return bool(status.waiting) and condition.reason == status.waiting[0].reason
 
@@ -93,7 +93,7 @@ def next_check(facts: Facts) -> datetime | None:
 def _unchanged_until(facts: Facts, found: tuple[Waiting, ...]) -> datetime | None:
     """Return until when the stored causes stay as they are although others are found, or None."""
     stored, known = facts.status.waiting, facts.status.condition(ConditionType.BLOCKED)
-    if not found or known is None or found == stored or not caused(facts.status, known):
+    if not found or known is None or found == stored or not is_cause_of(facts.status, known):
         return None
     return known.updated + UPDATE_INTERVAL if found[0].reason == known.reason else None
 
@@ -160,8 +160,8 @@ def _problem(pod: Pod, now: datetime) -> Problem | None:
     since = max(pod.scheduled or pod.created, pod.created)
     if not pod.containers:
         return Problem(CREATING, "the kubelet has not reported the containers", since) if pending else None
-    found = (problem for container in _next_containers(pod) if (problem := _of_container(pod, container, since, now)))
-    return min(found, key=lambda problem: problem.delay, default=None)
+    problems = (_container_problem(pod, container, since, now) for container in _next_containers(pod))
+    return min(filter(None, problems), key=lambda problem: problem.delay, default=None)
 
 
 def _unscheduled(pod: Pod, since: datetime) -> Problem:
@@ -184,7 +184,7 @@ def _next_containers(pod: Pod) -> Iterator[Container]:
             return
 
 
-def _of_container(pod: Pod, container: Container, since: datetime, now: datetime) -> Problem | None:
+def _container_problem(pod: Pod, container: Container, since: datetime, now: datetime) -> Problem | None:
     """Return why this container does not run; `since` is the time at which the pod got its node."""
     name = f"{'init container' if container.init else 'container'} {container.name}"
     if loop := _crash_loop(container, name, now):
@@ -192,11 +192,11 @@ def _of_container(pod: Pod, container: Container, since: datetime, now: datetime
     if not container.waiting:
         return _slow_init(container, name)
     ended = (init.finished for init in pod.containers if init.init and init.finished and init != container)
-    begun = max(
+    began = max(
         [since, *ended, *([container.before.finished] if container.before and container.before.finished else [])]
     )
     reason, message, delay = _waiting_container(pod, container, name)
-    return Problem(reason, message, begun, delay, container.name)
+    return Problem(reason, message, began, delay, container.name)
 
 
 def _slow_init(container: Container, name: str) -> Problem | None:

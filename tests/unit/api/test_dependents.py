@@ -25,8 +25,8 @@ def test_the_path_tells_the_version(resource: Resource, version: str):
 
 
 def test_what_pods_read_stays_and_what_acts_on_them_is_passing():
-    passing = {(resource.kind, resource.api_version) for resource in ALL if resource.passing}
-    assert passing == {
+    temporary = {(resource.kind, resource.api_version) for resource in ALL if resource.temporary}
+    assert temporary == {
         ("HorizontalPodAutoscaler", "autoscaling/v2"),
         ("PodGroup", "scheduling.volcano.sh/v1beta1"),
         ("PodGroup", "scheduling.x-k8s.io/v1alpha1"),

@@ -27,5 +27,5 @@ def test_restarts_of_a_sidecar_do_not():
 
 
 def test_when_a_pod_was_dismissed_is_known_if_its_deletion_is():
-    assert a_pod("worker-0", deletion_timestamp=at(40), grace=30).dismissed == at(10)
-    assert a_pod("worker-0").dismissed is None
+    assert a_pod("worker-0", deletion_timestamp=at(40), grace=30).deletion_requested == at(10)
+    assert a_pod("worker-0").deletion_requested is None

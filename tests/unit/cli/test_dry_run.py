@@ -19,7 +19,7 @@ def over(kind: ConditionType, completion=0.0) -> Status:
 
 def outlook(job, *pods, status=None, **fields):
     found = dry_run(seen(job, *pods, status=status or running(job), **fields))
-    return found.severity, "; ".join(found.words)
+    return found.severity, "; ".join(found.messages)
 
 
 def test_a_running_job_is_unchanged():
@@ -41,7 +41,7 @@ def test_missing_objects_are_created():
 def test_dependents_are_listed_with_their_kind():
     job = a_job("MPIJob", launcher=1, worker=1)
     stale = Dependent(CONFIG_MAPS, "mnist-config", "c", "1", "job-uid", "ml", "", {"data": {}})
-    words = dry_run(replace(seen(job, *pods_of(job), status=running(job)), dependents=(stale,))).words
+    words = dry_run(replace(seen(job, *pods_of(job), status=running(job)), dependents=(stale,))).messages
     assert "ConfigMap mnist-config updated" in words
     assert "Role mnist-launcher created" in words
 

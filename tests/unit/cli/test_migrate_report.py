@@ -45,4 +45,4 @@ def test_unknown_flags_are_an_error():
 )
 def test_a_report_is_sound_without_errors_and_jobs_that_need_attention(state, severity, sound):
     outlook = JobForecast(seen(a_job(worker=1)), severity, ())
-    assert Report((Check(state, ""),), Config(), (outlook,)).sound is sound
+    assert Report((Check(state, ""),), Config(), (outlook,)).ok is sound

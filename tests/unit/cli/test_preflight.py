@@ -1,11 +1,11 @@
-"""The findings about operators, the webhook configuration and the CRDs, each with the command that corrects it."""
+"""The run_checks about operators, the webhook configuration and the CRDs, each with the command that corrects it."""
 
 from __future__ import annotations
 
 import pytest
 
 from support import v1
-from trainshed.cli.preflight import ClusterState, State, checks, command_line
+from trainshed.cli.preflight import ClusterState, State, command_line, run_checks
 from trainshed.crd import definition
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.mpi import MPI
@@ -29,7 +29,7 @@ def webhook(name="validator.training-operator.kubeflow.org", service="training-o
 
 def found_in(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list[tuple[str, str, str]]:
     cluster_state = ClusterState(tuple(deployments), tuple(webhooks), tuple(definitions))
-    return [(str(found.state), found.words, found.command) for found in checks(cluster_state, frameworks)]
+    return [(str(found.state), found.message, found.command) for found in run_checks(cluster_state, frameworks)]
 
 
 def test_a_cluster_without_v1_is_ok():

@@ -91,7 +91,7 @@ def test_every_fact_arrives():
         datetime(2026, 1, 1, 11, tzinfo=UTC),
         datetime(2026, 1, 1, 12, tzinfo=UTC),
     )
-    assert pod.dismissed == pod.disrupted, "an eviction is recorded before the grace period of 30 s begins"
+    assert pod.deletion_requested == pod.disrupted, "an eviction is recorded before the grace period of 30 s begins"
     assert pod.finalizers == ("example.com/hold",)
 
 
@@ -194,4 +194,4 @@ def test_extreme_numbers_times_and_texts_are_bounded():
 
 def test_an_extreme_grace_period_is_tolerated():
     meta = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 2**62}
-    assert decoded({"metadata": meta}).dismissed is not None
+    assert decoded({"metadata": meta}).deletion_requested is not None

@@ -60,4 +60,4 @@ def test_actions_without_an_event_in_v1_have_none(action):
 def test_that_the_pods_of_the_job_before_are_waited_for_is_normal_and_said_once():
     event = waiting_for_previous_job("PreviousJobTerminating", ValueError("waiting for pod a of the previous job"))
     expected = ("Normal", "PreviousJobTerminating", "waiting for pod a of the previous job", "PreviousJobTerminating")
-    assert (event.tone, event.reason, event.message, event.key) == expected
+    assert (event.type, event.reason, event.message, event.key) == expected

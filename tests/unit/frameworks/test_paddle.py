@@ -40,7 +40,7 @@ def test_peers_meet_at_worker_0_which_is_told_its_own_ip(index, meeting):
 
 
 @pytest.mark.parametrize(
-    ("role", "index", "meeting", "duty"),
+    ("role", "index", "meeting", "role_variables"),
     [
         ("Master", 0, [POD_IP, "PADDLE_MASTER=$(POD_IP_DUMMY):8080"], "PADDLE_SERVER_NUM=1"),
         ("Master", 1, ["PADDLE_MASTER=ps-master-0:8080"], "PADDLE_SERVER_NUM=1"),
@@ -48,13 +48,13 @@ def test_peers_meet_at_worker_0_which_is_told_its_own_ip(index, meeting):
         ("Worker", 1, ["PADDLE_MASTER=ps-master-0:8080"], "PADDLE_TRAINER_NUM=1"),
     ],
 )
-def test_with_a_master_pods_are_servers_and_trainers(role, index, meeting, duty):
+def test_with_a_master_pods_are_servers_and_trainers(role, index, meeting, role_variables):
     assert env(listening(SERVED, 8080), role, index) == [
         "PYTHONUNBUFFERED=1",
         "PADDLE_JOB_ID=ps",
         "PADDLE_NNODES=4",
         *meeting,
-        duty,
+        role_variables,
     ]
 
 

@@ -13,8 +13,8 @@ from trainshed.plan.failures import (
     DISRUPTION,
     INFRASTRUCTURE,
     TERMINATION_MESSAGE_LIMIT,
-    classed,
     failure,
+    failure_class,
     outcome,
     own_container,
 )
@@ -63,7 +63,7 @@ def test_each_end_has_its_class(pod, expected):
 
 @pytest.mark.parametrize("reason", sorted(CLASSES))
 def test_every_reason_has_a_class_of_which_there_are_three(reason):
-    assert classed(reason) in (APPLICATION, INFRASTRUCTURE, DISRUPTION)
+    assert failure_class(reason) in (APPLICATION, INFRASTRUCTURE, DISRUPTION)
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu"])

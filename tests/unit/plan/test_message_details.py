@@ -20,7 +20,7 @@ def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:
     """Return the details after v1's sentence when these pods are among the others."""
     decision = look(job, *pods_of(job, *pods), status=status or running(job), now=at(now))
     words = message(decision.status, kind)
-    assert (str(decision.events[-1].tone), decision.events[-1].message) == ("Warning", words)
+    assert (str(decision.events[-1].type), decision.events[-1].message) == ("Warning", words)
     return words.partition(". " if ". " in words else ": ")[2]
 
 

@@ -34,7 +34,7 @@ def notes_of(*pods, job=None):
 def test_a_waiting_container_is_told_of_once_for_each_reason():
     container = Container("tensorflow", waiting=True, reason="ErrImagePull", message="no such image")
     (note,) = notes_of(a_pod("worker-0", "Pending", containers=(container,)))
-    assert (note.tone, note.reason) == (EventType.WARNING, "ErrImagePull")
+    assert (note.type, note.reason) == (EventType.WARNING, "ErrImagePull")
     assert note.message == "Error pod mnist-worker-0 container tensorflow waiting message: no such image"
     assert note.key == "worker-0-uid/tensorflow/ErrImagePull/0"
     silent = Container("tensorflow", waiting=True, reason="ContainerCreating")
@@ -52,7 +52,7 @@ def test_a_container_that_ended_badly_in_a_pod_that_goes_on_is_told_of():
 def test_a_pod_that_finds_no_node_is_told_of(reason):
     pod = a_pod("worker-0", "Pending", containers=(), unplaced=reason, unschedulable="0/3 nodes are available")
     (note,) = notes_of(pod)
-    assert (note.tone, note.reason) == (EventType.WARNING, reason)
+    assert (note.type, note.reason) == (EventType.WARNING, reason)
     assert note.message == "Error pod mnist-worker-0 condition message: 0/3 nodes are available"
     assert note.key == f"worker-0-uid/{reason}"
 
@@ -70,13 +70,13 @@ def test_no_more_than_a_few_pods_are_told_of_in_one_look():
 def test_who_took_a_pod_away_is_told():
     notes = notes_of(a_pod("worker-0", "Failed", reason="Evicted", message="low on memory", node="n1", containers=()))
     expected = "Pod mnist-worker-0 on node n1 was evicted by the kubelet: low on memory"
-    assert ("Warning", "PodDisrupted", expected) in [(note.tone, note.reason, note.message) for note in notes]
+    assert ("Warning", "PodDisrupted", expected) in [(note.type, note.reason, note.message) for note in notes]
 
 
 def test_a_fatal_failure_without_an_exit_code_is_a_warning_in_the_words_of_the_condition():
     state = {"code": 128, "why": "StartError", "words": "exec: no such file"}
     notes = notes_of(a_pod("worker-0", "Failed", node="n1", **state), job=a_job(worker=1))
-    assert [(note.tone, note.reason) for note in notes] == [("Warning", "PodFailed"), ("Warning", "TFJobFailed")]
+    assert [(note.type, note.reason) for note in notes] == [("Warning", "PodFailed"), ("Warning", "TFJobFailed")]
     end = "could not be started (StartError)"
     assert notes[0].message.startswith(f"Pod mnist-worker-0 on node n1 {end}")
     assert f"worker-0 on n1 {end}" in notes[1].message
@@ -93,7 +93,7 @@ def test_pods_that_exited_together_are_each_told_of_once():
         "Pod: ml.mnist-worker-2 exited with code 1",
     ]
     assert [note.key for note in exits] == ["worker-0-uid/Failed", "worker-2-uid/Failed"]
-    assert {note.tone for note in exits} == {EventType.WARNING}
+    assert {note.type for note in exits} == {EventType.WARNING}
 
 
 def test_a_failure_that_changes_nothing_is_told_of_as_well():
@@ -116,7 +116,7 @@ def asking(gang: str = "", **spec):
     first = [note for note in look(job, job_defaults=job_defaults).events if note.key.startswith("Set")]
     later = [note for note in look(job, *pods_of(job), job_defaults=job_defaults).events if note.key.startswith("Set")]
     assert later == [], "no pod is made any more"
-    assert {note.tone for note in first} <= {EventType.WARNING}
+    assert {note.type for note in first} <= {EventType.WARNING}
     return [(note.reason, note.message) for note in first]
 
 
@@ -134,7 +134,7 @@ def test_a_template_with_another_scheduler_is_told_of_only_with_gang_scheduling(
 def test_the_end_of_a_gang_is_told_with_the_jobs():
     groups = (DeleteDependent(VOLCANO_GROUPS, "mnist", "g"), DeleteDependent(CONFIG_MAPS, "mnist", "c"))
     (note,) = messages.pod_groups_deleted(groups)
-    assert (note.tone, note.reason) == (EventType.NORMAL, "JobTerminated")
+    assert (note.type, note.reason) == (EventType.NORMAL, "JobTerminated")
     assert note.message == "Job has been terminated. Deleting PodGroup"
     assert note.key == "JobTerminated/g"
 
@@ -238,4 +238,4 @@ TURNS = [
 
 @pytest.mark.parametrize(("decision", "expected"), TURNS)
 def test_each_turn_of_a_job_is_told_in_v1s_words(decision, expected):
-    assert [(note.tone, note.reason, note.message) for note in decision.events] == expected
+    assert [(note.type, note.reason, note.message) for note in decision.events] == expected

@@ -42,7 +42,7 @@ def test_the_condition_running_names_the_replicas_with_the_old_template(changed)
 
 def test_an_event_tells_it_once_for_each_template(changed):
     (event,) = (event for event in changed.events if event.reason == "PodTemplateChanged")
-    assert (event.message, event.key, str(event.tone)) == (SENTENCE, "PodTemplateChanged/new", "Normal")
+    assert (event.message, event.key, str(event.type)) == (SENTENCE, "PodTemplateChanged/new", "Normal")
 
 
 def test_no_pod_is_deleted_because_of_it(changed):

@@ -79,10 +79,10 @@ def test_what_is_written_is_read_again(text, times):
     amount = dependents.parse_quantity(text)
     exact = amount * times
     found = dependents.parse_quantity(dependents.sum_quantities([(text, times)]))
-    if abs(exact) <= dependents.MOST:
-        assert abs(found - exact) < dependents.FINEST
+    if abs(exact) <= dependents.MAX_AMOUNT:
+        assert abs(found - exact) < dependents.SMALLEST_UNIT
     else:
-        assert abs(found) == dependents.MOST
+        assert abs(found) == dependents.MAX_AMOUNT
 
 
 @given(st.lists(st.tuples(TEXTS, st.integers(0, 9)), max_size=5))

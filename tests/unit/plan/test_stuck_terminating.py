@@ -41,7 +41,7 @@ def test_a_pod_whose_node_does_not_answer_is_reported_and_its_place_not_taken():
     assert condition.message.startswith(expected)
     assert "trainshed.dev/force-delete-after" in condition.message
     (note,) = told(decision)
-    assert (note.tone, note.message, note.key) == ("Warning", condition.message, f"worker-1-uid/{STUCK}")
+    assert (note.type, note.message, note.key) == ("Warning", condition.message, f"worker-1-uid/{STUCK}")
     assert made(decision) == []
     again = after(500, leaving(), status=decision.status)
     assert (again.status, told(again)) == (decision.status, [note]), "it is said once, and stays said"
