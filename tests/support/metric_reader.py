@@ -17,16 +17,16 @@ from trainshed.controller.store import CachedJob
 def all_meters() -> Metrics:
     """As they are once a job has failed, with the series of jobs."""
     metrics, job = Metrics(), replace(a_job(worker=1), created=T0)
-    metrics.show(JobCollector(lambda: [CachedJob(job, Status())], lambda: T0))
+    metrics.register(JobCollector(lambda: [CachedJob(job, Status())], lambda: T0))
     failed = Status(conditions=(Condition(ConditionType.FAILED, True, "r", "m", T0, T0),))
-    metrics.stored(seen(job), failed)
-    metrics.stored(seen(job), Status(attempts={"Worker": 1}))
-    metrics.started(seen(job), 1)
-    metrics.failed(ApiError("x"))
-    metrics.requested("GET", "pods", 200)
+    metrics.on_status_stored(seen(job), failed)
+    metrics.on_status_stored(seen(job), Status(attempts={"Worker": 1}))
+    metrics.observe_startup(seen(job), 1)
+    metrics.count_error(ApiError("x"))
+    metrics.count_request("GET", "pods", 200)
     metrics.gauges.ages.labels("pods").set(1)
     metrics.gauges.queued_writes.labels("creates").set(0)
-    metrics.states({}, {job.kind: "tensorflow"})
+    metrics.set_jobs({}, {job.kind: "tensorflow"})
     return metrics
 
 

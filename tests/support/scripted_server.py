@@ -246,7 +246,7 @@ class Replica:
         """Return after how many seconds it has the Lease."""
         began = clock()
         async with asyncio.timeout(within):
-            while not self.elector.holds():
+            while not self.elector.is_leader():
                 await asyncio.sleep(0.1)
         return clock() - began
 

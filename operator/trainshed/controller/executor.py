@@ -113,13 +113,13 @@ class Executor:
             await self._do(snapshot, action)
         except ApiError as error:
             await release_unselected(self._client, error)
-            self._metrics.done(snapshot, action, well=False)
+            self._metrics.count_action(snapshot, action, success=False)
             if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
                 waits = isinstance(error, PreviousJobTerminating)
                 event = waiting_for_previous_job(error.reason, error) if waits else messages.failure(error)
                 record.events.append(event)
             raise
-        self._metrics.done(snapshot, action, well=True)
+        self._metrics.count_action(snapshot, action, success=True)
         record.done[_words(action)] += 1
         if messages:
             record.events.append(messages.success)

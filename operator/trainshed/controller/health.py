@@ -29,7 +29,7 @@ class LoopLagMonitor:
     """
 
     def __init__(self) -> None:
-        self._late: deque[tuple[float, float]] = deque()
+        self._lags: deque[tuple[float, float]] = deque()
 
     async def run(self) -> None:
         """Measure without end."""
@@ -37,32 +37,31 @@ class LoopLagMonitor:
         while True:
             due = clock() + INTERVAL
             await asyncio.sleep(INTERVAL)
-            self.beat(clock(), due)
+            self.record(clock(), due)
 
-    def beat(self, now: float, due: float) -> None:
+    def record(self, now: float, due: float) -> None:
         """Record the lag of one measurement: it happened at `now` and was scheduled for `due`."""
-        while self._late and self._late[0][0] <= now - WINDOW:
-            self._late.popleft()
+        while self._lags and self._lags[0][0] <= now - WINDOW:
+            self._lags.popleft()
         if now - due > MIN_LAG:
-            self._late.append((now, now - due))
+            self._lags.append((now, now - due))
 
     @property
-    def worst(self) -> float:
+    def max_lag(self) -> float:
         """The maximum lag in the last minute, in seconds."""
-        return max((lag for _, lag in self._late), default=0.0)
+        return max((lag for _, lag in self._lags), default=0.0)
 
     @property
     def problem(self) -> str:
         """Why the kubelet should restart the process, or an empty string."""
-        late = sum(min(lag, MAX_SINGLE_LAG) for _, lag in self._late)
+        late = sum(min(lag, MAX_SINGLE_LAG) for _, lag in self._lags)
         return f"the event loop lagged by {late:.0f} s in the last {WINDOW:.0f} s" if late > MAX_LAG else ""
 
 
 class HealthServer:
     """/healthz and /readyz on one address, /metrics on another.
 
-    `problem` returns why the operator is not ready, or an empty string; `remark` returns what /readyz adds if it is
-    ready.
+    `problem` returns why the operator is not ready, or "". `ready_message` returns what /readyz adds when it is.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class HealthServer:
         lag_monitor: LoopLagMonitor,
         problem: Callable[[], str],
         metrics_text: Callable[[], bytes],
-        remark: Callable[[], str] = lambda: "",
+        ready_message: Callable[[], str] = lambda: "",
     ) -> None:
         self._lag_monitor = lag_monitor
         self._problem = problem
         self._metrics_text = metrics_text
-        self._remark = remark
+        self._ready_message = ready_message
         self._runners: list[web.AppRunner] = []
         logging.getLogger("aiohttp.server").addFilter(_is_own_error)
 
@@ -111,7 +110,7 @@ class HealthServer:
     async def _readyz(self, _request: web.Request) -> web.Response:
         if problem := self._problem():
             return web.Response(status=503, text=f"{problem}\n")
-        return web.Response(text="\n".join(line for line in ("ok", self._remark()) if line) + "\n")
+        return web.Response(text="\n".join(line for line in ("ok", self._ready_message()) if line) + "\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._metrics_text(), headers={"Content-Type": EXPOSITION})

@@ -65,7 +65,7 @@ def cause_of_failure(snapshot: Snapshot, after: Status) -> str:
 
 
 class FailedPods:
-    """Remembers the failed pods of each job while they exist.
+    """Keeps the failed pods of each job while they exist.
 
     A pod that fails while it is being deleted does not count: its containers were killed by the deletion, such as
     those of parameter servers by cleanPodPolicy.
@@ -74,7 +74,7 @@ class FailedPods:
     def __init__(self) -> None:
         self._known: dict[JobKey, tuple[str, frozenset[str]]] = {}
 
-    def news(self, key: JobKey, snapshot: Snapshot) -> int:
+    def count_new(self, key: JobKey, snapshot: Snapshot) -> int:
         """Return how many pods have failed since the last reconcile of the job."""
         failed = frozenset(pod.uid for pod in snapshot.pods if _has_failed(pod))
         uid, before = self._known.get(key, ("", frozenset()))
@@ -107,12 +107,12 @@ STARTED_PHASES = (Phase.RUNNING, Phase.SUCCEEDED)
 
 
 class StartupTimes:
-    """Remembers the start of the jobs that this process saw start; other jobs are not measured."""
+    """Keeps the start times of the jobs that this process saw start; other jobs are not measured."""
 
     def __init__(self) -> None:
         self._since: dict[JobKey, datetime] = {}
 
-    def stored(self, key: JobKey, snapshot: Snapshot, after: Status) -> None:
+    def on_status_stored(self, key: JobKey, snapshot: Snapshot, after: Status) -> None:
         """Record the start, or its end, from a stored status."""
         before = snapshot.status
         if after.over or after.true(ConditionType.SUSPENDED):
@@ -122,7 +122,7 @@ class StartupTimes:
         elif turned_true(ConditionType.CREATED, before, after):
             self._since[key] = snapshot.job.created or snapshot.now
 
-    def news(self, key: JobKey, snapshot: Snapshot) -> float | None:
+    def observe(self, key: JobKey, snapshot: Snapshot) -> float | None:
         """Return the startup time in seconds when all pods run for the first time, else None."""
         since = self._since.get(key)
         if since is None or sum(pod.phase in STARTED_PHASES for pod in snapshot.pods) < snapshot.job.size:

@@ -17,10 +17,10 @@ from trainshed.client import ApiError, Client, Conflict, Forbidden
 #: RENEW_DEADLINE, and it renews every RETRY_PERIOD. client-go's values.
 LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 15.0, 10.0, 2.0
 #: Seconds between two reads by a waiting replica: a released Lease is acquired within two, an expired one at once.
-WATCHFUL, AT_ONCE = 1.0, 0.2
+POLL_INTERVAL, EXPIRY_MARGIN = 1.0, 0.2
 #: Timeout of one request in seconds, so that a leader whose request hangs can retry once in time.
-REQUEST = 4.0
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
+REQUEST_TIMEOUT = 4.0
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class LeaseConfig:
 
 
 class LeaderElector:
-    """Acquires and renews the Lease; calls `lost` when it is lost.
+    """Acquires and renews the Lease; calls `on_lost` when it is lost.
 
     Only this replica's own clock counts, never a time that another replica wrote. `now` advances with the monotonic
     clock and is called each time: the time of an event loop stands still within an iteration, in the middle of which a
@@ -43,28 +43,28 @@ class LeaderElector:
     """
 
     def __init__(
-        self, client: Client, claim: LeaseConfig, lost: Callable[[], None], now: Callable[[], datetime]
+        self, client: Client, config: LeaseConfig, on_lost: Callable[[], None], now: Callable[[], datetime]
     ) -> None:
         self.acquired = asyncio.Event()
         self._client = client
-        self._claim = claim
-        self._lost = lost
+        self._config = config
+        self._on_lost = on_lost
         self._now = now
-        self._renewed = self._seen_at = LONG_AGO
+        self._renewed = self._seen_at = NEVER
         self._seen: Mapping[str, Any] = {}
-        self._failing = self._leaving = False
+        self._failing = self._releasing = False
         self._lock = asyncio.Lock()
         self.refused = ""
 
-    def holds(self) -> bool:
+    def is_leader(self) -> bool:
         """Return whether this replica may act: no other replica can treat the Lease as expired yet."""
         return self.acquired.is_set() and self._since(self._renewed) < RENEW_DEADLINE
 
     async def run(self) -> None:
         """Acquire the Lease, renew it, and acquire it again if it is lost; runs without end."""
         while True:
-            await self._gain()
-            await self._keep()
+            await self._acquire()
+            await self._renew_until_lost()
 
     async def release(self, within: float) -> None:
         """Release the Lease so that another replica can acquire it at once, and stop renewing it.
@@ -72,65 +72,65 @@ class LeaderElector:
         Gives up after `within` seconds. To be called while `run` is active: a renewal in flight is awaited first,
         because the release needs the resource version that it creates.
         """
-        self._leaving = True
+        self._releasing = True
         try:
             async with asyncio.timeout(within), self._lock:
                 if self.acquired.is_set():
                     self.acquired.clear()
                     await self._write({**self._seen, "spec": self._spec("", 1)})
         except (ApiError, TimeoutError) as error:
-            log.warning("lease %s: not released: %s", self._claim.name, str(error) or "request timed out")
+            log.warning("lease %s: not released: %s", self._config.name, str(error) or "request timed out")
         self.acquired.clear()
 
-    async def _gain(self) -> None:
-        while not self.holds():
+    async def _acquire(self) -> None:
+        while not self.is_leader():
             await self._attempt()
-            if not self.holds():
+            if not self.is_leader():
                 left = LEASE_DURATION - self._since(self._seen_at)
-                await _sleep(min(WATCHFUL, left + AT_ONCE) if left > 0 else WATCHFUL)
-        log.info("lease %s: acquired by %s", self._claim.name, self._claim.identity)
+                await _sleep(min(POLL_INTERVAL, left + EXPIRY_MARGIN) if left > 0 else POLL_INTERVAL)
+        log.info("lease %s: acquired by %s", self._config.name, self._config.identity)
 
-    async def _keep(self) -> None:
+    async def _renew_until_lost(self) -> None:
         try:
-            while self.holds():
+            while self.is_leader():
                 async with asyncio.timeout(RENEW_DEADLINE - self._since(self._renewed)):
                     await _sleep(RETRY_PERIOD)
                     await self._attempt()
         except TimeoutError:
             pass
         self.acquired.clear()
-        if not self._leaving:
-            log.error("lease %s: lost", self._claim.name)
-            self._lost()
+        if not self._releasing:
+            log.error("lease %s: lost", self._config.name)
+            self._on_lost()
 
     async def _attempt(self) -> None:
         """Try once; log only the first of consecutive failures."""
         try:
-            async with self._lock, asyncio.timeout(REQUEST):
+            async with self._lock, asyncio.timeout(REQUEST_TIMEOUT):
                 await self._try()
         except (ApiError, TimeoutError) as error:
             if not self._failing:
-                log.warning("lease %s: %s", self._claim.name, str(error) or "request timed out")
+                log.warning("lease %s: %s", self._config.name, str(error) or "request timed out")
             self._failing = True
-            self._refuse(error)
+            self._set_refused(error)
         else:
             self._failing = False
             self.refused = ""
 
-    def _refuse(self, error: Exception) -> None:
+    def _set_refused(self, error: Exception) -> None:
         """Set `refused`: without the right to read and write the Lease this replica can never act."""
-        where = f"{self._claim.namespace}/{self._claim.name}"
+        where = f"{self._config.namespace}/{self._config.name}"
         self.refused = f"cannot acquire the Lease {where}: {error}" if isinstance(error, Forbidden) else ""
 
     async def _try(self) -> None:
-        if self._leaving:
+        if self._releasing:
             return
         began = self._now()
-        found = await self._client.read_lease(self._claim.namespace, self._claim.name)
+        found = await self._client.read_lease(self._config.namespace, self._config.name)
         if found is not None and found.get("spec") != self._seen.get("spec"):
             self._seen_at = began
         self._seen = found or {}
-        if not self._free():
+        if not self._is_available():
             self.acquired.clear()
             return
         try:
@@ -140,15 +140,15 @@ class LeaderElector:
         self._renewed = began
         self.acquired.set()
 
-    def _free(self) -> bool:
+    def _is_available(self) -> bool:
         holder = (self._seen.get("spec") or {}).get("holderIdentity") or ""
-        return holder in ("", self._claim.identity) or self._since(self._seen_at) > LEASE_DURATION
+        return holder in ("", self._config.identity) or self._since(self._seen_at) > LEASE_DURATION
 
     def _body(self, found: Document | None) -> Document:
         if found is None:
-            metadata = {"name": self._claim.name, "namespace": self._claim.namespace}
+            metadata = {"name": self._config.name, "namespace": self._config.namespace}
             found = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        return {**found, "spec": self._spec(self._claim.identity, int(LEASE_DURATION))}
+        return {**found, "spec": self._spec(self._config.identity, int(LEASE_DURATION))}
 
     def _spec(self, holder: str, duration: int) -> dict[str, Any]:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -166,7 +166,7 @@ class LeaderElector:
         return (self._now() - moment).total_seconds()
 
     async def _write(self, body: Document) -> Document:
-        return await self._client.write_lease(self._claim.namespace, self._claim.name, body)
+        return await self._client.write_lease(self._config.namespace, self._config.name, body)
 
 
 async def _sleep(seconds: float) -> None:

@@ -58,27 +58,29 @@ class Operator:
         self._settings = settings
         self._clock = clock
         self._metrics = Metrics()
-        self._queue = WorkQueue(self._metrics.waited)
-        self._rest = RestClient(transport, self._metrics.requested)
+        self._queue = WorkQueue(self._metrics.observe_queue_time)
+        self._rest = RestClient(transport, self._metrics.count_request)
         self._client = client = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst), self._may_act)
-        self._recorder = EventRecorder(client, self._metrics.lost, clock.now)
+        self._recorder = EventRecorder(client, self._metrics.count_dropped_event, clock.now)
         dependencies = Dependencies(self._rest, client, self._recorder, self._metrics, self._add)
         self._caches = NamespaceCaches(
             NamespaceCache(namespace, frameworks, settings.job_defaults, dependencies)
             for namespace in settings.namespaces or ("",)
         )
         self._worker = Worker(self._queue, self._caches, self._metrics, self._may_act, clock.now)
-        claim = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
-        self._elector = LeaderElector(client, claim, self._step_down, clock.now)
+        lease_config = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
+        self._elector = LeaderElector(client, lease_config, self._step_down, clock.now)
         self._informers = [informer for namespaced in self._caches.all.values() for informer in namespaced.informers]
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
-            self._metrics.show(JobCollector(self._caches.jobs, clock.now))
+            self._metrics.register(JobCollector(self._caches.jobs, clock.now))
         self._lag_monitor = LoopLagMonitor()
-        self._health_server = HealthServer(self._lag_monitor, self.problem, self._metrics_text, self._caches.remark)
+        self._health_server = HealthServer(
+            self._lag_monitor, self.problem, self._metrics_text, self._caches.missing_crds
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._election: list[asyncio.Task[None]] = []
-        self._acts = False
+        self._is_active = False
         self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
     def wake(self, key: JobKey, version: str) -> None:
@@ -100,13 +102,17 @@ class Operator:
         except ApiError:
             await self.stop()
             raise
-        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [self._work, self._lag_monitor.run, self._recorder.run]
-        runs += [self._forget, *(informer.run for informer in self._informers)]
+        runs: list[Callable[[], Coroutine[Any, Any, None]]] = [
+            self._run_workers,
+            self._lag_monitor.run,
+            self._recorder.run,
+        ]
+        runs += [self._expire_counters, *(informer.run for informer in self._informers)]
         runs += [
             self._orphans(namespaced).run for namespaced in self._caches.all.values() if self._settings.track_results
         ]
-        self._tasks = [self._begin(run) for run in runs]
-        self._election = [self._begin(self._elector.run)] if self._settings.leader_elect else []
+        self._tasks = [self._create_task(run) for run in runs]
+        self._election = [self._create_task(self._elector.run)] if self._settings.leader_elect else []
 
     async def stop(self) -> None:
         """Shut down in order: start no reconcile, finish the running ones, flush Events, release the Lease.
@@ -134,43 +140,43 @@ class Operator:
         await self._health_server.close()
         await self._rest.close()
 
-    async def _work(self) -> None:
-        await asyncio.gather(self._open(), self._turn())
+    async def _run_workers(self) -> None:
+        await asyncio.gather(self._sync(), self._reconcile_while_leader())
 
-    async def _open(self) -> None:
-        await self._caches.open()
+    async def _sync(self) -> None:
+        await self._caches.sync()
         self.ready.set()
 
-    async def _turn(self) -> None:
+    async def _reconcile_while_leader(self) -> None:
         await self._caches.any_ready.wait()
         while True:
             if self._settings.leader_elect:
                 await self._elector.acquired.wait()
-            self._acts = True
+            self._is_active = True
             for key in self._caches.known():
                 self._queue.add(key)
             await self._worker.run()
-            self._acts = False
+            self._is_active = False
             await asyncio.sleep(1)  # the Lease has just been lost
             self._queue.clear()
 
     def _add(self, key: JobKey) -> None:
         """Enqueue a job that may have changed; a replica without the Lease enqueues all jobs when it acquires it."""
-        if self._acts:
+        if self._is_active:
             self._queue.add(key)
 
-    async def _forget(self) -> None:
+    async def _expire_counters(self) -> None:
         while True:
             await asyncio.sleep(COUNTER_EXPIRY_INTERVAL)
-            found = self._caches.inhabited()
-            self._metrics.forget({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
+            found = self._caches.namespaces_and_kinds()
+            self._metrics.expire({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
 
-    def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    def _create_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(run(), name=run.__qualname__)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_exit)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_exit(self, task: asyncio.Task[None]) -> None:
         """Stop the process after a background task exited; a restart is better than a stale cache."""
         if task.cancelled():
             return
@@ -183,7 +189,7 @@ class Operator:
         self._caches.step_down()
 
     def _may_act(self) -> bool:
-        return not self._settings.leader_elect or self._elector.holds()
+        return not self._settings.leader_elect or self._elector.is_leader()
 
     def _orphans(self, namespaced: NamespaceCache) -> OrphanedFinalizers:
         return OrphanedFinalizers(self._client, namespaced.cache, lambda: namespaced.ready.is_set() and self._may_act())
@@ -191,16 +197,16 @@ class Operator:
     def _metrics_text(self) -> bytes:
         gauges = self._metrics.gauges
         gauges.waiting.set(len(self._queue))
-        gauges.lag.set(self._lag_monitor.worst)
+        gauges.lag.set(self._lag_monitor.max_lag)
         gauges.leading.set(self._may_act())
         gauges.skew.set(self._clock.skew())
-        gauges.under_way.set(self._rest.under_way)
+        gauges.in_flight.set(self._rest.under_way)
         for limiter, waiting in self._client.limiters.waiting().items():
             gauges.queued_writes.labels(limiter).set(waiting)
         gauges.ages.clear()
-        for plural, seconds in self._caches.silences().items():
+        for plural, seconds in self._caches.watch_ages().items():
             gauges.ages.labels(plural).set(seconds)
-        self._metrics.states(self._caches.states(), self._labels)
+        self._metrics.set_jobs(self._caches.states(), self._labels)
         return self._metrics.text()
 
 

@@ -71,7 +71,7 @@ class ExpiringCounters:
         if by:
             found[name].inc(by)
 
-    def forget(self, with_jobs: set[MetricScope]) -> None:
+    def expire(self, with_jobs: set[MetricScope]) -> None:
         """Remove the scopes without jobs now and at the previous call and without a count in between."""
         for scope in self._empty - with_jobs:
             del self._scopes[scope]
@@ -102,7 +102,7 @@ class Gauges:
             ("resource",),
             registry=own,
         )
-        self.under_way = Gauge(
+        self.in_flight = Gauge(
             "trainshed_api_requests_in_flight", "Requests to the API server that are in flight.", registry=own
         )
         self.queued_writes = Gauge(
@@ -135,19 +135,19 @@ class ErrorCounters:
             registry=own,
         )
 
-    def failed(self, error: ApiError) -> None:
+    def count_error(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error, which may be a normal one such as a conflict."""
         self._errors.labels(type(error).__name__).inc()
 
-    def crashed(self) -> None:
+    def count_internal_error(self) -> None:
         """Count a reconcile that failed with an internal error, and nothing else: an alert fires on it."""
         self._internal.inc()
 
-    def lost(self) -> None:
+    def count_dropped_event(self) -> None:
         """Count an Event that was not written."""
         self._events.inc()
 
-    def rejected(self, framework: str, by: int = 1) -> None:
+    def count_rejected_status(self, framework: str, by: int = 1) -> None:
         """Count `by` rejected status updates of jobs of this framework; 0 only creates the series."""
         self._statuses.labels(framework).inc(by)
 
@@ -187,7 +187,7 @@ class Metrics:
         self._requests = Counter(
             "trainshed_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=own
         )
-        self._asked: dict[tuple[str, str, str], Counter] = {}
+        self._request_counters: dict[tuple[str, str, str], Counter] = {}
         self._failures = Counter(
             "trainshed_jobs_failed", "Failed jobs by failure class.", ("framework", "class"), registry=own
         )
@@ -204,91 +204,91 @@ class Metrics:
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
 
-    def reconciled(self, seconds: float) -> None:
+    def observe_reconcile(self, seconds: float) -> None:
         """Observe the duration of a reconcile."""
         self._reconcile_durations.observe(seconds)
 
-    def failed(self, error: ApiError) -> None:
+    def count_error(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error."""
-        self._errors.failed(error)
+        self._errors.count_error(error)
 
-    def crashed(self) -> None:
+    def count_internal_error(self) -> None:
         """Count a reconcile that failed with an internal error."""
-        self._errors.crashed()
+        self._errors.count_internal_error()
 
-    def rejected(self, snapshot: Snapshot) -> None:
+    def count_rejected_status(self, snapshot: Snapshot) -> None:
         """Count a status update of this job that the API server rejected."""
-        self._errors.rejected(snapshot.framework.label)
+        self._errors.count_rejected_status(snapshot.framework.label)
 
-    def waited(self, seconds: float) -> None:
+    def observe_queue_time(self, seconds: float) -> None:
         """Observe the time that a job waited in the work queue."""
         self._waits.observe(seconds)
 
-    def lost(self) -> None:
+    def count_dropped_event(self) -> None:
         """Count an Event that was not written."""
-        self._errors.lost()
+        self._errors.count_dropped_event()
 
-    def requested(self, verb: str, resource: str, code: int) -> None:
+    def count_request(self, verb: str, resource: str, code: int) -> None:
         """Count a request to the API server; code 0 means no response."""
-        asked = (verb, resource, str(code or "none"))
-        counter = self._asked.get(asked)
+        labels = (verb, resource, str(code or "none"))
+        counter = self._request_counters.get(labels)
         if counter is None:  # looking up the labels takes longer than everything else here
-            counter = self._asked[asked] = self._requests.labels(*asked)
+            counter = self._request_counters[labels] = self._requests.labels(*labels)
         counter.inc()
 
-    def stored(self, snapshot: Snapshot, after: Status) -> None:
+    def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""
         before = snapshot.status
-        happened = {
+        turned = {
             "training_operator_jobs_created": job_metrics.turned_true(ConditionType.CREATED, before, after),
             "training_operator_jobs_successful": job_metrics.turned_true(ConditionType.SUCCEEDED, before, after),
             "training_operator_jobs_failed": job_metrics.turned_true(ConditionType.FAILED, before, after),
             "training_operator_jobs_restarted": job_metrics.restarted(before, after),
         }
-        for name, changed in happened.items():
+        for name, changed in turned.items():
             self._count(snapshot, name, int(changed))
         label = snapshot.framework.label
-        if happened["training_operator_jobs_failed"]:
+        if turned["training_operator_jobs_failed"]:
             self._failures.labels(label, job_metrics.cause_of_failure(snapshot, after)).inc()
-        if happened["training_operator_jobs_restarted"]:
+        if turned["training_operator_jobs_restarted"]:
             self._restarts.labels(label, job_metrics.cause_of_restart(before, after)).inc()
 
-    def started(self, snapshot: Snapshot, seconds: float) -> None:
+    def observe_startup(self, snapshot: Snapshot, seconds: float) -> None:
         """Observe the startup time of a job."""
         self._startup_times.labels(snapshot.framework.label).observe(seconds)
 
-    def done(self, snapshot: Snapshot, action: Action, *, well: bool) -> None:
+    def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
         """Count an action that succeeded or failed."""
         match action:
-            case CreatePod() if well:
+            case CreatePod() if success:
                 self._count(snapshot, "created_pods")
-            case DeletePod() if well:
+            case DeletePod() if success:
                 self._count(snapshot, "deleted_pods")
             case CreateService():
-                self._count(snapshot, "succeeded_service_creation" if well else "failed_service_creation")
-            case DeleteJob() if well:
+                self._count(snapshot, "succeeded_service_creation" if success else "failed_service_creation")
+            case DeleteJob() if success:
                 self._count(snapshot, "training_operator_jobs_deleted")
-            case CreateDependent() if well and action.resource.kind == POD_GROUP:
+            case CreateDependent() if success and action.resource.kind == POD_GROUP:
                 self._count(snapshot, "created_pod_groups")
-            case DeleteDependent() if well and action.resource.kind == POD_GROUP:
+            case DeleteDependent() if success and action.resource.kind == POD_GROUP:
                 self._count(snapshot, "deleted_pod_groups")
 
-    def died(self, snapshot: Snapshot, pods: int) -> None:
+    def count_failed_pods(self, snapshot: Snapshot, pods: int) -> None:
         """Count failed pods of a job."""
         self._count(snapshot, "failed_pods", pods)
 
-    def show(self, series: Collector) -> None:
+    def register(self, series: Collector) -> None:
         """Register another collector."""
         self.registry.register(series)
 
-    def states(self, jobs: Mapping[tuple[str, str], int], labels: Mapping[str, str]) -> None:
+    def set_jobs(self, jobs: Mapping[tuple[str, str], int], labels: Mapping[str, str]) -> None:
         """Set the number of jobs by kind and state; missing states are 0. `labels` maps kinds to frameworks.
 
         It also creates the other series of each framework at 0, because `increase` needs a series that starts at 0.
         """
         for kind, framework in labels.items():
             self._startup_times.labels(framework)
-            self._errors.rejected(framework, 0)
+            self._errors.count_rejected_status(framework, 0)
             for word in job_metrics.FAILURE_CLASSES:
                 self._failures.labels(framework, word)
             for word in job_metrics.CLASSES:
@@ -296,9 +296,9 @@ class Metrics:
             for word in STATES:
                 self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))
 
-    def forget(self, with_jobs: set[MetricScope]) -> None:
+    def expire(self, with_jobs: set[MetricScope]) -> None:
         """Remove the counters of namespaces without jobs; called periodically."""
-        self._counters.forget(with_jobs)
+        self._counters.expire(with_jobs)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -145,11 +145,11 @@ class NamespaceCache:
         if self.ready.is_set():
             self._wake(key)
 
-    async def open(self) -> None:
+    async def sync(self) -> None:
         """Wait for the cache sync, then enqueue every job."""
         for informer in self.informers:
             await informer.synced.wait()
-        if missing := self._without_any_kind() or self.remark():
+        if missing := self._without_any_kind() or self.missing_crds():
             log.warning("%s", missing)
         where = f"namespace {self.namespace}: " if self.namespace else ""
         log.info("ready: %s%d jobs, %d pods", where, len(self.cache.known()), self.cache.pods.store.count())
@@ -167,7 +167,7 @@ class NamespaceCache:
         problems = [problem for informer in self.informers if (problem := self._problem(informer))]
         return next((problem for problem, permanent in problems if permanent), problems[0][0] if problems else "")
 
-    def remark(self) -> str:
+    def missing_crds(self) -> str:
         """Return which CRDs are not installed, or an empty string; the other kinds are managed regardless."""
         missing = ", ".join(informer.what for informer in self._missing())
         if not missing:
@@ -204,9 +204,9 @@ class NamespaceCaches:
         self.all = {namespaced.namespace: namespaced for namespaced in caches}
         self.any_ready = asyncio.Event()
 
-    async def open(self) -> None:
-        """Wait until all are ready; `some` is set when the first one is."""
-        await asyncio.gather(*(self._open(namespaced) for namespaced in self.all.values()))
+    async def sync(self) -> None:
+        """Wait until all are ready; `any_ready` is set when the first one is."""
+        await asyncio.gather(*(self._sync(namespaced) for namespaced in self.all.values()))
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Reconcile a job."""
@@ -234,9 +234,9 @@ class NamespaceCaches:
         """Return why the operator is not ready, one line for each namespace cache, or an empty string."""
         return "\n".join(problem for namespaced in self.all.values() if (problem := namespaced.problem()))
 
-    def remark(self) -> str:
+    def missing_crds(self) -> str:
         """Return which CRDs are not installed, one line for each namespace cache that lacks some."""
-        return "\n".join(remark for namespaced in self.all.values() if (remark := namespaced.remark()))
+        return "\n".join(missing for namespaced in self.all.values() if (missing := namespaced.missing_crds()))
 
     def jobs(self) -> Iterator[CachedJob]:
         """Iterate over all cached jobs."""
@@ -248,11 +248,11 @@ class NamespaceCaches:
         """Count the jobs by kind and state."""
         return Counter((record.job.kind, job_state(record.status)) for record in self.jobs())
 
-    def inhabited(self) -> set[tuple[str, str]]:
+    def namespaces_and_kinds(self) -> set[tuple[str, str]]:
         """Return the pairs of namespace and kind that have jobs."""
         return {(record.job.namespace, record.job.kind) for record in self.jobs()}
 
-    def silences(self) -> dict[str, float]:
+    def watch_ages(self) -> dict[str, float]:
         """Return the seconds since the last event of each kind's watch; the largest one if there are several.
 
         A kind that the API server does not serve has no watch.
@@ -264,8 +264,8 @@ class NamespaceCaches:
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
 
-    async def _open(self, namespaced: NamespaceCache) -> None:
-        await namespaced.open()
+    async def _sync(self, namespaced: NamespaceCache) -> None:
+        await namespaced.sync()
         self.any_ready.set()
 
     def _cache_of(self, key: JobKey) -> NamespaceCache | None:

@@ -129,9 +129,9 @@ class Reconciler:
 
     async def _decide(self, key: JobKey, planner: Planner, hidden: LabelRemoved | None) -> Result:
         snapshot, plan = planner.snapshot, planner.plan()
-        self._metrics.died(snapshot, self._failed_pods.news(key, snapshot))
-        if (seconds := self._startup_times.news(key, snapshot)) is not None:
-            self._metrics.started(snapshot, seconds)
+        self._metrics.count_failed_pods(snapshot, self._failed_pods.count_new(key, snapshot))
+        if (seconds := self._startup_times.observe(key, snapshot)) is not None:
+            self._metrics.observe_startup(snapshot, seconds)
         try:
             return await self._execute(key, snapshot, plan, hidden)
         except NotFound:
@@ -171,8 +171,8 @@ class Reconciler:
             raise StatusRejected(str(error)) from error
         self._rejections.forget(key)
         self._cache.stored(key, document)
-        self._metrics.stored(snapshot, status)
-        self._startup_times.stored(key, snapshot, status)
+        self._metrics.on_status_stored(snapshot, status)
+        self._startup_times.on_status_stored(key, snapshot, status)
 
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version."""
@@ -187,7 +187,7 @@ class Reconciler:
 
     def _rejected(self, key: JobKey, snapshot: Snapshot, error: ApiError) -> Result:
         """Write an Event that the API server rejects the status; without a stored status no action is possible."""
-        self._metrics.rejected(snapshot)
+        self._metrics.count_rejected_status(snapshot)
         is_new = self._rejections.news(key, str(error))
         if is_new:
             self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))

@@ -224,7 +224,7 @@ class Worker:
             await self._room.acquire()
             key = await self._queue.take()
             if not self._may_act():
-                self._queue.done(key)
+                self._queue.done(key, idle=idle)
                 self._room.release()
                 return
             task = asyncio.create_task(self._reconcile(key), name=str(key))
@@ -261,11 +261,11 @@ class Worker:
             self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
             raise
         except Exception:  # the one broad except: the worker must survive
-            self._metrics.crashed()
+            self._metrics.count_internal_error()
             log.exception("%s: internal error in Trainshed; please report it", key, extra=job_fields(key))
             self._queue.failed(key, *AFTER_ERROR)
         finally:
-            self._metrics.reconciled(asyncio.get_running_loop().time() - began)
+            self._metrics.observe_reconcile(asyncio.get_running_loop().time() - began)
             self._queue.done(key, idle=idle)
             self._room.release()
 
@@ -283,7 +283,7 @@ class Worker:
 
     def _fail(self, key: JobKey, result: Result, error: ApiError) -> None:
         """Log in one line what was done and what failed. The back-off is a maximum: a change of the job shortens it."""
-        self._metrics.failed(error)
+        self._metrics.count_error(error)
         conflict = isinstance(error, Conflict)
         wait = self._queue.conflicted if conflict else self._queue.failed
         seconds = wait(key, *_backoff(error))

@@ -47,7 +47,7 @@ class Prerequisites:
             self._gone[key] = (change.at, found)
         job = ledger.job(change)
         if change.plural == "pods" and change.verb == CREATED and change.actor == OPERATOR and job is not None:
-            wrong = (*self._early(found, job, change.at, ledger), *_late(job, change.at - self._under_way))
+            wrong = (*self._early(found, job, change.at, ledger), *_lags(job, change.at - self._under_way))
             for told in wrong:
                 yield Violation("V1", str(meta.get("name")), change.at, f"made, though {told}")
 
@@ -77,7 +77,7 @@ class Prerequisites:
         return not words.owner(group) and job.gone is not None and job.gone > at - self._under_way
 
 
-def _late(job: JobFile, since: float) -> Iterator[str]:
+def _lags(job: JobFile, since: float) -> Iterator[str]:
     """Why the job may have no pods, if that has been so from `since` until now."""
     if job.over and job.ended < since and not job.forged:
         yield f"{job.title} was over"

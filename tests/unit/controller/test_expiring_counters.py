@@ -41,10 +41,10 @@ def test_counters_without_jobs_are_removed_at_the_second_call():
     scene = Scene()
     scene.counters.count(ML, "created_pods")
     scene.counters.count(AI, "created_pods")
-    scene.counters.forget({ML, AI})
-    scene.counters.forget({ML})
+    scene.counters.expire({ML, AI})
+    scene.counters.expire({ML})
     assert scene.shown() == [ML, AI]
-    scene.counters.forget({ML})
+    scene.counters.expire({ML})
     assert scene.shown() == [ML]
     assert scene.value(ML, "created_pods") == 1
 
@@ -52,18 +52,18 @@ def test_counters_without_jobs_are_removed_at_the_second_call():
 def test_counts_between_two_calls_keep_the_counters():
     scene = Scene()
     scene.counters.count(ML, "created_pods")
-    scene.counters.forget(set())
+    scene.counters.expire(set())
     scene.counters.count(ML, "created_pods", 0)
-    scene.counters.forget(set())
+    scene.counters.expire(set())
     assert scene.shown() == [ML]
-    scene.counters.forget(set())
+    scene.counters.expire(set())
     assert scene.shown() == []
 
 
 def test_removed_counters_restart_at_zero():
     scene = Scene()
     scene.counters.count(ML, "created_pods", 7)
-    scene.counters.forget(set())
-    scene.counters.forget(set())
+    scene.counters.expire(set())
+    scene.counters.expire(set())
     scene.counters.count(ML, "created_pods")
     assert scene.value(ML, "created_pods") == 1

@@ -26,41 +26,41 @@ async def ask(address: str, path: str) -> tuple[int, str]:
 async def test_the_endpoints_report_health_readiness_and_metrics():
     health, metrics = free_address(), free_address()
     problems = ["the cache of pods has not synced yet"]
-    pulse = LoopLagMonitor()
-    doors = HealthServer(pulse, lambda: problems[-1], lambda: b"meters 1\n")
-    await doors.open(health, metrics)
+    monitor = LoopLagMonitor()
+    server = HealthServer(monitor, lambda: problems[-1], lambda: b"meters 1\n")
+    await server.open(health, metrics)
     try:
         assert await ask(health, "/readyz") == (503, "the cache of pods has not synced yet\n")
         problems.append("")
         assert await ask(health, "/readyz") == (200, "ok\n")
         assert await ask(health, "/healthz") == (200, "ok\n")
         for second in range(8):
-            pulse.beat(second, second - 4)
+            monitor.record(second, second - 4)
         assert await ask(health, "/healthz") == (500, "the event loop lagged by 32 s in the last 60 s\n")
         assert await ask(metrics, "/metrics") == (200, "meters 1\n")
         assert (await ask(metrics, "/healthz"))[0] == 404
     finally:
-        await doors.close()
+        await server.close()
     with pytest.raises(aiohttp.ClientConnectionError):
         await ask(health, "/healthz")
 
 
 async def test_remarks_follow_the_ok_of_readyz():
     health = free_address()
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
-    await doors.open(health, "")
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
+    await server.open(health, "")
     try:
         assert await ask(health, "/readyz") == (200, "ok\nCRDs not installed: tfjobs\n")
     finally:
-        await doors.close()
+        await server.close()
 
 
 @pytest.mark.parametrize("address", ["", "0"])
 async def test_an_empty_address_disables_an_endpoint(address):
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
-    await doors.open(address, address)
-    assert doors._runners == []
-    await doors.close()
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
+    await server.open(address, address)
+    assert server._runners == []
+    await server.close()
 
 
 def has_ipv6() -> bool:
@@ -76,47 +76,47 @@ def has_ipv6() -> bool:
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
 async def test_an_endpoint_can_have_an_ipv6_address():
     address = f"[::1]:{free_port()}"
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"meters 1\n")
-    await doors.open("0", address)
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"meters 1\n")
+    await server.open("0", address)
     try:
         assert await ask(address, "/metrics") == (200, "meters 1\n")
     finally:
-        await doors.close()
+        await server.close()
 
 
 async def test_the_error_names_a_host_that_is_not_local():
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
     with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:8080: "):
-        await doors.open("no-such-host.invalid:8080", "0")
-    await doors.close()
+        await server.open("no-such-host.invalid:8080", "0")
+    await server.close()
 
 
 async def test_an_address_that_is_in_use_is_named():
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
         door.listen()
-        doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
+        server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
         with pytest.raises(OSError, match=str(door.getsockname()[1])):
-            await doors.open(f"127.0.0.1:{door.getsockname()[1]}", "")
-        await doors.close()
+            await server.open(f"127.0.0.1:{door.getsockname()[1]}", "")
+        await server.close()
 
 
 async def test_a_blocked_event_loop_is_measured():
-    pulse = LoopLagMonitor()
-    task = asyncio.create_task(pulse.run())
+    monitor = LoopLagMonitor()
+    task = asyncio.create_task(monitor.run())
     await asyncio.sleep(0.01)
     time.sleep(0.6)
     await asyncio.sleep(0.01)
-    assert pulse.worst > 0.2
+    assert monitor.max_lag > 0.2
     task.cancel()
 
 
 def test_an_idle_event_loop_has_no_lag():
     async def story():
-        pulse = LoopLagMonitor()
-        task = asyncio.create_task(pulse.run())
+        monitor = LoopLagMonitor()
+        task = asyncio.create_task(monitor.run())
         await asyncio.sleep(10)
-        assert pulse.worst == 0
+        assert monitor.max_lag == 0
         task.cancel()
 
     hastily(story())
@@ -124,8 +124,8 @@ def test_an_idle_event_loop_has_no_lag():
 
 async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
     health = free_address()
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
-    await doors.open(health, "")
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
+    await server.open(health, "")
     host, _, port = health.rpartition(":")
     try:
         for nonsense in (b"GET /" + b"canary" * 2000 + b" HTTP/1.1\r\n\r\n", b"canary\r\n\r\n"):
@@ -134,58 +134,58 @@ async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
             assert b" 400 " in await reader.readline()
             writer.close()
     finally:
-        await doors.close()
+        await server.close()
     assert "canary" not in caplog.text
 
 
 async def test_metrics_are_served_in_the_prometheus_text_format():
     metrics = free_address()
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"meters 1\n")
-    await doors.open("", metrics)
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"meters 1\n")
+    await server.open("", metrics)
     try:
         async with aiohttp.ClientSession() as session, session.get(f"http://{metrics}/metrics") as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     finally:
-        await doors.close()
+        await server.close()
 
 
 def beats(*lags: float, every: float = 5.0) -> LoopLagMonitor:
-    """Return a pulse with these lags, one after another."""
-    pulse = LoopLagMonitor()
+    """Return a monitor with these lags, one after another."""
+    monitor = LoopLagMonitor()
     for number, lag in enumerate(lags):
-        pulse.beat(number * every, number * every - lag)
-    return pulse
+        monitor.record(number * every, number * every - lag)
+    return monitor
 
 
 def test_repeated_short_hangs_fail_the_liveness_probe():
-    pulse = beats(*[3.0] * 11)
-    assert pulse.problem == "the event loop lagged by 33 s in the last 60 s"
-    assert pulse.worst == 3
+    monitor = beats(*[3.0] * 11)
+    assert monitor.problem == "the event loop lagged by 33 s in the last 60 s"
+    assert monitor.max_lag == 3
     assert beats(*[3.0] * 9).problem == ""
 
 
 def test_one_long_pause_does_not_fail_the_liveness_probe():
-    pulse = beats(3600.0, 0.0, 0.0)
-    assert (pulse.problem, pulse.worst) == ("", 3600.0)
+    monitor = beats(3600.0, 0.0, 0.0)
+    assert (monitor.problem, monitor.max_lag) == ("", 3600.0)
     assert beats(3600.0, 20.0, 20.0, 20.0).problem
 
 
 def test_lags_older_than_a_minute_are_ignored():
-    pulse = beats(*[9.0] * 6)
-    assert pulse.problem
-    pulse.beat(100.0, 100.0)
-    assert (pulse.problem, pulse.worst) == ("", 0.0)
+    monitor = beats(*[9.0] * 6)
+    assert monitor.problem
+    monitor.record(100.0, 100.0)
+    assert (monitor.problem, monitor.max_lag) == ("", 0.0)
 
 
 async def test_a_slow_reader_does_not_delay_the_shutdown():
     metrics = free_address()
-    doors = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"m" * 50_000_000)
-    await doors.open("", metrics)
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"m" * 50_000_000)
+    await server.open("", metrics)
     host, _, port = metrics.rpartition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.sleep(0.2)
     began = time.monotonic()
-    await doors.close()
+    await server.close()
     assert time.monotonic() - began < 2
     writer.close()

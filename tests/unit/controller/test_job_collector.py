@@ -23,7 +23,7 @@ def a_record(name: str = "mnist", **status) -> CachedJob:
 
 def shown(*records: CachedJob) -> Metrics:
     metrics = Metrics()
-    metrics.show(JobCollector(lambda: records, lambda: T0 + timedelta(seconds=90)))
+    metrics.register(JobCollector(lambda: records, lambda: T0 + timedelta(seconds=90)))
     return metrics
 
 

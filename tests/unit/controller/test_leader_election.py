@@ -30,7 +30,7 @@ def test_one_of_two_concurrent_replicas_acquires_the_lease():
         leases = Leases()
         both = Replica(leases, "a"), Replica(leases, "b")
         await asyncio.sleep(60)
-        assert [replica.elector.holds() for replica in both].count(True) == 1
+        assert [replica.elector.is_leader() for replica in both].count(True) == 1
         assert leases.lease["spec"]["leaseTransitions"] == 1
         assert leases.lease["spec"]["leaseDurationSeconds"] == 15
         assert leases.lease["spec"]["acquireTime"] <= leases.lease["spec"]["renewTime"]
@@ -42,9 +42,9 @@ def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
     async def story():
         leases = Leases()
         first, second = Replica(leases, "a"), Replica(leases, "b")
-        while not (first.elector.holds() or second.elector.holds()):
+        while not (first.elector.is_leader() or second.elector.is_leader()):
             await asyncio.sleep(0.1)
-        leader, other = (first, second) if first.elector.holds() else (second, first)
+        leader, other = (first, second) if first.elector.is_leader() else (second, first)
         await asyncio.sleep(30)
         await leader.die()
         assert LEASE_DURATION - 3 * RETRY_PERIOD <= await other.acquires(60) <= LEASE_DURATION + 2, (
@@ -64,7 +64,7 @@ def test_a_released_lease_is_acquired_at_once():
         await first.die()
         await first.elector.release(1)
         assert leases.lease["spec"]["holderIdentity"] == ""
-        assert not first.elector.holds()
+        assert not first.elector.is_leader()
         assert await second.acquires(60) <= 1.5
 
     hastily(story())
@@ -94,7 +94,7 @@ def test_a_replica_without_the_lease_releases_nothing():
         leases = Leases()
         first, second = Replica(leases, "a"), Replica(leases, "b")
         await asyncio.sleep(5)
-        other = second if first.elector.holds() else first
+        other = second if first.elector.is_leader() else first
         before = leases.lease
         await other.elector.release(1)
         assert leases.lease is before
@@ -111,7 +111,7 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog
         setattr(replica.line, trouble, True)
         while not replica.losses:
             await asyncio.sleep(0.1)
-        assert not replica.elector.holds()
+        assert not replica.elector.is_leader()
         assert clock() - began <= RENEW_DEADLINE + 0.2
         await asyncio.sleep(60)
         setattr(replica.line, trouble, False)
@@ -133,7 +133,7 @@ def test_a_renewal_counts_from_its_request_not_from_its_response():
         await leader.acquires(10)
         await asyncio.sleep(20)
         leader.line.cut = True
-        while leader.elector.holds():
+        while leader.elector.is_leader():
             await asyncio.sleep(0.05)
         assert clock() - leader.line.renewed <= RENEW_DEADLINE + 0.1
 
@@ -145,9 +145,9 @@ def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
         replica = Replica(Leases(), "a")
         await replica.acquires(5)
         asyncio.get_running_loop().suspend(60)  # a machine that was suspended
-        assert not replica.elector.holds()
+        assert not replica.elector.is_leader()
         await asyncio.sleep(RETRY_PERIOD * 2)
-        assert replica.elector.holds(), "no other replica has acquired it"
+        assert replica.elector.is_leader(), "no other replica has acquired it"
         assert len(replica.losses) == 1
 
     hastily(story())
@@ -162,7 +162,7 @@ def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
         leases.lease = {**leases.lease, "metadata": metadata, "spec": {"holderIdentity": "thief"}}
         await asyncio.sleep(RETRY_PERIOD * 1.3)
         assert len(replica.losses) == 1
-        assert not replica.elector.holds()
+        assert not replica.elector.is_leader()
 
     hastily(story())
 
@@ -191,11 +191,11 @@ def test_at_most_one_replica_holds_the_lease_and_finally_one_does(troubles):
             setattr(replicas[who].line, trouble, on)
             for _ in range(70):
                 await asyncio.sleep(0.1)
-                assert sum(replica.elector.holds() for replica in replicas) <= 1
+                assert sum(replica.elector.is_leader() for replica in replicas) <= 1
         for replica in replicas:
             replica.line.cut = replica.line.hangs = False
         await asyncio.sleep(LEASE_DURATION + 4 * RETRY_PERIOD)
-        assert sum(replica.elector.holds() for replica in replicas) == 1
+        assert sum(replica.elector.is_leader() for replica in replicas) == 1
 
     hastily(story())
 
@@ -219,11 +219,11 @@ def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
         elector = LeaderElector(line, LeaseConfig("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(5)
-        assert elector.holds()
+        assert elector.is_leader()
         before = clock()
         frozen = timedelta(seconds=20)
         assert clock() == before
-        assert not elector.holds()
+        assert not elector.is_leader()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

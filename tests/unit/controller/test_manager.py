@@ -81,7 +81,7 @@ async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settin
     operator, job = an_operator(settings), a_job(worker=1)
     jobs = operator._caches.all[""].cache.jobs["TFJob"]
     jobs.changed(record := CachedJob(job, Status()))
-    operator._metrics.died(seen(job), 1)
+    operator._metrics.count_failed_pods(seen(job), 1)
     await operator.start()
     await asyncio.sleep(0.5)
     assert b'job_namespace="ml"' in operator._metrics.text()

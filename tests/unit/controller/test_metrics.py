@@ -52,15 +52,15 @@ STORES = [
 @pytest.mark.parametrize(("what", "before", "after"), STORES)
 def test_a_transition_is_counted_once_when_it_is_stored(what, before, after):
     metrics = Metrics()
-    metrics.stored(seen(JOB, status=before), after)
-    metrics.stored(seen(JOB, status=after), after)
+    metrics.on_status_stored(seen(JOB, status=before), after)
+    metrics.on_status_stored(seen(JOB, status=after), after)
     assert counted(metrics) == {f"{JOBS}{what}": 1}
 
 
 def test_a_suspension_is_not_counted_as_a_restart():
     metrics = Metrics()
     before = having(ConditionType.CREATED, ConditionType.RUNNING, attempts={"Worker": 1})
-    metrics.stored(
+    metrics.on_status_stored(
         seen(JOB, status=before), having(ConditionType.CREATED, ConditionType.SUSPENDED, attempts={"Worker": 2})
     )
     assert counted(metrics) == {}
@@ -68,21 +68,23 @@ def test_a_suspension_is_not_counted_as_a_restart():
 
 def test_a_finished_replacement_is_not_counted_as_a_restart():
     metrics = Metrics()
-    metrics.stored(seen(JOB, status=Status(pending_replacement=("a", "b"))), Status(pending_replacement=("b",)))
+    metrics.on_status_stored(
+        seen(JOB, status=Status(pending_replacement=("a", "b"))), Status(pending_replacement=("b",))
+    )
     assert counted(metrics) == {}
 
 
 def test_the_first_reconcile_counts_as_in_v1():
     metrics = Metrics()
     snapshot = seen(JOB, *pods_of(JOB))
-    metrics.stored(snapshot, look(JOB).status)
-    metrics.stored(replace(snapshot, status=look(JOB).status), running(JOB))
+    metrics.on_status_stored(snapshot, look(JOB).status)
+    metrics.on_status_stored(replace(snapshot, status=look(JOB).status), running(JOB))
     assert counted(metrics) == {f"{JOBS}created": 1}
 
 
 def test_all_counters_of_a_namespace_appear_with_its_first_job():
     metrics = Metrics()
-    metrics.stored(SNAPSHOT, Status())
+    metrics.on_status_stored(SNAPSHOT, Status())
     value = metrics.registry.get_sample_value
     assert [value(f"{name}_total", LABELS) for name in COUNTERS] == [0] * len(COUNTERS)
 
@@ -103,15 +105,15 @@ ACTIONS = [
 @pytest.mark.parametrize(("action", "well", "badly"), ACTIONS)
 def test_actions_are_counted_under_v1s_names(action, well, badly):
     good, bad = Metrics(), Metrics()
-    good.done(SNAPSHOT, action, well=True)
-    bad.done(SNAPSHOT, action, well=False)
+    good.count_action(SNAPSHOT, action, success=True)
+    bad.count_action(SNAPSHOT, action, success=False)
     assert counted(good) == ({well: 1} if well else {})
     assert counted(bad) == ({badly: 1} if badly else {})
 
 
 def test_failed_pods_are_counted_individually():
     metrics = Metrics()
-    metrics.died(SNAPSHOT, 3)
+    metrics.count_failed_pods(SNAPSHOT, 3)
     assert counted(metrics) == {"failed_pods": 3}
 
 
@@ -119,22 +121,22 @@ def test_jobs_are_counted_by_state_with_zeros():
     metrics = Metrics()
     value = metrics.registry.get_sample_value
     labels = {"TFJob": "tensorflow", "PyTorchJob": "pytorch"}
-    metrics.states({("TFJob", "Running"): 2}, labels)
+    metrics.set_jobs({("TFJob", "Running"): 2}, labels)
     assert value("trainshed_jobs", {"framework": "tensorflow", "state": "Running"}) == 2
-    metrics.states({}, labels)
+    metrics.set_jobs({}, labels)
     found = [value("trainshed_jobs", {"framework": "tensorflow", "state": word}) for word in STATES]
     assert found == [0] * len(STATES)
 
 
 def test_the_operators_own_metrics_are_served():
     metrics = Metrics()
-    metrics.reconciled(0.5)
-    metrics.waited(0.25)
-    metrics.lost()
-    metrics.failed(Conflict("x"))
-    metrics.crashed()
-    metrics.requested("POST", "pods", 201)
-    metrics.requested("GET", "pods", 0)
+    metrics.observe_reconcile(0.5)
+    metrics.observe_queue_time(0.25)
+    metrics.count_dropped_event()
+    metrics.count_error(Conflict("x"))
+    metrics.count_internal_error()
+    metrics.count_request("POST", "pods", 201)
+    metrics.count_request("GET", "pods", 0)
     value = metrics.registry.get_sample_value
     assert value("trainshed_reconcile_duration_seconds_sum") == 0.5
     assert value("trainshed_workqueue_queue_duration_seconds_sum") == 0.25
@@ -148,7 +150,7 @@ def test_the_operators_own_metrics_are_served():
 @pytest.mark.parametrize(("seconds", "within"), [(0.0009, "0.001"), (20, "30.0"), (59, "60.0")])
 def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, within):
     metrics = Metrics()
-    metrics.reconciled(seconds)
+    metrics.observe_reconcile(seconds)
     buckets = {
         sample.labels["le"]: sample.value
         for family in metrics.registry.collect()
@@ -160,8 +162,8 @@ def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, 
 
 def test_no_metric_has_a_job_name_label_or_a_created_series():
     metrics = Metrics()
-    metrics.stored(SNAPSHOT, having(ConditionType.CREATED))
-    metrics.reconciled(1)
+    metrics.on_status_stored(SNAPSHOT, having(ConditionType.CREATED))
+    metrics.observe_reconcile(1)
     text = metrics.text()
     assert b"training_operator_jobs_created_total{" in text
     assert b"process_resident_memory_bytes" in text
@@ -171,7 +173,7 @@ def test_no_metric_has_a_job_name_label_or_a_created_series():
 
 def test_failures_and_restarts_are_counted_by_class_from_zero():
     metrics = Metrics()
-    metrics.states({}, {"TFJob": "tensorflow"})
+    metrics.set_jobs({}, {"TFJob": "tensorflow"})
     value = metrics.registry.get_sample_value
 
     def told(what: str, words: tuple[str, ...]) -> dict[str, float | None]:
@@ -179,15 +181,15 @@ def test_failures_and_restarts_are_counted_by_class_from_zero():
         return {word: value(name, {"framework": "tensorflow", "class": word}) for word in words}
 
     assert set(told("failed", FAILURE_CLASSES).values()) == set(told("restarted", CLASSES).values()) == {0}
-    metrics.stored(seen(JOB), having(ConditionType.FAILED))
-    metrics.stored(seen(JOB), Status(attempts={"Worker": 1}))
+    metrics.on_status_stored(seen(JOB), having(ConditionType.FAILED))
+    metrics.on_status_stored(seen(JOB), Status(attempts={"Worker": 1}))
     assert told("failed", FAILURE_CLASSES)["Other"] == told("restarted", CLASSES)["Other"] == 1
     assert sum(told("failed", FAILURE_CLASSES).values()) == sum(told("restarted", CLASSES).values()) == 1
 
 
 def test_startup_times_are_observed_by_framework():
     metrics = Metrics()
-    metrics.started(SNAPSHOT, 3.5)
+    metrics.observe_startup(SNAPSHOT, 3.5)
     value = metrics.registry.get_sample_value
     assert value("trainshed_job_startup_seconds_sum", {"framework": "tensorflow"}) == 3.5
     assert value("trainshed_job_startup_seconds_bucket", {"framework": "tensorflow", "le": "5.0"}) == 1
@@ -199,5 +201,5 @@ def test_registered_collectors_are_in_the_text():
             yield Metric("trainshed_more", "More.", "gauge")
 
     metrics = Metrics()
-    metrics.show(Series())
+    metrics.register(Series())
     assert b"# TYPE trainshed_more gauge" in metrics.text()

@@ -29,127 +29,127 @@ def woken() -> list[JobKey]:
 
 
 @pytest.fixture
-def districts(woken) -> NamespaceCaches:
+def caches(woken) -> NamespaceCaches:
     return some("a", "b", woken=woken)
 
 
 def some(*names: str, woken: list[JobKey]) -> NamespaceCaches:
     recorder = EventRecorder(None, lambda: None, lambda: NOW)
-    means = Dependencies(RestClient(None), None, recorder, Metrics(), woken.append)
-    return NamespaceCaches(NamespaceCache(name, (TENSORFLOW,), JobDefaults(), means) for name in names)
+    dependencies = Dependencies(RestClient(None), None, recorder, Metrics(), woken.append)
+    return NamespaceCaches(NamespaceCache(name, (TENSORFLOW,), JobDefaults(), dependencies) for name in names)
 
 
-def tell_of(district: NamespaceCache, name: str) -> JobKey:
+def add_job(namespaced: NamespaceCache, name: str) -> JobKey:
     """Deliver a watch event of a job to its namespace cache."""
-    metadata = {"namespace": district.namespace, "name": name, "uid": name, "resourceVersion": "1"}
-    store = district.cache.jobs["TFJob"]
-    store.changed(district.cache.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
-    return JobKey(district.namespace, "TFJob", name)
+    metadata = {"namespace": namespaced.namespace, "name": name, "uid": name, "resourceVersion": "1"}
+    store = namespaced.cache.jobs["TFJob"]
+    store.changed(namespaced.cache.record({"metadata": metadata, "spec": {}}, TENSORFLOW))
+    return JobKey(namespaced.namespace, "TFJob", name)
 
 
-def list_all(district: NamespaceCache) -> None:
-    for informer in district.informers:
+def list_all(namespaced: NamespaceCache) -> None:
+    for informer in namespaced.informers:
         informer._received()
         informer.synced.set()
 
 
-async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(districts, woken, caplog):
+async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(caches, woken, caplog):
     caplog.set_level(logging.INFO)
-    opening = asyncio.create_task(districts.open())
-    keys = [tell_of(district, "mnist") for district in districts.all.values()]
-    districts.wake(keys[0], "1000")
+    opening = asyncio.create_task(caches.sync())
+    keys = [add_job(namespaced, "mnist") for namespaced in caches.all.values()]
+    caches.wake(keys[0], "1000")
     await asyncio.sleep(0)
-    assert woken == districts.known() == []
-    assert not districts.any_ready.is_set()
-    list_all(districts.all["a"])
+    assert woken == caches.known() == []
+    assert not caches.any_ready.is_set()
+    list_all(caches.all["a"])
     async with asyncio.timeout(1):
-        await districts.any_ready.wait()
-    assert woken == districts.known() == keys[:1]
+        await caches.any_ready.wait()
+    assert woken == caches.known() == keys[:1]
     assert not opening.done()
-    list_all(districts.all["b"])
+    list_all(caches.all["b"])
     async with asyncio.timeout(1):
         await opening
-    assert districts.known() == woken == keys
+    assert caches.known() == woken == keys
     assert [record.getMessage() for record in caplog.records] == [
         "ready: namespace a: 1 jobs, 0 pods",
         "ready: namespace b: 1 jobs, 0 pods",
     ]
-    districts.wake(keys[1], "1000")
+    caches.wake(keys[1], "1000")
     assert woken == [*keys, keys[1]]
 
 
-async def test_readiness_problems_are_reported_per_namespace(districts):
-    list_all(districts.all["a"])
-    assert districts.problem() == "the cache of tfjobs in namespace b has not synced yet"
-    for informer in districts.all["b"].informers:
+async def test_readiness_problems_are_reported_per_namespace(caches):
+    list_all(caches.all["a"])
+    assert caches.problem() == "the cache of tfjobs in namespace b has not synced yet"
+    for informer in caches.all["b"].informers:
         informer._after(Forbidden(f"{informer.plural} is forbidden: User u cannot list it"))
-    first, *_ = districts.all["b"].informers
+    first, *_ = caches.all["b"].informers
     assert first.refused
     said = "cannot list and watch tfjobs in namespace b: tfjobs is forbidden: User u cannot list it"
-    assert districts.problem() == said
-    list_all(districts.all["b"])
-    assert districts.problem() == ""
+    assert caches.problem() == said
+    list_all(caches.all["b"])
+    assert caches.problem() == ""
     first.heard -= MAX_SILENCE + 2
-    assert districts.problem() == f"the watch of tfjobs in namespace b has received nothing for {MAX_SILENCE + 2:.0f} s"
-    assert districts.silences()["tfjobs"] == pytest.approx(MAX_SILENCE + 2, abs=1)
-    assert districts.silences()["pods"] < 1
+    assert caches.problem() == f"the watch of tfjobs in namespace b has received nothing for {MAX_SILENCE + 2:.0f} s"
+    assert caches.watch_ages()["tfjobs"] == pytest.approx(MAX_SILENCE + 2, abs=1)
+    assert caches.watch_ages()["pods"] < 1
 
 
 async def test_permanent_problems_come_before_transient_ones(woken):
-    districts = some("", woken=woken)
-    districts.all[""].informers[1]._after(Forbidden("pods is forbidden"))
-    assert districts.problem() == "cannot list and watch pods: pods is forbidden"
+    caches = some("", woken=woken)
+    caches.all[""].informers[1]._after(Forbidden("pods is forbidden"))
+    assert caches.problem() == "cannot list and watch pods: pods is forbidden"
 
 
-def missing(*districts: NamespaceCache) -> None:
+def missing(*caches: NamespaceCache) -> None:
     """Answer a list of TFJobs with 404."""
-    for district in districts:
-        district.informers[0]._after(NotFound("the server could not find the requested resource"))
+    for namespaced in caches:
+        namespaced.informers[0]._after(NotFound("the server could not find the requested resource"))
 
 
-async def test_a_namespace_without_any_crd_is_not_ready(districts, caplog):
-    a, b = districts.all.values()
+async def test_a_namespace_without_any_crd_is_not_ready(caches, caplog):
+    a, b = caches.all.values()
     list_all(a)
     list_all(b)
     missing(b)
     what = "the API server serves none of tfjobs in namespace b: install the CRDs"
-    assert districts.problem() == what
+    assert caches.problem() == what
     async with asyncio.timeout(1):
-        await b.open()
+        await b.sync()
     assert what in [record.getMessage() for record in caplog.records]
     list_all(b)
-    assert districts.problem() == "", "they were installed"
+    assert caches.problem() == "", "they were installed"
 
 
 async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     recorder = EventRecorder(None, lambda: None, lambda: NOW)
-    means = Dependencies(RestClient(None), None, recorder, Metrics(), lambda _key: None)
-    district = NamespaceCache("", (TENSORFLOW, JAX), JobDefaults(), means)
-    districts = NamespaceCaches([district])
-    list_all(district)
-    assert districts.remark() == ""
-    district.informers[0].heard = 0.0
-    missing(district)
-    assert districts.problem() == ""
-    remark = "CRDs not installed: tfjobs; their jobs are reconciled once the CRDs are installed"
-    assert districts.remark() == remark
-    assert "tfjobs" not in districts.silences(), "a missing kind has no watch"
-    assert "jaxjobs" in districts.silences()
+    dependencies = Dependencies(RestClient(None), None, recorder, Metrics(), lambda _key: None)
+    namespaced = NamespaceCache("", (TENSORFLOW, JAX), JobDefaults(), dependencies)
+    caches = NamespaceCaches([namespaced])
+    list_all(namespaced)
+    assert caches.missing_crds() == ""
+    namespaced.informers[0].heard = 0.0
+    missing(namespaced)
+    assert caches.problem() == ""
+    missing_crds = "CRDs not installed: tfjobs; their jobs are reconciled once the CRDs are installed"
+    assert caches.missing_crds() == missing_crds
+    assert "tfjobs" not in caches.watch_ages(), "a missing kind has no watch"
+    assert "jaxjobs" in caches.watch_ages()
     async with asyncio.timeout(1):
-        await districts.open()
-    assert remark in [record.getMessage() for record in caplog.records]
+        await caches.sync()
+    assert missing_crds in [record.getMessage() for record in caplog.records]
 
 
-async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(districts):
-    for district in districts.all.values():
-        list_all(district)
-    districts.all["a"].informers[1]._after(NotFound("404 page not found"))
-    assert districts.problem() == "the API server does not serve pods in namespace a"
+async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(caches):
+    for namespaced in caches.all.values():
+        list_all(namespaced)
+    caches.all["a"].informers[1]._after(NotFound("404 page not found"))
+    assert caches.problem() == "the API server does not serve pods in namespace a"
 
 
-async def test_jobs_are_routed_to_the_cache_of_their_namespace(districts, woken):
-    list_all(districts.all["a"])
-    opening = asyncio.create_task(districts.open())
+async def test_jobs_are_routed_to_the_cache_of_their_namespace(caches, woken):
+    list_all(caches.all["a"])
+    opening = asyncio.create_task(caches.sync())
     await asyncio.sleep(0.01)
     looked = []
 
@@ -157,34 +157,34 @@ async def test_jobs_are_routed_to_the_cache_of_their_namespace(districts, woken)
         looked.append(key)
         return Result(message="looked")
 
-    districts.all["a"].reconciler.reconcile = look
+    caches.all["a"].reconciler.reconcile = look
     ours, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
-    assert (await districts.reconcile(ours, NOW)).message == "looked"
-    assert (await districts.reconcile(theirs, NOW)).message == ""
+    assert (await caches.reconcile(ours, NOW)).message == "looked"
+    assert (await caches.reconcile(theirs, NOW)).message == ""
     assert looked == [ours]
-    districts.wake(ours, "1000")
-    districts.wake(theirs, "1000")
+    caches.wake(ours, "1000")
+    caches.wake(theirs, "1000")
     assert woken == [ours]
     opening.cancel()
 
 
 async def test_the_whole_cluster_has_one_cache(woken):
-    districts = some("", woken=woken)
-    list_all(districts.all[""])
-    await districts.open()
-    districts.wake(JobKey("anywhere", "TFJob", "mnist"), "1000")
+    caches = some("", woken=woken)
+    list_all(caches.all[""])
+    await caches.sync()
+    caches.wake(JobKey("anywhere", "TFJob", "mnist"), "1000")
     assert woken == [JobKey("anywhere", "TFJob", "mnist")]
 
 
-async def test_jobs_are_counted_over_all_namespaces(districts):
-    for district in districts.all.values():
-        tell_of(district, "mnist")
-    assert districts.states() == {("TFJob", "New"): 2}
-    assert districts.inhabited() == {(namespace, "TFJob") for namespace in districts.all}
+async def test_jobs_are_counted_over_all_namespaces(caches):
+    for namespaced in caches.all.values():
+        add_job(namespaced, "mnist")
+    assert caches.states() == {("TFJob", "New"): 2}
+    assert caches.namespaces_and_kinds() == {(namespace, "TFJob") for namespace in caches.all}
 
 
-async def test_stepping_down_affects_all_namespaces(districts):
-    before = [district.reconciler._failed_pods for district in districts.all.values()]
-    districts.step_down()
-    after = [district.reconciler._failed_pods for district in districts.all.values()]
+async def test_stepping_down_affects_all_namespaces(caches):
+    before = [namespaced.reconciler._failed_pods for namespaced in caches.all.values()]
+    caches.step_down()
+    after = [namespaced.reconciler._failed_pods for namespaced in caches.all.values()]
     assert not any(old is new for old, new in zip(before, after, strict=True))
