@@ -157,7 +157,7 @@ test-integration: venv venv-sdk ## Run the operator against a real API server wi
 
 .PHONY: test-reruns
 test-reruns: venv venv-sdk ## Run the integration tests with a forced failure of each first try. Takes an hour. TESTS="tests/chaos -k leader" selects tests.
-	@$(RUN) pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p support.second_try --reruns 1 --rerun-show-tracebacks $(TESTS)
+	@$(RUN) pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p support.fail_first_try --reruns 1 --rerun-show-tracebacks $(TESTS)
 	$(call took,test-reruns)
 
 .PHONY: chaos
@@ -223,7 +223,7 @@ test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start o
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.
-	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_multitude.py
+	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py
 	$(call took,bench)
 
 .PHONY: bench-peer
@@ -233,7 +233,7 @@ bench-peer: venv ## Compare the operator with training-operator 1.9.4, which is 
 
 .PHONY: bench-finished-jobs
 bench-finished-jobs: venv ## Measure the cost of a new job, and the idle load, with ten thousand finished jobs.
-	@TRAINSHED_FIGURES=build/results/finished.toml $(PY) -m pytest -s tests/bench/test_multitude.py
+	@TRAINSHED_FIGURES=build/results/finished.toml $(PY) -m pytest -s tests/bench/test_finished_jobs.py
 	$(call took,bench-finished-jobs)
 
 ## Test bed: a cluster on this machine

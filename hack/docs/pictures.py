@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from itertools import pairwise
 
-from support.audit.verdicts import MOVES
+from support.audit.conditions import TRANSITIONS
 from trainshed.api.status import ConditionType
 from trainshed.plan.rules import RULES, Rule
 
@@ -47,8 +47,8 @@ def rules() -> str:
 
 def states() -> str:
     """Draw the states and their transitions; a transition that all states inside the dashed line have is drawn once."""
-    assert set(MOVES) == {"", *ConditionType} == set(PLACES), "a state has no position in the picture"
-    shared = set.intersection(*(MOVES[state] for state in INSIDE)) - set(INSIDE)
+    assert set(TRANSITIONS) == {"", *ConditionType} == set(PLACES), "a state has no position in the picture"
+    shared = set.intersection(*(TRANSITIONS[state] for state in INSIDE)) - set(INSIDE)
     parts = [AROUND.drawn("group")]
     parts += [arrow(AROUND, PLACES[state]) for state in sorted(shared)]
     parts += list(_inside())
@@ -68,15 +68,15 @@ def favicon() -> str:
 def _inside() -> Iterator[str]:
     for state in INSIDE:
         for other in INSIDE:
-            if other != state and other in MOVES[state]:
-                both = state in MOVES[other]
+            if other != state and other in TRANSITIONS[state]:
+                both = state in TRANSITIONS[other]
                 far = abs(PLACES[state].x - PLACES[other].x) > 200
                 yield arrow(PLACES[state], PLACES[other], aside=5 if both else 0, bend=-200 if far else 0)
 
 
 def _outside(shared: set[str]) -> Iterator[str]:
     yield arrow(PLACES[""], PLACES["Created"])
-    assert MOVES[""] == set(MOVES), "the first stored state may be any: the note says so"
+    assert TRANSITIONS[""] == set(TRANSITIONS), "the first stored state may be any: the note says so"
     for state in sorted(shared):
-        for other in sorted(MOVES[state] - {state}):
+        for other in sorted(TRANSITIONS[state] - {state}):
             yield arrow(PLACES[state], PLACES[other], aside=12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from support.audit.verdicts import MOVES
+from support.audit.conditions import TRANSITIONS
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.plan.rules import RULES
 
@@ -21,12 +21,12 @@ def test_docs_are_up_to_date():
 
 def test_every_transition_of_the_states_is_drawn():
     drawn = ET.fromstring(pictures.states())
-    inside = {(one, other) for one in pictures.INSIDE for other in set(MOVES[one]) & set(pictures.INSIDE) - {one}}
-    shared = set.intersection(*(MOVES[state] for state in pictures.INSIDE)) - set(pictures.INSIDE)
+    inside = {(one, other) for one in pictures.INSIDE for other in set(TRANSITIONS[one]) & set(pictures.INSIDE) - {one}}
+    shared = set.intersection(*(TRANSITIONS[state] for state in pictures.INSIDE)) - set(pictures.INSIDE)
     assert shared == {"Succeeded", "Failed", "Suspended"}
-    outside = sum(len(MOVES[state] - {state}) for state in shared)
+    outside = sum(len(TRANSITIONS[state] - {state}) for state in shared)
     assert len(drawn.findall(f"{SVG}path[@class='arrow']")) == len(inside) + len(shared) + outside + len({"new"})
-    assert {text.text for text in drawn.iter(f"{SVG}text")} >= set(MOVES) - {""}
+    assert {text.text for text in drawn.iter(f"{SVG}text")} >= set(TRANSITIONS) - {""}
 
 
 def test_every_rule_is_drawn_in_order():

@@ -50,7 +50,7 @@ def test_a_job_costs_two_writes_a_pod_and_two_more(pods: int, user: UserClient, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_of_any_kind_costs_no_more(kind: str, user: UserClient, measured) -> None:
+def test_a_job_of_any_kind_has_the_same_budget(kind: str, user: UserClient, measured) -> None:
     roles = LEADERS.get(kind, {}) | {"Worker": 8 - len(LEADERS.get(kind, {}))}
     with FakeKubelet(user) as kubelet:
         user.create(job(kind, "budget", **roles))
@@ -73,7 +73,7 @@ def test_a_job_of_any_kind_costs_no_more(kind: str, user: UserClient, measured) 
     assert events <= 6
 
 
-def test_a_big_job_speaks_while_it_is_made(user: UserClient, measured) -> None:
+def test_the_status_of_a_big_job_shows_progress_while_its_pods_are_created(user: UserClient, measured) -> None:
     pods = 1000
     began = time.monotonic()
     user.create(tfjob("budget", Chief=1, Worker=pods - 1))
@@ -92,7 +92,7 @@ def test_a_big_job_speaks_while_it_is_made(user: UserClient, measured) -> None:
     assert writes <= 2 + lasted / PROGRESS.total_seconds()
 
 
-def test_fifty_running_jobs_at_rest_cost_nothing_but_watches_and_the_lease(user: UserClient, measured) -> None:
+def test_fifty_running_jobs_at_rest_cause_only_watches_and_lease_renewals(user: UserClient, measured) -> None:
     with FakeKubelet(user):
         for number in range(50):
             user.create(tfjob(f"rest-{number}", Worker=1))

@@ -12,7 +12,7 @@ import orjson
 
 from support.audit.auditor import Auditor
 from support.audit.change import COLLECTOR, CREATED, DELETED, KUBELET, MODIFIED, OPERATOR, USER, Change
-from support.audit.ending import Portrait
+from support.audit.final_state import Summary
 from support.fault_proxy import Passed
 
 from .history import Version
@@ -47,7 +47,7 @@ class Evidence:
         """An auditor that has seen all changes."""
         auditor = Auditor(skew=1.0, watched=("configmaps",))
         for change in self.changes():
-            auditor.hear(change)
+            auditor.on_change(change)
         return auditor
 
     def _change(self, version: Version) -> Change:
@@ -89,7 +89,7 @@ def _events(passed: Collection[Passed]) -> Iterator[Change]:
             yield Change(one.at, OPERATOR, CREATED, "events", None, found)
 
 
-def normalized(portrait: Portrait, namespace: str, ignored: Collection[str] = ()) -> dict[str, str]:
+def normalized(portrait: Summary, namespace: str, ignored: Collection[str] = ()) -> dict[str, str]:
     """A portrait without what differs between two runs and without `ignored` fields of the status, as texts."""
     plain = partial(_plain, namespace=namespace)
     found_without = {name: _without(found, ignored) for name, found in portrait.items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from support.audit.ending import Ending
+from support.audit.final_state import RunEnd
 from support.fake_kubelet import AsyncKubelet
 from support.fault_proxy import FaultProxy, Route
 from support.user_client import AsyncClient
@@ -125,8 +125,8 @@ class Run:
         evidence = self.evidence
         auditor, changes = evidence.audit(), evidence.changes()
         outside = max((one.at for one in changes if one.actor != "operator"), default=0.0)
-        alive = [uid for uid, job in auditor.ledger.jobs.items() if job.gone is None]
-        ending = Ending(
+        alive = [uid for uid, job in auditor.records.jobs.items() if job.gone is None]
+        ending = RunEnd(
             at=time.time(),
             lifted=max(outside, struck),
             quiet=changes[-1].at if changes else None,

@@ -34,7 +34,7 @@ def makes_pod(request: Request) -> bool:
 
 
 @pytest.mark.parametrize("subset", range(8))
-async def test_any_of_the_creates_under_way_may_have_been_done(environment: Environment, subset: int) -> None:
+async def test_any_of_the_creates_in_flight_may_have_succeeded(environment: Environment, subset: int) -> None:
     """Three creates are under way when the operator dies: each of their eight subsets is completed to the whole."""
     run = Run(environment, pytorchjob("a", Master=1, Worker=3))
     waiting: list[str] = []
@@ -63,7 +63,7 @@ async def test_any_of_the_creates_under_way_may_have_been_done(environment: Envi
     assert run.violations() == ()
 
 
-async def test_the_answer_of_every_create_may_be_lost(environment: Environment) -> None:
+async def test_the_response_of_every_create_may_be_lost(environment: Environment) -> None:
     run = Run(environment, pytorchjob("a", policy={"backoffLimit": 0}, Master=1, Worker=3))
     lost: set[str] = set()
 

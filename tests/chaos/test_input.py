@@ -36,7 +36,7 @@ def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(user: UserClient
     eventually(lambda: user.state("TFJob", "index") == "Succeeded")
 
 
-def test_a_template_decides_neither_whose_a_pod_is_nor_when_it_goes(user: UserClient, kubelet: FakeKubelet):
+def test_a_template_sets_neither_the_owner_of_a_pod_nor_its_deletion(user: UserClient, kubelet: FakeKubelet):
     wanted = tfjob("tame", Worker=1)
     replicas(wanted, "Worker")["template"]["metadata"] = {
         "name": "other",
@@ -206,7 +206,7 @@ def test_a_secret_in_a_template_is_only_in_its_pods(user: UserClient, kubelet: F
     assert "told-on-purpose" in json.dumps(user.job("TFJob", "spy")["status"])
 
 
-def test_a_pod_with_a_forged_owner_and_no_seat_decides_nothing(user: UserClient, kubelet: FakeKubelet):
+def test_a_pod_with_a_forged_owner_and_no_replica_decides_nothing(user: UserClient, kubelet: FakeKubelet):
     made = user.create(tfjob("seat", Chief=1, Worker=1))
     eventually(lambda: user.state("TFJob", "seat") == "Running")
     true = user.pod("seat-chief-0")

@@ -14,7 +14,7 @@ from support.user_client import Refused, where
 
 from .job_client import JobClient
 from .run import Environment, Run
-from .test_answers import MEMBERS, ddp, lives
+from .test_api_responses import MEMBERS, ddp, lives
 from .workloads import succeeds
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
@@ -66,7 +66,7 @@ async def test_a_missing_right_blocks_the_job_until_it_is_granted_again(environm
     assert run.violations() == ()
 
 
-async def test_a_token_may_be_another_every_second(environment: Environment, tmp_path: Path) -> None:
+async def test_the_token_may_change_every_second(environment: Environment, tmp_path: Path) -> None:
     """The door knows the latest token only; no look fails because of that."""
     file = tmp_path / "token"
     file.write_text("token-0")

@@ -134,7 +134,7 @@ class Trial:
         run, reference = self._run, self._baseline.state
 
         def found() -> dict[str, str]:
-            return normalized(run.evidence.audit().portrait(), run.namespace, self._workload.ignored)
+            return normalized(run.evidence.audit().summary(), run.namespace, self._workload.ignored)
 
         if not hopeless:
             await run.rest(lambda: found() == reference if reference else run.quiet(REST), ENDED)

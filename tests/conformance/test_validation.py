@@ -61,7 +61,7 @@ def test_what_can_be_is_accepted_without_a_warning(server: ControlPlane, user: U
         ),
     ],
 )
-def test_who_manages_a_job_never_changes(user: UserClient, kind: str, before: str | None, after: str):
+def test_managed_by_is_immutable(user: UserClient, kind: str, before: str | None, after: str):
     created = valid(kind)
     created["spec"]["runPolicy"] = {"managedBy": before} if before else {}
     user.create(created)

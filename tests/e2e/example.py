@@ -12,7 +12,7 @@ import yaml
 
 from support import UserClient
 
-from .journal import Journal
+from .pod_logs import Journal
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SAYS = "example.trainshed.dev/"

@@ -13,7 +13,7 @@ import yaml
 from support import UserClient
 from support.pods import env, names
 
-from .journal import Journal
+from .pod_logs import Journal
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pytorch" / "torchrun-elastic.yaml"
 NAME = "torchrun-elastic"

@@ -18,8 +18,8 @@ from support.kubectl import kubectl as kubectl_on
 from support.planes import V2BETA1, change_to_v2beta1, ready_control_plane
 from support.user_client import eventually
 
-from .double import Double
 from .example import FOLDER, expectations
+from .mirror_node import Double
 
 EXAMPLE = FOLDER / "mpi" / "v2beta1" / "allreduce.yaml"
 

@@ -17,7 +17,7 @@ from trainshed import crd
 
 
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_what_cannot_be_is_refused_and_named(user: UserClient, job: dict, words: str):
+def test_invalid_jobs_are_refused_with_the_problem(user: UserClient, job: dict, words: str):
     with pytest.raises(Refused) as refused:
         user.create(copy.deepcopy(job))
     assert refused.value.code == 422
@@ -25,7 +25,7 @@ def test_what_cannot_be_is_refused_and_named(user: UserClient, job: dict, words:
 
 
 @pytest.mark.parametrize("job", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
-def test_what_can_be_is_accepted(user: UserClient, job: dict):
+def test_valid_jobs_are_accepted(user: UserClient, job: dict):
     user.create(copy.deepcopy(job))
 
 
@@ -36,14 +36,14 @@ def test_a_name_too_long_is_refused_with_the_length_that_fits(user: UserClient):
         user.create(tfjob("x" * 53, Worker=101))
 
 
-def test_a_job_without_replicas_hears_of_that_and_not_of_its_name(user: UserClient):
+def test_a_job_without_replicas_is_refused_for_that_and_not_for_its_name(user: UserClient):
     with pytest.raises(Refused, match="should have at least 1 properties") as refused:
         user.create(tfjob("a"))
     assert "metadata.name" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_manages_a_job_never_changes(user: UserClient, kind: str):
+def test_managed_by_is_immutable(user: UserClient, kind: str):
     ours, theirs = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
     user.create(smallest(kind, "a"))
     user.create(smallest(kind, "b", policy={"managedBy": ours}))
@@ -52,7 +52,7 @@ def test_who_manages_a_job_never_changes(user: UserClient, kind: str):
             user.patch_job(kind, name, {"spec": {"runPolicy": {"managedBy": manager}}})
 
 
-def test_a_queue_may_come_and_go_but_not_change(user: UserClient):
+def test_a_queue_may_be_set_and_removed_but_not_changed(user: UserClient):
     user.create(tfjob("a", Worker=1))
 
     def queue(name: str | None) -> None:
@@ -66,7 +66,7 @@ def test_a_queue_may_come_and_go_but_not_change(user: UserClient):
     queue("second")
 
 
-def test_a_missing_run_policy_is_filled_in_and_nothing_else_is(user: UserClient):
+def test_only_a_missing_run_policy_is_defaulted(user: UserClient):
     job = tfjob("a", Worker=1)
     del job["spec"]["runPolicy"]
     assert user.create(job)["spec"] == {
@@ -84,7 +84,7 @@ def test_a_typo_in_the_template_is_refused_at_apply(server: ControlPlane, user: 
     assert "contaners" in result.stderr
 
 
-def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, user: UserClient):
+def test_the_columns_are_v1s_and_wide_output_has_more(server: ControlPlane, user: UserClient):
     user.create(tfjob("a", Worker=1))
     assert kubectl(server, user, "get", "tfjob").stdout.splitlines()[0].split() == ["NAME", "STATE", "AGE"]
     wide = kubectl(server, user, "get", "tfjob", "-o", "wide").stdout.splitlines()[0].split()
@@ -101,13 +101,13 @@ def test_columns_are_v1s_and_wide_ones_say_more(server: ControlPlane, user: User
         ("jaxjob.status.failure.exitCode", "128 plus the number of a signal"),
     ],
 )
-def test_kubectl_explains(server: ControlPlane, user: UserClient, path: str, words: str):
+def test_kubectl_explain_describes_the_fields(server: ControlPlane, user: UserClient, path: str, words: str):
     told = kubectl(server, user, "explain", path).stdout
     assert words in " ".join(told.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_kubectl_apply_has_room_for_the_definition(server: ControlPlane, user: UserClient, kind: str):
+def test_kubectl_apply_accepts_the_size_of_the_crds(server: ControlPlane, user: UserClient, kind: str):
     name = f"{kind.lower()}s.kubeflow.org"
     annotations = json.loads(kubectl(server, user, "get", "crd", name, "-o", "json").stdout)["metadata"]["annotations"]
     written = annotations["kubectl.kubernetes.io/last-applied-configuration"]
@@ -157,7 +157,7 @@ def test_the_stored_schema_of_the_template_is_this_servers(server: ControlPlane,
     assert crd.strip_template(json.loads(live)) == crd.template_schema()
 
 
-def test_what_no_status_of_ours_holds_is_left_out_of_it(server: ControlPlane, user: UserClient):
+def test_unknown_status_fields_are_pruned(server: ControlPlane, user: UserClient):
     user.create(tfjob("a", Worker=1))
     forged = {"madeUp": 1, "restarts": 2, "replicaStatuses": {"Worker": {"active": 1, "strange": 5}}}
     patch = json.dumps({"status": forged})

@@ -69,7 +69,7 @@ def scaled(user: UserClient, kubelet: FakeKubelet, shared_operator: Operator) ->
     return scalers(user)["el"]
 
 
-def test_it_is_v1s(user: UserClient, scaled: dict):
+def test_the_autoscaler_equals_v1s(user: UserClient, scaled: dict):
     assert scaled["spec"] == {
         "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "el"},
         "minReplicas": 1,
@@ -81,14 +81,14 @@ def test_it_is_v1s(user: UserClient, scaled: dict):
     assert (owner["uid"], owner["kind"], owner["controller"]) == (uid, "PyTorchJob", True)
 
 
-def test_it_goes_with_suspension_and_comes_back_with_the_resume(user: UserClient, scaled: dict):
+def test_the_autoscaler_is_deleted_on_suspend_and_created_on_resume(user: UserClient, scaled: dict):
     user.patch_job("PyTorchJob", "el", {"spec": {"runPolicy": {"suspend": True}}})
     eventually(lambda: not scalers(user))
     user.patch_job("PyTorchJob", "el", {"spec": {"runPolicy": {"suspend": False}}})
     eventually(lambda: list(scalers(user)) == ["el"])
 
 
-def test_it_goes_with_the_verdict_and_stays_away(user: UserClient, kubelet: FakeKubelet, scaled: dict):
+def test_the_autoscaler_of_a_finished_job_is_deleted(user: UserClient, kubelet: FakeKubelet, scaled: dict):
     kubelet.end("el-worker-0", 0)
     eventually(lambda: user.state("PyTorchJob", "el") == "Succeeded")
     eventually(lambda: not scalers(user))
@@ -98,23 +98,23 @@ def test_it_goes_with_the_verdict_and_stays_away(user: UserClient, kubelet: Fake
 
 
 @pytest.mark.parametrize("nothing", [None, []])
-def test_it_goes_with_the_metrics(user: UserClient, scaled: dict, nothing: list | None):
+def test_the_autoscaler_is_deleted_when_the_metrics_are_removed(user: UserClient, scaled: dict, nothing: list | None):
     user.patch_job("PyTorchJob", "el", {"spec": {"elasticPolicy": {"metrics": nothing}}})
     eventually(lambda: not scalers(user))
     assert user.state("PyTorchJob", "el") == "Running"
 
 
-def test_it_goes_with_the_elasticity(user: UserClient, scaled: dict):
+def test_the_autoscaler_is_deleted_when_the_elastic_policy_is_removed(user: UserClient, scaled: dict):
     user.patch_job("PyTorchJob", "el", {"spec": {"elasticPolicy": None}})
     eventually(lambda: not scalers(user))
 
 
-def test_it_is_gone_with_the_job(user: UserClient, scaled: dict):
+def test_the_autoscaler_is_deleted_with_the_job(user: UserClient, scaled: dict):
     user.delete_job("PyTorchJob", "el")
     eventually(lambda: not scalers(user), 30)
 
 
-def test_one_deleted_by_hand_is_made_again(user: UserClient, scaled: dict):
+def test_a_deleted_autoscaler_is_created_again(user: UserClient, scaled: dict):
     path = f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers/el"
     user.call("DELETE", path)
     again = eventually(lambda: scalers(user).get("el"))
@@ -133,12 +133,12 @@ def test_one_deleted_by_hand_is_made_again(user: UserClient, scaled: dict):
     ],
     ids="-".join,
 )
-def test_what_others_change_is_put_right(user: UserClient, scaled: dict, patch: dict):
+def test_changes_by_others_are_reverted(user: UserClient, scaled: dict, patch: dict):
     assert edit(user, "el", {"spec": patch})["spec"] != scaled["spec"]
     eventually(lambda: scalers(user)["el"]["spec"] == scaled["spec"])
 
 
-def test_what_others_add_besides_the_spec_stays(user: UserClient, scaled: dict):
+def test_metadata_that_others_add_stays(user: UserClient, scaled: dict):
     edit(user, "el", {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}})
     user.patch_job("PyTorchJob", "el", {"spec": {"elasticPolicy": {"maxReplicas": 4}}})
     eventually(lambda: scalers(user)["el"]["spec"]["maxReplicas"] == 4)
@@ -146,7 +146,7 @@ def test_what_others_add_besides_the_spec_stays(user: UserClient, scaled: dict):
     assert (metadata["labels"]["team"], metadata["annotations"]["note"]) == ("a", "b")
 
 
-def test_it_follows_the_job(user: UserClient, scaled: dict):
+def test_the_autoscaler_follows_changes_of_the_job(user: UserClient, scaled: dict):
     user.patch_job("PyTorchJob", "el", {"spec": {"elasticPolicy": {"minReplicas": 2, "metrics": [QUEUE, CPU]}}})
     spec = eventually(lambda: (found := scalers(user)["el"]["spec"])["minReplicas"] == 2 and found)
     assert [metric["type"] for metric in spec["metrics"]] == ["External", "Resource"]
@@ -157,7 +157,7 @@ def test_it_follows_the_job(user: UserClient, scaled: dict):
     [[CPU], [QUEUE], [CPU, QUEUE], [QUEUE, CPU], [MEMORY, PODS, CPU, QUEUE], [BARE]],
     ids=["cpu", "queue", "cpu and queue", "queue and cpu", "all", "with empty parts"],
 )
-def test_what_the_server_spells_otherwise_is_no_change(
+def test_values_that_the_server_normalizes_are_not_written_again(
     user: UserClient, kubelet: FakeKubelet, shared_operator: Operator, metrics: list
 ):
     user.create(elastic("quiet", metrics))
@@ -180,7 +180,7 @@ def test_kubernetes_autoscaler_reaches_the_workers(user: UserClient, kubelet: Fa
     eventually(lambda: scalers(user)["few"]["status"].get("currentReplicas") == 2, 60)
 
 
-def test_metrics_that_the_server_does_not_take_are_named_in_the_status(
+def test_metrics_that_the_server_refuses_are_reported_in_the_status(
     user: UserClient, kubelet: FakeKubelet, shared_operator: Operator
 ):
     user.create(elastic("odd", [{"type": "Odd"}]))
@@ -191,7 +191,7 @@ def test_metrics_that_the_server_does_not_take_are_named_in_the_status(
     assert "Blocked" not in user.conditions("PyTorchJob", "odd")
 
 
-def test_without_metrics_there_is_none(user: UserClient, kubelet: FakeKubelet, shared_operator: Operator):
+def test_without_metrics_there_is_no_autoscaler(user: UserClient, kubelet: FakeKubelet, shared_operator: Operator):
     user.create(elastic("plain", None))
     paddle = job("PaddleJob", "paddle", Worker=1)
     paddle["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "metrics": [CPU]}
@@ -200,7 +200,9 @@ def test_without_metrics_there_is_none(user: UserClient, kubelet: FakeKubelet, s
     assert not scalers(user)
 
 
-def test_somebody_elses_of_that_name_is_left_alone(user: UserClient, kubelet: FakeKubelet, shared_operator: Operator):
+def test_an_autoscaler_of_another_owner_is_left_alone(
+    user: UserClient, kubelet: FakeKubelet, shared_operator: Operator
+):
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs"}
     theirs = {"metadata": {"name": "el"}, "spec": {"scaleTargetRef": target, "maxReplicas": 1}}
     path = f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers"
@@ -221,11 +223,11 @@ def test_a_metric_without_its_parts_is_refused(user: UserClient, kind: str):
         user.create(wanted)
 
 
-def test_the_schema_of_a_metric_is_this_servers(user: UserClient):
+def test_the_schema_of_a_metric_equals_the_servers(user: UserClient):
     schemas = user.call("GET", "/openapi/v3/apis/autoscaling/v2")["components"]["schemas"]
     assert crd.strip_part(schemas, "io.k8s.api.autoscaling.v2.MetricSpec") == crd.METRIC_SCHEMA
 
 
-def test_bounds_the_wrong_way_round_are_refused(user: UserClient):
+def test_a_minimum_above_the_maximum_is_refused(user: UserClient):
     with pytest.raises(Refused, match="must be no more than maxReplicas"):
         user.create(elastic("wrong", [CPU], minReplicas=3, maxReplicas=2))

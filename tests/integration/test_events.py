@@ -53,7 +53,7 @@ FAILED = (
 NO_NODE = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 
 
-def test_a_whole_life_is_told_once(user: UserClient, server: ControlPlane, kubelet: FakeKubelet):
+def test_each_transition_of_a_job_has_one_event(user: UserClient, server: ControlPlane, kubelet: FakeKubelet):
     kubelet.script = lambda _name: ""
     policy = {"ttlSecondsAfterFinished": 2}
     job = user.create(pytorchjob("life", restart="ExitCode", policy=policy, Master=1, Worker=1))
@@ -110,7 +110,7 @@ def test_a_whole_life_is_told_once(user: UserClient, server: ControlPlane, kubel
         assert event["firstTimestamp"] <= event["lastTimestamp"]
 
 
-def test_containers_that_the_kubelet_starts_again_are_told_of_and_so_is_success(user: UserClient, kubelet: FakeKubelet):
+def test_container_restarts_and_success_have_events(user: UserClient, kubelet: FakeKubelet):
     job = tfjob("well", restart="OnFailure", policy={"ttlSecondsAfterFinished": 1}, Worker=1)
     job["spec"]["tfReplicaSpecs"]["Worker"]["template"] = template("tensorflow", restartPolicy="Never")
     job = user.create(job)
@@ -142,7 +142,7 @@ def test_containers_that_the_kubelet_starts_again_are_told_of_and_so_is_success(
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("pods", "FailedCreatePod"), ("services", "FailedCreateService")])
-def test_what_cannot_be_made_and_a_deadline_are_warnings(user: UserClient, kind: str, reason: str):
+def test_failed_creations_and_an_exceeded_deadline_are_warnings(user: UserClient, kind: str, reason: str):
     user.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {kind: "0"}}})
     path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/none"
     eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
@@ -158,7 +158,7 @@ def test_what_cannot_be_made_and_a_deadline_are_warnings(user: UserClient, kind:
     assert event_counts(user, job)[refused] >= 2, "each try raises the count of one Event"
 
 
-def test_what_lasts_is_not_told_again_by_an_operator_that_begins_later(
+def test_a_restarted_operator_does_not_repeat_events_of_lasting_states(
     user: UserClient, server: ControlPlane, kubelet: FakeKubelet, tmp_path: Path
 ):
     kubelet.script = lambda _name: ""

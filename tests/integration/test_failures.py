@@ -42,7 +42,7 @@ def keeper(second_server: ControlPlane, second_user: UserClient, operators: Oper
 
 
 @pytest.mark.usefixtures("shared_operator")
-def test_a_consequence_that_is_heard_of_first_does_not_end_the_job(user: UserClient, kubelet: FakeKubelet):
+def test_a_cascading_failure_that_is_reported_first_does_not_fail_the_job(user: UserClient, kubelet: FakeKubelet):
     user.create(job("PyTorchJob", "a", Master=1, Worker=1, restart="ExitCode"))
     eventually(lambda: says(user, "Running"), MINUTE)
     kubelet.end("a-worker-0", 1)
@@ -53,7 +53,7 @@ def test_a_consequence_that_is_heard_of_first_does_not_end_the_job(user: UserCli
 
 
 @pytest.mark.usefixtures("shared_operator")
-def test_a_pod_whose_node_does_not_answer_is_replaced_once_its_user_says_so(user: UserClient):
+def test_a_pod_on_an_unreachable_node_is_replaced_after_force_delete_after(user: UserClient):
     nodes = FakeKubelet(user)  # not entered: nobody says that a pod is gone
     user.create(annotated("a", {"force-delete-after": "1s"}))
     eventually(lambda: user.pod("a-master-0"), MINUTE)
@@ -67,7 +67,7 @@ def test_a_pod_whose_node_does_not_answer_is_replaced_once_its_user_says_so(user
 
 
 @pytest.mark.usefixtures("shared_operator")
-def test_an_image_that_cannot_be_had_ends_a_job_that_has_a_deadline(user: UserClient):
+def test_an_image_pull_failure_fails_a_job_at_its_startup_deadline(user: UserClient):
     user.create(annotated("a", {"startup-deadline": "3s"}))
     eventually(lambda: user.pod("a-master-0"), MINUTE)
     user.bind("a-master-0", "node-0")
@@ -78,7 +78,7 @@ def test_an_image_that_cannot_be_had_ends_a_job_that_has_a_deadline(user: UserCl
     assert says(user, "Failed").endswith("image x:1 could not be pulled (ErrImagePull): pull access denied for x")
 
 
-def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, second_user: UserClient):
+def test_the_result_of_a_pod_deleted_while_no_operator_runs_is_kept(keeper: Operator, second_user: UserClient):
     nodes = FakeKubelet(second_user)
     second_user.create(annotated("a", {"track-results": "true"}))
     eventually(lambda: second_user.pod("a-master-0"), MINUTE)
@@ -95,7 +95,7 @@ def test_a_result_that_nobody_saw_is_not_lost(keeper: Operator, second_user: Use
     assert second_user.job("PyTorchJob", "a")["status"]["replicaStatuses"]["Master"]["succeeded"] == 1
 
 
-def test_the_pods_of_a_job_that_is_gone_are_let_go(keeper: Operator, second_user: UserClient):
+def test_the_finalizer_is_removed_from_pods_of_a_deleted_job(keeper: Operator, second_user: UserClient):
     nodes = FakeKubelet(second_user)
     second_user.create(annotated("a", {"track-results": "true"}))
     eventually(lambda: second_user.pod("a-master-0"), MINUTE)

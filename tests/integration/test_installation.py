@@ -33,7 +33,7 @@ def kustomized(server: ControlPlane, user: UserClient, folder: Path) -> list[Doc
 
 
 @pytest.mark.parametrize("values", [None, *OVERLAYS], ids=lambda values: values.parent.name if values else "base")
-def test_kustomize_makes_what_helm_does(server: ControlPlane, user: UserClient, values: Path | None):
+def test_kustomize_and_helm_render_the_same_objects(server: ControlPlane, user: UserClient, values: Path | None):
     release = RELEASES.get(values.parent.name, Release()) if values else Release()
     wanted = {key(document): document for document in release.documents(values, WITHOUT_CRDS)}
     made = {key(item): item for item in kustomized(server, user, values.parent if values else MANIFESTS)}
@@ -41,7 +41,7 @@ def test_kustomize_makes_what_helm_does(server: ControlPlane, user: UserClient, 
 
 
 @pytest.mark.parametrize("values", [None, *OVERLAYS, *SNAPSHOTS], ids=lambda values: str(values and values.stem))
-def test_the_api_server_takes_it_all(server: ControlPlane, user: UserClient, values: Path | None):
+def test_the_api_server_accepts_all_objects(server: ControlPlane, user: UserClient, values: Path | None):
     for home in HOMES:
         kubectl(server, user, "create", "namespace", home)
     documents = [

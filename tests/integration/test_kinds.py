@@ -75,7 +75,7 @@ def test_a_job_is_suspended_and_resumed(user: UserClient, kubelet: FakeKubelet, 
         eventually(lambda suspend=suspend: names(user.pods()) == ([] if suspend else case.pods))
 
 
-def test_the_workers_of_an_xgboostjob_are_made_after_its_master(user: UserClient):
+def test_the_workers_of_an_xgboostjob_are_created_after_its_master(user: UserClient):
     with FakeKubelet(user, script=lambda _name: "") as quiet:
         user.create(job("XGBoostJob", "a", **SERVED))
         eventually(lambda: quiet.created)
@@ -84,7 +84,7 @@ def test_the_workers_of_an_xgboostjob_are_made_after_its_master(user: UserClient
         eventually(lambda: names(user.pods()) == ["a-master-0", "a-worker-0", "a-worker-1"])
 
 
-def test_paddles_first_node_is_told_its_own_ip(user: UserClient):
+def test_paddles_first_node_has_its_own_ip_as_master(user: UserClient):
     user.create(job("PaddleJob", "a", **WORKERS))
     eventually(lambda: len(user.pods()) == 2)
     first = pod(user, "a-worker-0")
@@ -93,7 +93,7 @@ def test_paddles_first_node_is_told_its_own_ip(user: UserClient):
     assert dummy["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
 
 
-def test_v1s_own_names_win_over_the_users_and_ours_do_not(user: UserClient):
+def test_v1s_variables_override_the_users_and_ours_do_not(user: UserClient):
     document = job("JAXJob", "a", Worker=1)
     mine = [{"name": "JAX_PROCESS_ID", "value": "mine"}, {"name": "PROCESS_ID", "value": "mine"}]
     pod_spec(document, "Worker")["containers"][0]["env"] = mine

@@ -76,27 +76,27 @@ def running(user: UserClient) -> UserClient:
         ("rolebindings", {"subjects": []}),
     ],
 )
-def test_what_others_change_is_put_right(running: UserClient, plural: str, patch: dict):
+def test_changes_by_others_are_reverted(running: UserClient, plural: str, patch: dict):
     before = content(found(running, plural))
     assert content(running.call("PATCH", path(running, plural), patch, MERGE)) != before
     eventually(lambda: content(found(running, plural)) == before)
 
 
 @pytest.mark.parametrize("plural", LASTING)
-def test_what_others_delete_is_made_again(running: UserClient, plural: str):
+def test_objects_deleted_by_others_are_created_again(running: UserClient, plural: str):
     before = content(found(running, plural))
     running.call("DELETE", path(running, plural))
     eventually(lambda: content(found(running, plural)) == before)
 
 
-def test_what_is_as_it_should_be_is_not_written_again(running: UserClient):
+def test_unchanged_objects_are_not_written(running: UserClient):
     before = versions(running)
     for number in range(3):
         running.patch_job(MPI, "m", {"metadata": {"labels": {"look": str(number)}}})
     always(lambda: versions(running) == before)
 
 
-def test_the_launcher_may_enter_its_own_workers_and_nobody_else(running: UserClient):
+def test_the_launcher_may_exec_only_into_its_own_workers(running: UserClient):
     running.create(job(MPI, "other", Launcher=1, Worker=1))
     eventually(lambda: running.pod("other-worker-0"))
     assert _may(running, "create", "pods", "m-worker-1", "exec")
@@ -108,7 +108,7 @@ def test_the_launcher_may_enter_its_own_workers_and_nobody_else(running: UserCli
     assert not _may(running, "get", "secrets", "any")
 
 
-def test_the_operator_may_give_these_rights_and_no_others(server: ControlPlane, running: UserClient, user: UserClient):
+def test_the_operator_may_grant_only_these_rights(server: ControlPlane, running: UserClient, user: UserClient):
     with suppress(Refused):  # another test may have made it
         UserClient(server.kubeconfig, "trainshed-system").make_namespace()
     granted = kubectl(server, running, "--namespace=", "apply", "-f", str(MANIFESTS / "base" / "rbac.yaml"))
@@ -120,7 +120,7 @@ def test_the_operator_may_give_these_rights_and_no_others(server: ControlPlane, 
     assert "attempting to grant RBAC permissions not currently held" in _as_operator(server, running, [role])
 
 
-def test_it_stays_while_the_job_is_suspended_and_when_it_is_over(running: UserClient, kubelet: FakeKubelet):
+def test_the_role_stays_while_the_job_is_suspended_and_when_it_is_finished(running: UserClient, kubelet: FakeKubelet):
     running.patch_job(MPI, "m", {"spec": {"runPolicy": {"suspend": True}}})
     eventually(lambda: running.state(MPI, "m") == "Suspended" and not running.pods())
     assert all(found(running, plural) for plural in OWNED)
@@ -133,7 +133,7 @@ def test_it_stays_while_the_job_is_suspended_and_when_it_is_over(running: UserCl
     assert all(found(running, plural) for plural in OWNED if plural != "roles")
 
 
-def test_it_goes_with_the_job_and_a_namesake_has_its_own(running: UserClient):
+def test_the_role_is_deleted_with_the_job_and_a_recreated_job_has_its_own(running: UserClient):
     before = {plural: found(running, plural)["metadata"]["uid"] for plural in OWNED}
     running.delete_job(MPI, "m")
     running.create(job(MPI, "m", Launcher=1, Worker=1))
@@ -148,7 +148,7 @@ def test_it_goes_with_the_job_and_a_namesake_has_its_own(running: UserClient):
     eventually(lambda: not any(found(running, plural) for plural in OWNED), 30)
 
 
-def test_two_jobs_may_share_an_account_that_nobody_has_made(user: UserClient):
+def test_two_jobs_may_share_a_missing_service_account(user: UserClient):
     for name in ("first", "second"):
         wanted = job(MPI, name, Launcher=1, Worker=1)
         wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "ours"
@@ -157,7 +157,7 @@ def test_two_jobs_may_share_an_account_that_nobody_has_made(user: UserClient):
     assert "ours" in names(user.core("serviceaccounts"))
 
 
-def test_an_account_that_is_called_like_a_jobs_own_lends_it_no_rights(user: UserClient):
+def test_a_foreign_service_account_of_that_name_gets_no_rights(user: UserClient):
     user.make("serviceaccounts", {"metadata": {"name": "m-launcher"}})
     user.create(job(MPI, "m", Launcher=1, Worker=1))
     blocked = eventually(lambda: user.conditions(MPI, "m").get("Blocked"))
@@ -169,7 +169,7 @@ def test_an_account_that_is_called_like_a_jobs_own_lends_it_no_rights(user: User
     assert (owner["kind"], owner["name"]) == (MPI, "m")
 
 
-def test_a_launcher_alone_runs_at_once_and_may_enter_nobody(user: UserClient):
+def test_a_launcher_without_workers_runs_at_once_without_exec_rights(user: UserClient):
     user.create(job(MPI, "m", Launcher=1))
     eventually(lambda: user.state(MPI, "m") == "Running")
     assert names(user.pods()) == ["m-launcher"]
@@ -177,7 +177,7 @@ def test_a_launcher_alone_runs_at_once_and_may_enter_nobody(user: UserClient):
     assert not _may(user, "create", "pods", "m-worker-0", "exec")
 
 
-def test_once_a_stranger_is_gone_the_job_goes_on(user: UserClient):
+def test_the_job_continues_once_a_foreign_object_is_deleted(user: UserClient):
     user.make("configmaps", {"metadata": {"name": "m-config"}, "data": {"theirs": "x"}})
     user.create(job(MPI, "m", Launcher=1, Worker=1))
     eventually(lambda: user.state(MPI, "m") == "Blocked")

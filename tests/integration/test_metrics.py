@@ -97,9 +97,7 @@ def a_job_is_suspended_and_resumed(user: UserClient) -> None:
         eventually(lambda wanted=state: user.state("TFJob", "stays") == wanted)
 
 
-def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_restart(
-    user: UserClient, operator: Operator
-):
+def test_every_counter_is_exact_and_a_restart_counts_nothing_again(user: UserClient, operator: Operator):
     with FakeKubelet(user) as kubelet:
         user.create(tfjob("stays", Worker=1))
         a_job_succeeds_and_goes(user, kubelet)
@@ -147,9 +145,7 @@ def test_every_counter_has_the_very_value_and_none_is_counted_again_after_a_rest
     assert operator.complaints() == []
 
 
-def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_their_errors(
-    user: UserClient, operator: Operator
-):
+def test_failed_service_creations_and_failed_reconciles_are_counted(user: UserClient, operator: Operator):
     user.make("resourcequotas", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}})
     path = f"/api/v1/namespaces/{user.namespace}/resourcequotas/none"
     eventually(lambda: "hard" in user.call("GET", path).get("status", {}))
@@ -169,7 +165,7 @@ def test_services_that_could_not_be_made_are_counted_by_the_try_and_looks_by_the
     assert value(samples, "trainshed_reconcile_errors_total", error="Forbidden") == refused
 
 
-def test_groups_of_a_gang_scheduler_are_counted_and_told_of(plane: ControlPlane, user: UserClient, tmp_path: Path):
+def test_pod_groups_are_counted_and_have_events(plane: ControlPlane, user: UserClient, tmp_path: Path):
     groups = Groups(user, "scheduling.volcano.sh/v1beta1")
     flags = ("--no-leader-elect", f"--namespace={user.namespace}", "--gang-scheduler-name=volcano")
     operator = Operator(plane.kubeconfig, tmp_path, *flags).start()
@@ -204,7 +200,7 @@ def all_looked_at(samples) -> bool:
     return 0 < waits == value(samples, "trainshed_reconcile_duration_seconds_count")
 
 
-def test_how_the_operator_does_is_served_too(user: UserClient, operator: Operator):
+def test_metrics_of_the_operator_itself_are_served(user: UserClient, operator: Operator):
     with FakeKubelet(user):
         user.create(tfjob("runs", Worker=1))
         eventually(lambda: user.state("TFJob", "runs") == "Running")

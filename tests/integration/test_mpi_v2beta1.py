@@ -112,7 +112,7 @@ def test_a_job_from_its_beginning_to_its_success(user: UserClient, kubelet: Fake
     always(lambda: names(user.pods()) == ["m-launcher"])
 
 
-def test_the_keys_fit_together_and_are_never_changed(user: UserClient, kubelet: FakeKubelet):
+def test_the_ssh_keys_match_and_are_never_changed(user: UserClient, kubelet: FakeKubelet):
     running(user, mpijob())
     (secret,) = secrets(user)
     content = {name: base64.b64decode(text) for name, text in secret["data"].items()}
@@ -127,7 +127,7 @@ def test_the_keys_fit_together_and_are_never_changed(user: UserClient, kubelet: 
     assert secrets(user) == [secret]
 
 
-def test_a_namesake_never_gets_the_keys_of_the_one_before(user: UserClient, kubelet: FakeKubelet):
+def test_a_recreated_job_gets_new_ssh_keys(user: UserClient, kubelet: FakeKubelet):
     running(user, mpijob())
     (old,) = names(secrets(user))
     user.delete_job(MPI, "m")
@@ -138,7 +138,7 @@ def test_a_namesake_never_gets_the_keys_of_the_one_before(user: UserClient, kube
     assert {volume["secret"]["secretName"] for volume in volumes} == {new}
 
 
-def test_it_runs_when_all_of_it_runs(user: UserClient):
+def test_the_job_is_running_when_all_its_pods_run(user: UserClient):
     with FakeKubelet(user, lambda name: "" if name == "m-worker-1" else "Running") as kubelet:
         user.create(mpijob(launcherCreationPolicy="AtStartup"))
         eventually(lambda: len(kubelet.created) == 3)
@@ -162,7 +162,7 @@ def test_suspended_and_resumed(user: UserClient, kubelet: FakeKubelet):
     assert secrets(user) == keys
 
 
-def test_workers_come_and_go_with_their_number_and_the_hostfile_follows(user: UserClient, kubelet: FakeKubelet):
+def test_workers_are_scaled_and_the_hostfile_follows(user: UserClient, kubelet: FakeKubelet):
     running(user, mpijob())
     for count in (3, 1):
         user.patch_job(MPI, "m", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": count}}}})
@@ -170,7 +170,7 @@ def test_workers_come_and_go_with_their_number_and_the_hostfile_follows(user: Us
         eventually(lambda count=count: len(config(user)["hostfile"].splitlines()) == count)
 
 
-def test_it_is_deleted_when_its_time_is_up_and_its_keys_with_it(user: UserClient, kubelet: FakeKubelet):
+def test_the_job_and_its_keys_are_deleted_after_the_ttl(user: UserClient, kubelet: FakeKubelet):
     running(user, mpijob(policy={"ttlSecondsAfterFinished": 1}))
     kubelet.end("m-launcher", 0)
     eventually(lambda: user.job(MPI, "m") is None, 20)
@@ -190,9 +190,7 @@ def test_a_launcher_that_fails_is_restarted_in_place_as_often_as_a_batch_job_wou
     eventually(lambda: user.pods() == [], 20)
 
 
-def test_at_rest_nothing_is_written_and_other_kinds_run_as_ever(
-    plane: ControlPlane, user: UserClient, kubelet: FakeKubelet
-):
+def test_at_rest_nothing_is_written_and_other_kinds_run(plane: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     running(user, mpijob())
     running(UserClient(plane.kubeconfig, user.namespace), job("TFJob", "tf", Worker=1))
 
@@ -201,7 +199,7 @@ def test_at_rest_nothing_is_written_and_other_kinds_run_as_ever(
     always(lambda: everything(user) == before, 2)
 
 
-def test_somebody_elses_service_of_that_name_is_told_of(user: UserClient, kubelet: FakeKubelet):
+def test_a_foreign_service_of_that_name_is_reported(user: UserClient, kubelet: FakeKubelet):
     user.make("services", {"metadata": {"name": "m"}, "spec": {"ports": [{"port": 80}]}})
     user.create(mpijob())
     assert "service m" in eventually(lambda: user.conditions(MPI, "m").get("Blocked"), 20)["message"]
@@ -218,7 +216,7 @@ def test_somebody_elses_service_of_that_name_is_told_of(user: UserClient, kubele
         ({"Launcher": {"restartPolicy": "Always"}}, "restartPolicy"),
     ],
 )
-def test_what_cannot_be_is_refused(user: UserClient, change: dict, told: str):
+def test_invalid_jobs_are_refused(user: UserClient, change: dict, told: str):
     found, ((key, value),) = mpijob(), change.items()
     replicas = found["spec"]["mpiReplicaSpecs"]
     if key in replicas:
@@ -231,7 +229,7 @@ def test_what_cannot_be_is_refused(user: UserClient, change: dict, told: str):
         user.create(mpijob("1m"))
 
 
-def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, user: UserClient, kubelet: FakeKubelet):
+def test_the_operator_may_create_secrets_and_not_read_them(plane: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     running(user, mpijob())
     assert (found := used_rights(plane.audit_log, ACCOUNT)).shows(Right("", "secrets", "create"))
     assert found.refused == frozenset()
@@ -245,7 +243,7 @@ def test_the_operator_may_make_keys_and_not_read_any(plane: ControlPlane, user: 
     assert "--mpi-version=v2beta1" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
-def test_a_crd_with_both_would_be_refused(plane: ControlPlane, user: UserClient):
+def test_a_crd_with_both_versions_is_refused(plane: ControlPlane, user: UserClient):
     """Why one of them has to go: what is stored in the one version nobody can turn into the other."""
     done = kubectl(plane, user, "apply", "-f", str(CRDS / "kubeflow.org_mpijobs.yaml"))
     assert done.returncode != 0

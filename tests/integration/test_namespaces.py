@@ -76,7 +76,7 @@ def denied(plane: ControlPlane, account: str) -> list[str]:
     ]
 
 
-def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
+def test_with_roles_in_two_namespaces_jobs_run_only_there(
     second_server: ControlPlane, hands: list[UserClient], account: str, begin: Callable[..., Operator]
 ):
     first, second, third = hands
@@ -105,7 +105,7 @@ def test_with_roles_in_two_namespaces_jobs_run_in_these_and_in_no_other(
     assert not re.search("kopf .*; restarting", operator.log.read_text())
 
 
-def test_a_namespace_without_rights_is_named_and_holds_up_no_other(
+def test_a_namespace_without_rights_is_reported_and_delays_no_other(
     second_server: ControlPlane, hands: list[UserClient], account: str, begin: Callable[..., Operator]
 ):
     first, second, _ = hands
@@ -129,7 +129,7 @@ def test_a_namespace_without_rights_is_named_and_holds_up_no_other(
     assert operator.complaints() == []
 
 
-def test_a_lease_that_may_not_be_held_is_named(
+def test_a_forbidden_lease_is_reported(
     second_server: ControlPlane, hands: list[UserClient], account: str, begin: Callable[..., Operator]
 ):
     first, *_ = hands

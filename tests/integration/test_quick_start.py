@@ -19,7 +19,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
         yield plane
 
 
-def test_the_way_without_helm_goes_as_its_page_says(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_page_about_installation_without_helm_works(plane: ControlPlane, tmp_path: Path) -> None:
     session = Session(tmp_path, plane.kubeconfig, "default", (binary("kube", "kubectl"),))
     assert len(list(walk(session, "apiserver"))) == 1
     assert len(list(walk(session, "apiserver"))) == 1

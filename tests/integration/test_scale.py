@@ -68,7 +68,7 @@ def said_to_be_deleted(user: UserClient) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", SCALABLE)
-def test_a_job_grows_and_shrinks_without_harm(user: UserClient, kubelet: FakeKubelet, scale: Scale, kind: str):
+def test_scaling_up_and_down_restarts_no_other_pod(user: UserClient, kubelet: FakeKubelet, scale: Scale, kind: str):
     user.create(job(kind, "s", Worker=2))
     settled(user, kind, "s", 2)
     first = uids(user)
@@ -102,7 +102,7 @@ def settled_selector(user: UserClient, kind: str) -> str:
     return eventually(lambda: (now := user.call("GET", path)["status"])["replicas"] == 2 and now["selector"])
 
 
-def test_how_a_pod_that_is_not_wanted_ends_is_no_failure(user: UserClient, kubelet: FakeKubelet, scale: Scale):
+def test_the_end_of_a_surplus_pod_is_no_failure(user: UserClient, kubelet: FakeKubelet, scale: Scale):
     user.create(pytorchjob("s", Master=1, Worker=2))
     eventually(lambda: user.state("PyTorchJob", "s") == "Running")
     path = f"/api/v1/namespaces/{user.namespace}/pods/s-worker-1"
@@ -143,7 +143,7 @@ def test_an_elastic_jobs_bounds_stay_what_they_are(user: UserClient, kubelet: Fa
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else value[0],
 )
-def test_who_runs_already_is_told_nothing_new(
+def test_running_pods_keep_their_environment_when_the_job_is_scaled(
     user: UserClient, kubelet: FakeKubelet, scale: Scale, wanted: dict, variables: tuple[str, str]
 ):
     kind, (size, rank) = wanted["kind"], variables
@@ -161,7 +161,7 @@ def test_who_runs_already_is_told_nothing_new(
     assert [env(pod)[rank] for pod in user.pods()] == [str(index) for index in range(int(whole))]
 
 
-def test_a_jax_job_may_have_no_workers_for_a_while(user: UserClient, kubelet: FakeKubelet, scale: Scale):
+def test_a_jax_job_may_be_scaled_to_zero(user: UserClient, kubelet: FakeKubelet, scale: Scale):
     user.create(job("JAXJob", "s", Worker=2))
     settled(user, "JAXJob", "s", 2)
     scale("JAXJob", "s", 0)
@@ -173,14 +173,14 @@ def test_a_jax_job_may_have_no_workers_for_a_while(user: UserClient, kubelet: Fa
     eventually(lambda: user.state("JAXJob", "s") == "Succeeded")
 
 
-def test_a_pytorch_job_keeps_a_worker(user: UserClient, kubelet: FakeKubelet, scale: Scale):
+def test_a_pytorch_job_cannot_be_scaled_to_zero(user: UserClient, kubelet: FakeKubelet, scale: Scale):
     user.create(pytorchjob("s", Worker=2))
     settled(user, "PyTorchJob", "s", 2)
     assert "must be at least 1" in scale("PyTorchJob", "s", 0)
     assert replicas(user.job("PyTorchJob", "s"), "Worker")["replicas"] == 2
 
 
-def test_a_job_that_is_over_stays_over_when_it_is_scaled(user: UserClient, kubelet: FakeKubelet, scale: Scale):
+def test_a_finished_job_is_not_restarted_by_scaling(user: UserClient, kubelet: FakeKubelet, scale: Scale):
     user.create(pytorchjob("s", Master=1, Worker=1))
     eventually(lambda: user.state("PyTorchJob", "s") == "Running")
     kubelet.end("s-master-0", 0)
@@ -192,7 +192,7 @@ def test_a_job_that_is_over_stays_over_when_it_is_scaled(user: UserClient, kubel
     assert {name: uid for name, uid in uids(user).items() if name.startswith("s-")} == before
 
 
-def test_a_suspended_job_gets_as_many_as_it_was_scaled_to(user: UserClient, kubelet: FakeKubelet, scale: Scale):
+def test_a_suspended_job_resumes_with_its_new_scale(user: UserClient, kubelet: FakeKubelet, scale: Scale):
     user.create(job("PaddleJob", "s", policy={"suspend": True}, Worker=1))
     eventually(lambda: user.state("PaddleJob", "s") == "Suspended")
     scale("PaddleJob", "s", 3)
@@ -200,7 +200,7 @@ def test_a_suspended_job_gets_as_many_as_it_was_scaled_to(user: UserClient, kube
     settled(user, "PaddleJob", "s", 3)
 
 
-def test_dynamic_tensorflow_workers_come_and_go(user: UserClient, kubelet: FakeKubelet):
+def test_dynamic_tensorflow_workers_are_scaled(user: UserClient, kubelet: FakeKubelet):
     wanted = tfjob("s", PS=2, Worker=1)
     wanted["spec"]["enableDynamicWorker"] = True
     user.create(wanted)

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from support.invalid_names import UNKNOWN_FIELDS, WRONG_TYPES
 from support.jobs import KINDS, pytorchjob, smallest
 from support.kubectl import kubectl
-from support.misspelt import UNKNOWN_FIELDS, WRONG_TYPES
 from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
 from trainshed.cli import cli

@@ -25,7 +25,7 @@ def uids(user: UserClient) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in user.pods()}
 
 
-def test_the_job_says_which_pods_have_the_old_template_until_they_are_restarted(user: UserClient, kubelet: FakeKubelet):
+def test_the_status_names_pods_with_the_old_template_until_they_are_restarted(user: UserClient, kubelet: FakeKubelet):
     job = tfjob("t", Worker=2, restart="ExitCode")
     job["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Replica"}
     user.create(job)

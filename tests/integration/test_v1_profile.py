@@ -60,7 +60,7 @@ def train(user: UserClient, *jobs: dict) -> None:
             eventually(lambda kind=kind, name=name: user.state(kind, name) == "Succeeded", 20)
 
 
-def test_the_profile_is_nothing_but_v1s_names(tmp_path: Path):
+def test_the_v1_profile_differs_only_in_names(tmp_path: Path):
     command = [binary("kube", "kubectl"), "kustomize", PROFILE]
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     found = list(yaml.safe_load_all(done.stdout))
@@ -76,7 +76,7 @@ def test_the_profile_is_nothing_but_v1s_names(tmp_path: Path):
     assert {(subject["name"], subject["namespace"]) for subject in subjects} == {("training-operator", "kubeflow")}
 
 
-def test_a_deployment_of_v1s_works_with_nothing_but_our_image_and_then_under_our_rights(plane, user, operators):
+def test_v1s_deployment_works_with_our_image_and_then_with_our_rbac(plane, user, operators):
     account = plane.kubeconfig_for(ACCOUNT)
     with pytest.raises(Refused, match="leases"):
         UserClient(account, "kubeflow").call("GET", LEASE)

@@ -11,10 +11,10 @@ from http import HTTPStatus
 from random import Random
 from typing import Any
 
-from support.audit import words
+from support.audit import api_fields
 from support.audit.auditor import Auditor
 from support.audit.change import OPERATOR, Change, Request, Violation
-from support.audit.ending import Ending
+from support.audit.final_state import RunEnd
 from support.virtual_time import TooManySteps
 from trainshed.frameworks import served
 
@@ -94,7 +94,7 @@ class Run:
         self._faults = Faults(self._cluster, self._network, self._nodes)
         skew = max((abs(step.how) for step in schedule.steps if step.what == "step clock"), default=0.0)
         prompt = schedule.operators == 1 and all(step.what in PROMPT for step in schedule.steps)
-        limits = {"under_way": REACTION} if prompt else {}
+        limits = {"in_flight": REACTION} if prompt else {}
         self._auditor = Auditor(skew=skew, gang=bool(schedule.gang), **limits)
         self._changes: list[Change] = []
         self._requests: list[Request] = []
@@ -132,7 +132,7 @@ class Run:
         for step in self._schedule.steps:
             self._cluster.loop.run_for(step.after)
             handlers[step.what](step)
-            self._auditor.ledger.deaf = self._faults.silence
+            self._auditor.records.watch_silence = self._faults.silence
             self._counts[f"steps/{step.what}"] += 1
         self._faults.stop()
         self._users.remove_quota()
@@ -148,7 +148,7 @@ class Run:
         faults = sum(self._network.injected.values()) + len(self._schedule.steps)
         starts = sum(operator.starts for operator in self._cluster.operators)
         known = {"faults": faults, "lives": starts, "lifted": 0.0, "quiet": self._took}
-        self._auditor.close(Ending(at=self._cluster.now(), **known))
+        self._auditor.close(RunEnd(at=self._cluster.now(), **known))
 
     def _wait_until_quiet(self, since: float) -> None:
         """Run until nothing changes and no timer is due."""
@@ -172,30 +172,30 @@ class Run:
             self._last_change + LONGEST_COUNT_DELAY for _, job in self._users.jobs() if self._is_miscounted(job)
         )
 
-    def _is_miscounted(self, job: words.Object) -> bool:
+    def _is_miscounted(self, job: api_fields.Object) -> bool:
         """Return whether the job has failed, and its counts are not yet those of its running pods."""
-        if not words.condition(job, "Failed"):
+        if not api_fields.condition(job, "Failed"):
             return False
-        running = [pod for pod in self._nodes.pods("Running") if words.owner(pod) == words.uid(job)]
-        counts = (words.status(job).get("replicaStatuses") or {}).values()
+        running = [pod for pod in self._nodes.pods("Running") if api_fields.owner(pod) == api_fields.uid(job)]
+        counts = (api_fields.status(job).get("replicaStatuses") or {}).values()
         return sum(int(count.get("active", 0)) for count in counts) != len(running)
 
     def _times(self, now: float) -> Iterator[float]:
         for _, job in self._users.jobs():
-            status, policy = words.status(job), words.policy(job)
-            over = any(words.condition(job, kind) for kind in words.OVER)
+            status, policy = api_fields.status(job), api_fields.policy(job)
+            over = any(api_fields.condition(job, kind) for kind in api_fields.OVER)
             wait = (status.get("retry") or {}).get("nextRetryTime")
-            if wait and words.seconds(wait) < now + LONGEST_BACKOFF:
-                yield words.seconds(wait)
+            if wait and api_fields.seconds(wait) < now + LONGEST_BACKOFF:
+                yield api_fields.seconds(wait)
             if over and policy.get("ttlSecondsAfterFinished") is not None and "completionTime" in status:
-                yield words.seconds(status["completionTime"]) + policy["ttlSecondsAfterFinished"]
+                yield api_fields.seconds(status["completionTime"]) + policy["ttlSecondsAfterFinished"]
             if not over and policy.get("activeDeadlineSeconds") is not None and "startTime" in status:
-                yield words.seconds(status["startTime"]) + policy["activeDeadlineSeconds"]
+                yield api_fields.seconds(status["startTime"]) + policy["activeDeadlineSeconds"]
 
     def _finish(self) -> None:
         """Let all running pods succeed, except those that run for ever."""
         for pod in self._nodes.pods("Running"):
-            seat = words.seat(pod)
+            seat = api_fields.replica_of(pod)
             if not seat or seat[0] not in ("ps", "evaluator"):
                 self._nodes.write(pod, ended(pod, 0, self._cluster.now()))
 
@@ -226,7 +226,7 @@ class Run:
         self._changes.append(change)
         if change.plural not in ("leases", "events"):
             self._last_change = change.at
-        self._auditor.hear(change)
+        self._auditor.on_change(change)
 
     def _observe_request(self, actor: str, request: Request) -> None:
         if actor == OPERATOR:
@@ -242,16 +242,16 @@ def _finds_hidden_pod(request: Request) -> bool:
 
 
 def _described(change: Change) -> str:
-    meta: dict[str, Any] = dict(words.meta(change.object))
-    line = f"{change.actor or '?'} {change.verb} {words.title(change.plural, change.object)}"
+    meta: dict[str, Any] = dict(api_fields.meta(change.object))
+    line = f"{change.actor or '?'} {change.verb} {api_fields.title(change.plural, change.object)}"
     deleting = " deleting" if "deletionTimestamp" in meta else ""
-    if change.plural in words.JOBS:
-        status = words.status(change.object)
+    if change.plural in api_fields.JOBS:
+        status = api_fields.status(change.object)
         true = [one["type"] for one in status.get("conditions") or () if one.get("status") == "True"]
         rest = {key: status[key] for key in ("restarts", "attempts", "podsPendingReplacement") if status.get(key)}
         return f"{line} {' '.join(true)} {rest or ''}{deleting}"
     if change.plural == "pods":
-        return f"{line} {words.phase(change.object)}{deleting} attempt {words.attempt(change.object)}"
+        return f"{line} {api_fields.phase(change.object)}{deleting} attempt {api_fields.attempt(change.object)}"
     if change.plural == "events":
         return f"{line} {change.object.get('reason')}: {change.object.get('message')}"
     return line

@@ -381,7 +381,7 @@ FALSE_ALARMS = {
 
 
 @pytest.mark.parametrize("claim", [*BUGS, *FALSE_ALARMS])
-def test_a_schedule_that_has_found_a_bug_breaks_no_promise(claim):
+def test_a_schedule_that_has_found_a_bug_violates_no_invariant(claim):
     assert run((BUGS | FALSE_ALARMS)[claim]).violations == ()
 
 

@@ -18,7 +18,7 @@ from simulation.campaign import BATCH, BYTES, REPEAT, Progress, run_batch, run_c
 from simulation.runner import Report, run
 from simulation.schedule import JobRequest, Schedule, Step, literal, patch
 from simulation.strategies import WORDS, fields, job_requests, schedules, settings_of
-from support.audit import words
+from support.audit import api_fields
 from support.audit.change import CREATED, OPERATOR, Violation
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
@@ -59,13 +59,13 @@ def traces() -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def test_few_schedules_break_no_promise():
+def test_few_schedules_violate_no_invariant():
     assert broken(0, FEW) == ""
 
 
 @pytest.mark.apiserver  # it needs none, but minutes: it runs with the slow tests
 @pytest.mark.parametrize("number", range(1, -(-MANY // BATCH)))
-def test_many_schedules_break_no_promise(number):
+def test_many_schedules_violate_no_invariant(number):
     assert broken(number, BATCH) == ""
 
 
@@ -83,7 +83,7 @@ def test_a_schedule_runs_the_same_way_in_another_process_with_other_hashes():
     assert found == {traces()}
 
 
-def test_a_schedule_that_breaks_a_promise_is_shrunk(monkeypatch):
+def test_a_schedule_that_violates_an_invariant_is_shrunk(monkeypatch):
     def fails(schedule: Schedule) -> Report:
         wrong = sum(step.after for step in schedule.steps if step.what == "outage") > 1
         violations = (Violation("V1", "a pod", 0.0, "an outage"),) if wrong else ()
@@ -113,7 +113,7 @@ def test_a_campaign_continues_where_it_was_stopped(tmp_path, monkeypatch):
     assert (again.next, again.schedules, again.sums) == (3, 6, whole.sums)
 
 
-def test_every_word_is_drawn():
+def test_every_action_is_drawn():
     found = drawn(2, 300)
     known = {step.what for schedule in found for step in schedule.steps}
     assert known == WORDS.keys() - {"set replicas"}, "`set replicas` is drawn as a field"
@@ -170,7 +170,7 @@ def crashed(*crash: Step) -> Report:
 def end(report: Report) -> tuple[object, ...]:
     """Return the true conditions at the end, the number of restarts, and the names of the pods that were created."""
     job = [one.object for one in report.changes if one.plural == "pytorchjobs"][-1]
-    status = words.status(job)
+    status = api_fields.status(job)
     true = [one["type"] for one in status["conditions"] if one["status"] == "True"]
     pods = [one for one in report.changes if one.plural == "pods" and (one.verb, one.actor) == (CREATED, OPERATOR)]
     return true, status.get("restarts"), sorted(one.object["metadata"]["name"] for one in pods)

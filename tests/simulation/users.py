@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from support.audit.api_fields import INDEX, ROLE, owner
 from support.audit.change import USER
-from support.audit.words import INDEX, ROLE, owner
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import served

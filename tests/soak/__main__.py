@@ -17,7 +17,7 @@ import click
 
 from chaos.evidence import Evidence
 from chaos.run import Environment, environment
-from support.audit.ending import Ending
+from support.audit.final_state import RunEnd
 from support.planes import ready_control_plane
 from support.process_usage import sample
 from testbed.control_plane import ControlPlane
@@ -82,7 +82,7 @@ class Soak:
         auditor = Evidence(filled(found.history.versions, passed, heard), passed, found.user_versions).audit()
         faults = self.faults.counts.total() - before
         starts = sum(replica.supervisor.starts for replica in self.replicas)
-        broken = auditor.close(Ending(at=time.time(), faults=faults, lives=starts))
+        broken = auditor.close(RunEnd(at=time.time(), faults=faults, lives=starts))
         for line in (*broken, *left, *found.stuck):
             click.echo(f"{time.strftime('%H:%M:%S')} {found.namespace}: {line}")
         self.record.take(found, left, [f"{found.namespace}: {one}" for one in broken], len(passed))

@@ -17,7 +17,7 @@ from chaos.evidence import Evidence
 from chaos.run import Environment, environment
 from reliability.results import keep, place
 from support.api_request import refusal
-from support.audit.ending import Ending
+from support.audit.final_state import RunEnd
 from support.jobs import tfjob
 from support.planes import ready_control_plane
 from support.process_usage import Sample, cpu, sample
@@ -93,7 +93,7 @@ class Subject:
         """The violations."""
         supervisor = self.replica.supervisor
         auditor = Evidence(self.history.versions, self.replica.connection.close(self.way)[0], ()).audit()
-        broken = [*map(str, auditor.close(Ending(at=time.time(), faults=1))), *supervisor.complaints()]
+        broken = [*map(str, auditor.close(RunEnd(at=time.time(), faults=1))), *supervisor.complaints()]
         if self.figures["converged_s"] > IN_TIME:
             broken.append(f"V8: {self.way}: it took {self.figures['converged_s']} s")
         if supervisor.starts > 1:

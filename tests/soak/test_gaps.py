@@ -31,14 +31,14 @@ def versions(found: list[Version]) -> list[tuple[str | None, str | None]]:
     return [(version(one.before), version(one.after)) for one in found]
 
 
-def test_what_a_watch_has_missed_is_known_from_others_and_only_once():
+def test_events_that_a_watch_missed_are_found_by_other_watches_and_only_once():
     missed, told = job(2, suspend=True), [seen(None, job(2, suspend=True)), seen(None, job(3))]
     found = filled([seen(None, job(1)), seen(job(1), job(4)), seen(job(4), None)], [written(job(3))], told)
     assert versions(found) == [(None, "1"), ("1", "2"), ("2", "3"), ("3", "4"), ("4", None)]
     assert found[1].after == missed
 
 
-def test_an_answer_with_an_error_is_no_version():
+def test_an_error_response_is_no_version():
     assert versions(filled([seen(None, job(1))], [written(job(2), status=409)])) == [(None, "1")]
 
 

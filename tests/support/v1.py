@@ -117,7 +117,9 @@ def guard(user: UserClient) -> None:
     user.call("POST", WEBHOOKS, {"metadata": {"name": "validator.training-operator.kubeflow.org"}, "webhooks": [hook]})
 
 
-def half_way(user: UserClient, job: dict, *states: str, completed: bool = False, missing: tuple[str, ...] = ()) -> None:
+def create_job(
+    user: UserClient, job: dict, *states: str, completed: bool = False, missing: tuple[str, ...] = ()
+) -> None:
     """A job of v1's, its pods and Services but for the `missing`, and conditions such as `Running` or `-Running`."""
     if not job["spec"].get("runPolicy"):
         job["spec"].pop("runPolicy", None)

@@ -9,9 +9,9 @@ import pytest
 
 from docs.commands import ROOT
 from support import Refused, UserClient
+from support.invalid_names import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, foreign
 from support.jobs import KINDS, job, replicas, smallest, tfjob
 from support.kubectl import kubectl
-from support.misspelt import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, foreign
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
@@ -66,7 +66,7 @@ def test_jobs_of_every_kind_and_every_template_are_checked(user: UserClient, kin
         assert f"{KINDS[kind].field}[{role}].template.metadata.annotations" in refusal(user, marked)
 
 
-def test_jobs_that_are_there_can_be_changed_suspended_and_deleted(server: ControlPlane, user: UserClient):
+def test_existing_jobs_can_be_changed_suspended_and_deleted(server: ControlPlane, user: UserClient):
     in_force(server, "delete", refused=False)
     wanted = bad("old")
     marks = {"annotations": {"trainshed.dev/restart-scope": "Job"}}
@@ -99,6 +99,6 @@ def test_the_most_annotations_are_within_the_servers_budget(user: UserClient):
     assert 'Unsupported value: "all"' in refusal(user, wanted)
 
 
-def test_the_server_finds_no_mistake_in_the_policy(user: UserClient):
+def test_the_server_reports_no_type_errors_in_the_policy(user: UserClient):
     status = eventually(lambda: "typeChecking" in (found := user.call("GET", PATH).get("status", {})) and found, 30)
     assert status["typeChecking"].get("expressionWarnings", []) == []

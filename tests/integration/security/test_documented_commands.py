@@ -99,7 +99,7 @@ def test_a_user_with_the_role_edit_may_do_what_the_pages_say(server: ControlPlan
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.split()[1] in LOOKING])
-def test_a_user_with_the_role_view_may_look_at_what_the_pages_say(server: ControlPlane, command: str):
+def test_a_user_with_the_role_view_may_read_what_the_pages_say(server: ControlPlane, command: str):
     found, words = typed(server, "view", command)
     assert sorted(map(str, found.refused)) == []
     assert bool(found.used) is not command.startswith(DISCOVERY), words

@@ -82,7 +82,7 @@ def test_each_exception_names_a_rule_and_a_reason():
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_there_are_no_objects_that_the_rules_do_not_know(name: str):
+def test_the_rules_cover_all_kinds_of_objects(name: str):
     assert {document["kind"] for document in rendered(name)} <= KINDS
 
 
@@ -98,7 +98,7 @@ def test_there_are_no_objects_that_the_rules_do_not_know(name: str):
         ("no-liveness-probe", ("containers", 0, "livenessProbe"), None),
     ],
 )
-def test_a_pod_that_is_worse_is_noticed(rule: str, path: tuple, value: object):
+def test_a_less_secure_pod_is_found(rule: str, path: tuple, value: object):
     documents = json.loads(json.dumps(rendered("usual")))
     spec = Rendered(tuple(documents)).pod
     *way, last = path

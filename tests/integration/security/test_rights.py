@@ -47,7 +47,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_no_more_and_no_less_is_granted_than_is_written_down(case: Case):
+def test_exactly_the_documented_rights_are_granted(case: Case):
     account = "training-operator" if "compatibility.v1Names=true" in case.sets else "trainshed"
     found = granted(Release().documents(None, "crds.install=false", *case.sets), account)
     wanted = {_placed(right, where) for right in written(case.parts, case.kinds) for where in case.namespaces}
@@ -59,13 +59,13 @@ def _placed(right: Right, namespace: str) -> Right:
     return replace(right, namespace="trainshed-system" if right.resource == LEASES else namespace)
 
 
-def test_every_right_has_one_reason():
+def test_every_right_has_one_documented_reason():
     listed = [(right, part) for line in lines() for right in line.rights for part in line.parts or ("",)]
     assert len(listed) == len(set(listed))
     assert all(line.why for line in lines())
 
 
-def test_nothing_is_granted_that_lets_anybody_rise():
+def test_no_right_allows_privilege_escalation():
     for right in (right for line in lines() for right in line.rights):
         assert "*" not in (right.group, right.resource, right.verb), right
         assert right.verb not in ("escalate", "bind", "impersonate", "deletecollection"), right
@@ -74,12 +74,12 @@ def test_nothing_is_granted_that_lets_anybody_rise():
         assert right.group not in ("admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io"), right
 
 
-def test_in_namespaced_mode_nothing_of_it_is_for_the_cluster():
+def test_in_namespaced_mode_there_are_no_cluster_roles():
     documents = Release().documents(None, "crds.install=false", "namespaces={a,b}", *ALL_OPTIONS)
     assert not [found["metadata"]["name"] for found in documents if found["kind"].startswith("ClusterRole")]
 
 
-def test_people_are_granted_jobs_and_nothing_else():
+def test_user_roles_grant_only_jobs():
     for found in Release().documents(None, "crds.install=false"):
         if found["kind"] == "ClusterRole" and "-jobs-" in found["metadata"]["name"]:
             assert {group for rule in found["rules"] for group in rule["apiGroups"]} == {"kubeflow.org"}

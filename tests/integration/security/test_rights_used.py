@@ -11,11 +11,11 @@ import yaml
 from charts.rendering import Document, Release
 from support import FakeKubelet, Operator, Refused, UserClient, v1
 from support.groups import Groups, define_groups
-from support.half_way import HALF_WAY
 from support.jobs import KINDS, pytorchjob, smallest, tfjob
 from support.kubectl import kubectl
 from support.planes import ready_control_plane
 from support.user_client import eventually
+from support.v1_jobs import V1_JOBS
 from testbed.control_plane import ControlPlane
 
 from .people import RBAC, May, person
@@ -52,8 +52,8 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 def leave(user: UserClient, groups: Groups) -> None:
     """What is there before the operator: v1's jobs with what v1 made for them, and a stranger's pod and Service."""
     for name in ("mpi", "elastic"):
-        found, states = HALF_WAY[name]
-        v1.half_way(user, found, *states)
+        found, states = V1_JOBS[name]
+        v1.create_job(user, found, *states)
     made = user.job("MPIJob", "mpi")
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": "mpi", "uid": made["metadata"]["uid"]}
     metadata = {"name": "mpi", "ownerReferences": [owner | {"controller": True}]}
@@ -101,7 +101,7 @@ def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPlane, name: str, tmp_path: Path):
+def test_the_charts_rights_are_sufficient_and_all_used(plane: ControlPlane, name: str, tmp_path: Path):
     api, sets = CASES[name]
     documents = Release().documents(None, "crds.install=false", "aggregatedRoles.enabled=false", *sets)
     user = UserClient(plane.kubeconfig, name)
@@ -122,7 +122,7 @@ def test_what_the_chart_grants_is_enough_and_none_of_it_is_idle(plane: ControlPl
     assert sorted(str(right) for right in idle if (right.group, right.resource) not in held) == []
 
 
-def test_without_the_rights_that_no_request_shows_the_server_says_no(plane: ControlPlane):
+def test_rights_that_no_request_shows_are_needed(plane: ControlPlane):
     admin = UserClient(plane.kubeconfig, "held")
     admin.make_namespace()
     made = admin.create(tfjob("a", Worker=1))

@@ -61,9 +61,7 @@ def people(server: ControlPlane) -> People:
 
 
 @pytest.mark.parametrize(("kind", "role"), ROLES, ids=lambda value: value)
-def test_an_account_in_any_role_of_any_kind_takes_the_right_to_create_pods_or_to_use_it(
-    people: People, kind: str, role: str
-):
+def test_an_account_in_any_role_needs_the_right_to_create_pods_or_to_use_it(people: People, kind: str, role: str):
     roles = dict.fromkeys(dict.fromkeys((*KINDS[kind].least, role)), 1)
     for field in ("serviceAccountName", "serviceAccount"):
         wanted = with_account(job(kind, "new", **roles), "builder", role, field=field)
@@ -72,9 +70,7 @@ def test_an_account_in_any_role_of_any_kind_takes_the_right_to_create_pods_or_to
         assert code(people.as_builder, with_account(wanted, "admin", role, field=field)) == 403
 
 
-def test_every_account_is_looked_at_however_many_there_are_and_however_a_role_is_written(
-    server: ControlPlane, people: People
-):
+def test_every_account_is_checked_in_any_number_and_any_spelling_of_roles(server: ControlPlane, people: People):
     roles = ("Chief", "PS", "worker", "Evaluator")
     wanted = tfjob("new", **dict.fromkeys(roles, 1))
     for role in roles:
@@ -89,14 +85,14 @@ def test_every_account_is_looked_at_however_many_there_are_and_however_a_role_is
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_asks_for_no_account_or_for_the_default_needs_no_right(people: People, kind: str):
+def test_no_account_or_the_default_one_needs_no_right(people: People, kind: str):
     wanted = smallest(kind, "new")
     assert code(people.jobs_only, wanted) == 201
     assert code(people.jobs_only, with_account(wanted, "default")) == 201
     assert code(people.jobs_only, with_account(wanted, "")) == 201
 
 
-def test_who_is_refused_reads_what_he_needs(people: People):
+def test_a_refusal_names_the_missing_right(people: People):
     with pytest.raises(Refused) as refused:
         people.jobs_only.create(with_account(tfjob("new", Worker=1), "builder"))
     assert "run as the service account builder" in str(refused.value)
@@ -104,9 +100,7 @@ def test_who_is_refused_reads_what_he_needs(people: People):
 
 
 @pytest.mark.parametrize(("newer", "older", "said"), [("default", "admin", 201), ("admin", "default", 403)])
-def test_of_both_fields_the_one_counts_by_which_the_server_makes_pods(
-    people: People, newer: str, older: str, said: int
-):
+def test_of_both_fields_the_one_counts_that_the_server_uses(people: People, newer: str, older: str, said: int):
     wanted = with_account(with_account(tfjob("new", Worker=1), newer), older, field="serviceAccount")
     assert code(people.jobs_only, wanted) == said
     pod = {"metadata": {"name": "x"}, "spec": pod_spec(wanted, "Worker")}
@@ -114,7 +108,7 @@ def test_of_both_fields_the_one_counts_by_which_the_server_makes_pods(
     assert made["spec"]["serviceAccountName"] == newer
 
 
-def test_jobs_without_template_roles_or_spec_meet_the_schema_and_not_the_policy(people: People):
+def test_jobs_without_template_roles_or_spec_are_refused_by_the_schema(people: People):
     no_template = tfjob("new", Worker=1)
     del replicas(no_template, "Worker")["template"]
     no_roles, no_spec = tfjob("new"), tfjob("new", Worker=1)
@@ -141,13 +135,13 @@ def running(people: People) -> Document:
         pytest.param({"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}}, id="replicas"),
     ],
 )
-def test_whoever_may_change_jobs_may_change_what_does_not_run_as_the_account(
+def test_fields_that_do_not_run_as_the_account_may_be_changed_without_the_right(
     people: People, running: Document, patch: Document
 ):
     assert change(people.jobs_only, running, patch) == 200
 
 
-def test_a_queue_says_where_the_pods_run_and_needs_no_right(people: People, running: Document):
+def test_a_change_of_the_queue_needs_no_right(people: People, running: Document):
     assert change(people.jobs_only, running, {"spec": {"runPolicy": {"suspend": True}}}) == 200
     flavor = {"nodeSelector": {"gpu": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
     flavor["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
@@ -168,7 +162,7 @@ def test_a_queue_says_where_the_pods_run_and_needs_no_right(people: People, runn
         pytest.param("Master", {"serviceAccountName": "builder"}, id="the account for another role"),
     ],
 )
-def test_what_runs_as_an_account_is_changed_by_those_who_may_have_it(
+def test_changes_of_what_runs_as_an_account_need_the_right(
     people: People, running: Document, role: str, spec: Document
 ):
     patch = pod_patch(running, role, spec)
@@ -176,7 +170,7 @@ def test_what_runs_as_an_account_is_changed_by_those_who_may_have_it(
     assert change(people.pods_too, running, patch) == 200
 
 
-def test_a_role_that_is_added_is_looked_at(people: People):
+def test_an_added_role_is_checked(people: People):
     wanted = job("PyTorchJob", "grows", Master=1)
     people.jobs_only.create(wanted)
     more = with_account(job("PyTorchJob", "grows", Master=1, Worker=1), "builder", "Worker")["spec"]
@@ -184,13 +178,13 @@ def test_a_role_that_is_added_is_looked_at(people: People):
     assert change(people.as_builder, wanted, {"spec": more}) == 200
 
 
-def test_the_account_may_be_given_up_by_anybody(people: People, running: Document):
+def test_removing_the_account_needs_no_right(people: People, running: Document):
     assert (
         change(people.jobs_only, running, pod_patch(running, "Worker", {"serviceAccountName": None, "x": None})) == 200
     )
 
 
-def test_jobs_that_are_there_end_and_go_as_before(server: ControlPlane, people: People, running: Document):
+def test_existing_jobs_finish_and_are_deleted_as_before(server: ControlPlane, people: People, running: Document):
     writes = May(("patch",), "pytorchjobs/status", group="kubeflow.org")
     operator = person(server, people.admin.namespace, "operator", writes, role=EDIT)
     eventually(lambda: operator.job("PyTorchJob", running["metadata"]["name"]))
@@ -221,7 +215,7 @@ def test_the_biggest_jobs_are_within_the_servers_budget(people: People):
     assert change(people.jobs_only, big, pod_patch(big, "Evaluator", {"containers": more})) == 403
 
 
-def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, user: UserClient):
+def test_the_server_reports_no_type_errors_in_the_policy(server: ControlPlane, user: UserClient):
     def checked() -> Document:
         return user.call("GET", f"{GROUP}/validatingadmissionpolicies/{POLICY}").get("status", {})
 
@@ -229,7 +223,7 @@ def test_the_server_finds_no_mistake_in_the_policy(server: ControlPlane, user: U
     assert status["typeChecking"].get("expressionWarnings", []) == []
 
 
-def test_it_is_in_force_where_jobs_are_looked_after_alone(server: ControlPlane, user: UserClient):
+def test_the_policy_applies_only_to_managed_namespaces(server: ControlPlane, user: UserClient):
     found, _ = parts("namespaces={a,b}", "serviceAccountPolicy.exemptUsers={system:serviceaccount:kubeflow:katib}")
     assert found[0]["spec"]["failurePolicy"] == "Fail"
     (within,) = found[1]["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]

@@ -1,5 +1,5 @@
-"""An auditor of everything that happens in a cluster: it knows the API and the promises, and nothing of the operator.
+"""Invariants V1 to V9, checked on every change in a cluster; independent of the operator's code.
 
-`change` is what it is fed with, `ledger` what it writes down, and each of `seats`, `prerequisites`, `strangers`,
-`counters`, `verdicts`, `leftovers`, `thrift` and `ending` is a family of oracles; `auditor` asks them all.
+`change` is its input, `records` its state. `unique_replicas`, `prerequisites`, `ownership`, `counters`, `conditions`,
+`terminal_causes`, `leftovers`, `write_budget` and `final_state` are the checks; `auditor` runs them all.
 """

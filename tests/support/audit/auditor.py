@@ -1,4 +1,4 @@
-"""The auditor: asks every oracle about every change, and for its last word once all is quiet."""
+"""The auditor: passes every change to every check, and runs the final checks once nothing changes any more."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from http import HTTPStatus
 
-from . import words
+from . import api_fields
 from .change import CREATED, DELETED, OPERATOR, Change, Request, Violation
+from .conditions import Conditions
 from .counters import Counters
-from .ending import Counts, Ending, Portrait
-from .ledger import UNDER_WAY, Ledger
+from .final_state import RunEnd, Summary, WriteCounts
 from .leftovers import Leftovers
-from .ownership import Strangers
+from .ownership import Ownership
 from .prerequisites import NEEDED, Prerequisites
-from .seats import Seats
-from .verdict_causes import Justice
-from .verdicts import Verdicts
-from .write_budget import Thrift
+from .records import IN_FLIGHT, Records
+from .terminal_causes import TerminalCauses
+from .unique_replicas import UniqueReplicas
+from .write_budget import WriteBudget
 
 
 class Auditor:
-    """Is told of changes in the order in which they were committed; `violations` are the promises broken so far.
+    """Takes changes in the order in which they were committed; `violations` are the violations so far.
 
     `skew` are the seconds by which the clock of the operator may differ from that of the changes. With `gang` the pods
-    of all jobs are placed by a gang scheduler. `under_way` are the seconds for which the operator may act on what is no
+    of all jobs are placed by a gang scheduler. `in_flight` are the seconds for which the operator may act on what is no
     longer so. `watched` are the kinds of objects that pods need of which all changes are reported.
     """
 
@@ -34,55 +34,60 @@ class Auditor:
         skew: float = 0.0,
         *,
         gang: bool = False,
-        under_way: float = UNDER_WAY,
+        in_flight: float = IN_FLIGHT,
         watched: Collection[str] = NEEDED,
     ) -> None:
         self.violations: list[Violation] = []
-        self.ledger = Ledger()
-        self._counters, self._leftovers, self._thrift, self._counts = Counters(), Leftovers(), Thrift(), Counts()
+        self.records = Records()
+        self._counters, self._leftovers, self._write_budget, self._counts = (
+            Counters(),
+            Leftovers(),
+            WriteBudget(),
+            WriteCounts(),
+        )
         self._oracles = (
-            Seats(under_way),
-            Prerequisites(watched, gang=gang, under_way=under_way),
-            Strangers(skew),
+            UniqueReplicas(in_flight),
+            Prerequisites(watched, gang=gang, in_flight=in_flight),
+            Ownership(skew),
             self._counters,
-            Verdicts(),
-            Justice(),
+            Conditions(),
+            TerminalCauses(),
             self._leftovers,
-            self._thrift,
+            self._write_budget,
             self._counts,
         )
 
-    def hear(self, change: Change) -> None:
-        """Something was changed."""
-        self.ledger.take(change)
+    def on_change(self, change: Change) -> None:
+        """Check a change."""
+        self.records.record(change)
         for oracle in self._oracles:
-            self.violations.extend(oracle.hear(change, self.ledger))
+            self.violations.extend(oracle.on_change(change, self.records))
 
     def asked(self, request: Request) -> None:
-        """The operator has asked for something."""
-        self._thrift.asked(request)
+        """Record a request of the operator."""
+        self._write_budget.asked(request)
 
     def at_rest(self, since: float) -> None:
-        """Nothing but the operator has done anything since then: it must not have written, either."""
-        self.violations.extend(self._thrift.at_rest(since))
+        """Check that the operator has written nothing since then, when nothing else did."""
+        self.violations.extend(self._write_budget.at_rest(since))
 
-    def close(self, ending: Ending) -> tuple[Violation, ...]:
-        """All is quiet: look at what is left. All violations there were."""
-        at, ledger = ending.at, self.ledger
-        self.violations.extend(self._counters.close(ledger, ending.injected or {}, at))
-        self.violations.extend(self._leftovers.close(ledger, at))
-        self.violations.extend(self._thrift.close(ledger, ending.faults, ending.lives, at))
-        self.violations.extend(self._thrift.budget(ledger, ending.budgets or {}, at))
-        self.violations.extend(self._counts.close(ledger, ending))
+    def close(self, end: RunEnd) -> tuple[Violation, ...]:
+        """Run the final checks and return all violations."""
+        at, records = end.at, self.records
+        self.violations.extend(self._counters.close(records, end.injected or {}, at))
+        self.violations.extend(self._leftovers.close(records, at))
+        self.violations.extend(self._write_budget.close(records, end.faults, end.lives, at))
+        self.violations.extend(self._write_budget.budget(records, end.budgets or {}, at))
+        self.violations.extend(self._counts.close(records, end))
         return tuple(self.violations)
 
-    def portrait(self) -> Portrait:
-        """What another run may be compared with."""
-        return self._counts.portrait(self.ledger)
+    def summary(self) -> Summary:
+        """Return what can be compared with another run."""
+        return self._counts.summary(self.records)
 
 
 def attributed(changes: Iterable[Change], requests: Iterable[Request]) -> list[Change]:
-    """The changes with their actor, where the operator is known to have asked for just that before.
+    """Return the changes, with the operator as actor where it had requested them.
 
     A watch does not say who did it. Each request that was answered well, or not at all, accounts for one change.
     """
@@ -98,15 +103,17 @@ def _tail(path: str) -> str:
 
 
 def _asked(change: Change, asked: dict[tuple[str, str], deque[float]]) -> bool:
-    meta = words.meta(change.object)
+    meta = api_fields.meta(change.object)
     path = f"{meta.get('namespace', '')}/{change.plural}"
     one = f"{path}/{meta.get('name', '')}"
-    keys = [("PATCH", f"{one}/status" if change.plural in words.JOBS else one)]
+    keys = [("PATCH", f"{one}/status" if change.plural in api_fields.JOBS else one)]
     if change.verb == DELETED or change.vanishing:
         keys = [("DELETE", one)]
     elif change.verb == CREATED:
         keys = [("POST", path)]
-    elif change.plural in words.JOBS and words.status(change.before or {}) == words.status(change.after or {}):
+    elif change.plural in api_fields.JOBS and api_fields.status(change.before or {}) == api_fields.status(
+        change.after or {}
+    ):
         return False  # it was its spec, which the operator never writes
     times = next((asked[key] for key in keys if asked.get(key)), None)
     if times is None or times[0] > change.at:

@@ -1,4 +1,4 @@
-"""What an auditor is told: each change that was committed, and each request of the operator where they are known."""
+"""The input of the auditor: committed changes, and requests of the operator if they are known."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 OPERATOR, KUBELET, USER, COLLECTOR = "operator", "kubelet", "user", "gc"
 CREATED, MODIFIED, DELETED = "created", "modified", "deleted"
-#: A merged or whole object of the API; nobody may change one that was handed to the auditor.
+#: A merged or whole object of the API; it must not be changed after it was handed to the auditor.
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An object was created, modified or deleted at `at`, in seconds, by `actor`, which is empty where nobody knows.
+    """An object was created, modified or deleted at `at`, in seconds, by `actor`, which is empty if unknown.
 
-    Changes are told in the order in which the server committed them: by resourceVersion. `before` is None for what was
-    created, `after` for what was deleted.
+    Changes are in the order in which the server committed them: by resourceVersion. `before` is None for a creation,
+    `after` for a deletion.
     """
 
     at: float
@@ -35,11 +35,11 @@ class Change:
 
     @property
     def vanishing(self) -> bool:
-        """Whether somebody has asked, just now, for this object to go."""
+        """True if this change requests the deletion of the object."""
         if self.verb == DELETED:
             return "deletionTimestamp" not in (self.before or {}).get("metadata", {})
-        told = "deletionTimestamp" in (self.after or {}).get("metadata", {})
-        return told and "deletionTimestamp" not in (self.before or {}).get("metadata", {})
+        message = "deletionTimestamp" in (self.after or {}).get("metadata", {})
+        return message and "deletionTimestamp" not in (self.before or {}).get("metadata", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it asks for a change of anything but the Lease."""
+        """True if it writes anything but the Lease."""
         return self.verb not in ("GET", "WATCH", "LIST") and "/leases" not in self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that was broken: which oracle says so, about whom, when, and in a sentence how."""
+    """A violated invariant: the check, the object, the time, and a sentence."""
 
     oracle: str
     about: str

@@ -1,111 +1,118 @@
-"""V2: when all is quiet nothing is left of what is gone, and what was asked for is there."""
+"""V2: in the end nothing is left of deleted jobs, and everything that jobs need exists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import words
+from . import api_fields
 from .change import CREATED, OPERATOR, Change, Object, Violation
-from .ledger import JobFile, Ledger
+from .records import JobRecord, Records
 
 
 class Leftovers:
-    """Looks at finalizers and at members that were done as they come, and at everything once all is quiet."""
+    """Checks finalizers and repeated replicas at every change, and all objects in the end."""
 
-    def hear(self, change: Change, ledger: Ledger) -> Iterator[Violation]:
-        """Nothing but a pod bears a finalizer of ours, and nobody who is done is made again."""
-        about = words.title(change.plural, change.object)
+    def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
+        """Check that only pods have our finalizer, and that no completed replica is created again."""
+        about = api_fields.title(change.plural, change.object)
         if change.plural != "pods":
-            if words.held(change.after or {}):
+            if api_fields.held(change.after or {}):
                 yield Violation("V2", about, change.at, "it bears a finalizer of the operator")
             return
-        job = ledger.job(change)
+        job = records.job(change)
         if change.actor != OPERATOR or change.verb != CREATED or job is None or job.gone is not None or job.forged:
             return
-        if any(words.OURS not in one for one in words.meta(change.object).get("finalizers") or ()):
+        if any(api_fields.OURS not in one for one in api_fields.meta(change.object).get("finalizers") or ()):
             yield Violation("V2", about, change.at, "the operator made it with a finalizer of somebody else's")
         if _done_already(change.object, job):
             yield Violation("V9", about, change.at, f"made again, though {job.title} has stored that it is done")
         if _kept(change.object, job):
             yield Violation("V9", about, change.at, "made again, though it had succeeded and was held for that")
 
-    def close(self, ledger: Ledger, at: float) -> Iterator[Violation]:
-        """Look at all that is there, now that nothing happens any more."""
-        for (plural, _, _), found in ledger.objects.items():
-            owner = words.owner(found)
-            if not owner or plural in words.EXEMPT:
+    def close(self, records: Records, at: float) -> Iterator[Violation]:
+        """Check all objects, once nothing changes any more."""
+        for (plural, _, _), found in records.objects.items():
+            owner = api_fields.owner(found)
+            if not owner or plural in api_fields.EXEMPT:
                 continue
-            job = ledger.jobs.get(owner)
-            if words.held(found) and (job is None or job.gone is not None or job.over):
-                yield Violation("V2", words.title(plural, found), at, "a finalizer of the operator is left on it")
-            if told := _unwanted(plural, found, job):
-                yield Violation("V2", words.title(plural, found), at, told)
-        for job in ledger.jobs.values():
-            for told in _wanting(job, ledger) if job.gone is None else ():
-                yield Violation("V2", job.title, at, told)
+            job = records.jobs.get(owner)
+            if api_fields.held(found) and (job is None or job.gone is not None or job.over):
+                yield Violation("V2", api_fields.title(plural, found), at, "a finalizer of the operator is left on it")
+            if message := _unwanted(plural, found, job):
+                yield Violation("V2", api_fields.title(plural, found), at, message)
+        for job in records.jobs.values():
+            for message in _wanting(job, records) if job.gone is None else ():
+                yield Violation("V2", job.title, at, message)
 
 
-def _kept(pod: Object, job: JobFile) -> bool:
-    """Whether one before it has succeeded in the same attempt while our finalizer kept it, and kept its seat."""
-    seat, attempt = words.seat(pod), words.attempt(pod)
-    kept = (one for one in job.pods.values() if one.kept and (one.role, one.index) == seat)
-    return job.resumed < job.born and any(one.attempt >= attempt and not job.unseated(one) for one in kept)
+def _kept(pod: Object, job: JobRecord) -> bool:
+    """Return whether an earlier pod of the replica succeeded in the same attempt while it had our finalizer."""
+    replica, attempt = api_fields.replica_of(pod), api_fields.attempt(pod)
+    kept = (one for one in job.pods.values() if one.kept and (one.role, one.index) == replica)
+    return job.resumed < job.born and any(one.attempt >= attempt and not job.was_surplus(one) for one in kept)
 
 
-def _done_already(pod: Object, job: JobFile) -> bool:
-    role, index = words.seat(pod) or ("", -1)
-    tallies = words.status(job.document).get("replicaStatuses") or {}
-    done = {role.lower(): words.indexes(str(tally.get("completedIndexes", ""))) for role, tally in tallies.items()}
-    return index in done.get(role, set()) and words.attempt(pod) <= job.attempts.get(role, 0)
+def _done_already(pod: Object, job: JobRecord) -> bool:
+    role, index = api_fields.replica_of(pod) or ("", -1)
+    tallies = api_fields.status(job.document).get("replicaStatuses") or {}
+    done = {role.lower(): api_fields.indexes(str(tally.get("completedIndexes", ""))) for role, tally in tallies.items()}
+    return index in done.get(role, set()) and api_fields.attempt(pod) <= job.attempts.get(role, 0)
 
 
-def _unwanted(plural: str, found: Object, job: JobFile | None) -> str:
+def _unwanted(plural: str, found: Object, job: JobRecord | None) -> str:
     if job is None or job.gone is not None:
         return "its job is gone"
-    if plural != "pods" or "deletionTimestamp" in words.meta(found):
+    if plural != "pods" or "deletionTimestamp" in api_fields.meta(found):
         return ""
-    if words.condition(job.document, "Suspended") and not job.over:
+    if api_fields.condition(job.document, "Suspended") and not job.over:
         return f"{job.title} is suspended"
     if job.over:
         return _after_verdict(found, job)
-    role, index = words.seat(found) or ("", -1)
-    surplus = index >= words.counts(job.plural, job.document).get(role, 0)
-    return f"{job.title} has no seat for it any more" if surplus else ""
+    role, index = api_fields.replica_of(found) or ("", -1)
+    surplus = index >= api_fields.counts(job.plural, job.document).get(role, 0)
+    return f"{job.title} does not need it any more" if surplus else ""
 
 
-def _after_verdict(pod: Object, job: JobFile) -> str:
-    told = words.clean_pod_policy(job.document)
-    if told == "None" and words.limited(job.document) and not job.forged:
-        stays = words.phase(pod) in words.OVER or _all_ended(pod)
+def _after_verdict(pod: Object, job: JobRecord) -> str:
+    message = api_fields.clean_pod_policy(job.document)
+    if message == "None" and api_fields.limited(job.document) and not job.forged:
+        stays = api_fields.phase(pod) in api_fields.OVER or _all_ended(pod)
         return "" if stays else f"{job.title} has reached a limit, and it still runs"
-    if told == "None" or (words.seat(pod) or ("",))[0] == "launcher":
+    if message == "None" or (api_fields.replica_of(pod) or ("",))[0] == "launcher":
         return ""
-    stays = told == "Running" and words.phase(pod) in words.OVER
-    return "" if stays else f"{job.title} is over, and its cleanPodPolicy is {told}"
+    stays = message == "Running" and api_fields.phase(pod) in api_fields.OVER
+    return "" if stays else f"{job.title} is over, and its cleanPodPolicy is {message}"
 
 
 def _all_ended(pod: Object) -> bool:
-    """Whether no container runs; a kubelet says so of the containers before it does of the pod."""
-    states = [one.get("state") or {} for one in words.containers(pod)]
+    """Return whether no container runs; a kubelet reports it for the containers before the pod."""
+    states = [one.get("state") or {} for one in api_fields.containers(pod)]
     return bool(states) and all("terminated" in state for state in states)
 
 
-def _wanting(job: JobFile, ledger: Ledger) -> Iterator[str]:
-    """What a job that runs lacks. One that is blocked says so, and one that waits for its next try will have it."""
-    document, policy = job.document, words.policy(job.document)
+def _wanting(job: JobRecord, records: Records) -> Iterator[str]:
+    """Yield what a running job lacks, unless it is blocked or waits for its next retry."""
+    document, policy = job.document, api_fields.policy(job.document)
     managed = policy.get("managedBy") not in (None, "", "kubeflow.org/training-operator")
-    if managed or job.over or words.condition(document, "Blocked") or "deletionTimestamp" in words.meta(document):
+    if (
+        managed
+        or job.over
+        or api_fields.condition(document, "Blocked")
+        or "deletionTimestamp" in api_fields.meta(document)
+    ):
         return
-    if bool(policy.get("suspend")) != words.condition(document, "Suspended"):
+    if bool(policy.get("suspend")) != api_fields.condition(document, "Suspended"):
         yield f"suspend is {bool(policy.get('suspend'))}, and its status does not say so"
         return
     if policy.get("suspend"):
         return
-    namespace, name = words.meta(document).get("namespace"), words.meta(document).get("name")
-    tallies = {role.lower(): tally for role, tally in (words.status(document).get("replicaStatuses") or {}).items()}
-    for role, count in words.counts(job.plural, document).items():
-        done = words.indexes(str(tallies.get(role, {}).get("completedIndexes", "")))
+    namespace, name = api_fields.meta(document).get("namespace"), api_fields.meta(document).get("name")
+    tallies = {
+        role.lower(): tally for role, tally in (api_fields.status(document).get("replicaStatuses") or {}).items()
+    }
+    for role, count in api_fields.counts(job.plural, document).items():
+        done = api_fields.indexes(str(tallies.get(role, {}).get("completedIndexes", "")))
         names = ((i, f"{name}-{role}" if role == "launcher" else f"{name}-{role}-{i}") for i in range(count))
-        absent = [title for i, title in names if i not in done and ("pods", namespace, title) not in ledger.objects]
+        absent = [title for i, title in names if i not in done and ("pods", namespace, title) not in records.objects]
         if absent:
             yield f"it runs without {', '.join(absent)}"

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from support.bad_jobs import GOOD
+from support.invalid_names import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, UNKNOWN_FIELDS, WRONG_TYPES, foreign
 from support.jobs import tfjob
-from support.misspelt import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, UNKNOWN_FIELDS, WRONG_TYPES, foreign
 from trainshed.cli import cli
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import made
-from support.by_ssh import a_run, data, env, launcher, look, pod, spec_of, worker
+from support.mpi_v2beta1_jobs import a_run, data, env, launcher, look, pod, spec_of, worker
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica, RestartPolicy, Scope
@@ -47,7 +47,7 @@ def test_who_manages_a_job_goes_by_mpi_operators_name():
         ({"launcherCreationPolicy": "Later"}, "spec.launcherCreationPolicy: Invalid value"),
     ],
 )
-def test_what_cannot_be_is_refused(fields, problem):
+def test_invalid_jobs_are_refused(fields, problem):
     (told,) = a_run(**fields).problems
     assert problem in told
 

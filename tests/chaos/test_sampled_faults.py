@@ -1,0 +1,24 @@
+"""A sample of `make chaos`: every fault in every workload, each at a different point."""
+
+from __future__ import annotations
+
+import pytest
+
+from .campaign import measured, outcomes
+from .points import sample
+from .run import Environment
+from .workloads import WORKLOADS
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
+
+PARALLEL = 4
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+async def test_no_fault_loses_or_repeats_an_action(environment: Environment, name: str):
+    baseline = await measured(environment, WORKLOADS[name])
+    points = sample(name, baseline, [*WORKLOADS].index(name))
+    found = [one async for one in outcomes(environment, {name: baseline}, points, PARALLEL)]
+    assert {one.point: one.violations for one in found if one.violations} == {}
+    struck = sum(1 for one in found if one.struck)
+    assert struck >= 0.7 * len(found), "hardly any of the faults were injected"

@@ -1,0 +1,76 @@
+"""The operator with a kopf that crashes, and with a second operator on standby."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from support import FaultProxy, Operator, Operators
+from support.api_request import refusal
+from support.fake_kubelet import FakeKubelet
+from support.jobs import tfjob
+from support.user_client import UserClient, eventually
+from testbed.control_plane import ControlPlane
+
+NOT_FOUND = refusal(404, "NotFound")
+
+
+def runs(user: UserClient, name: str, within: float = 20) -> None:
+    """A new job runs in time."""
+    user.create(tfjob(name, Worker=2))
+    eventually(lambda: user.state("TFJob", name) == "Running", within)
+
+
+def test_kopf_is_restarted_after_each_crash(
+    second_server: ControlPlane, second_user: UserClient, tmp_path: Path, operators: Operators
+):
+    with FaultProxy.start(second_server.kubeconfig) as proxy, FakeKubelet(second_user):
+        proxy.default.instead = lambda request: NOT_FOUND if request.watches and request.by_kopf else None
+        operator = operators.begin(
+            proxy.kubeconfig(tmp_path), "--no-leader-elect", f"--namespace={second_user.namespace}"
+        )
+        for number in range(25):
+            runs(second_user, f"job-{number}")
+            time.sleep(0.5)
+        log = operator.log.read_text()
+        assert len(re.findall("WARNING kopf .*; restarting", log)) >= 2, log[-2000:]
+        assert operator.alive
+        began = time.monotonic()
+        assert operator.stop() == 0
+        assert time.monotonic() - began < 8
+        assert operator.complaints() == []
+
+
+def test_the_standby_takes_over_after_a_kill_and_at_once_after_a_shutdown(
+    second_server: ControlPlane, second_user: UserClient, operators: Operators
+):
+    def start(name: str) -> Operator:
+        flags = (
+            f"--namespace={second_user.namespace}",
+            f"--lease-namespace={second_user.namespace}",
+            f"--lease-identity={name}",
+        )
+        return operators.begin(second_server.kubeconfig, *flags)
+
+    with FakeKubelet(second_user):
+        first = start("first")
+        eventually(lambda: second_user.holder() == "first")
+        second = start("second")
+        runs(second_user, "one")
+        assert f"TFJob {second_user.namespace}/" not in second.log.read_text(), (
+            "it waits for its turn, though it knows everything"
+        )
+        first.kill()
+        began = time.monotonic()
+        runs(second_user, "two", within=25)
+        assert time.monotonic() - began <= 20
+        third = start("third")
+        assert second.stop() == 0
+        began = time.monotonic()
+        runs(second_user, "three", within=10)
+        assert time.monotonic() - began <= 5
+        assert second_user.holder() == "third"
+        assert third.stop() == 0
+        assert second_user.holder() == ""
+        assert second.complaints() == third.complaints() == []

@@ -1,0 +1,65 @@
+"""V4: a job gets one terminal condition, which stays; and conditions follow each other as allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from . import api_fields
+from .change import CREATED, DELETED, USER, Change, Object, Violation
+from .records import JobRecord, Records
+
+ANY = {"Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "Blocked"}
+#: From which state, by the last condition that is true, which others may follow in one write.
+TRANSITIONS = {
+    "": ANY | {""},
+    "Created": ANY,
+    "Running": ANY,
+    "Restarting": ANY - {"Created"},
+    "Blocked": ANY,
+    "Suspended": {"Suspended", "Created", "Failed"},
+    "Succeeded": {"Succeeded"},
+    "Failed": {"Failed"},
+}
+#: States of which a job has one at a time.
+EXCLUSIVE = frozenset(("Running", "Restarting", "Suspended", "Succeeded", "Failed"))
+
+
+class Conditions:
+    """Compares the conditions of each version of a job with those before."""
+
+    def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
+        """Check a version of a job."""
+        if change.plural not in api_fields.JOBS or change.verb == DELETED or change.actor == USER:
+            return
+        assert change.after is not None
+        job = records.jobs[api_fields.uid(change.after)]
+        if job.forged:
+            return
+        for message in _wrong(change.before if change.verb != CREATED else None, change.after, job):
+            yield Violation("V4", job.title, change.at, message)
+
+
+def _wrong(before: Object | None, after: Object, job: JobRecord) -> Iterator[str]:
+    true = [str(one.get("type")) for one in _conditions(after) if one.get("status") == "True"]
+    states = [state for state in true if state in EXCLUSIVE]
+    if len(states) > 1:
+        yield f"it is {' and '.join(states)} at once"
+    if before is None or _conditions(before) == _conditions(after):
+        return
+    if any(api_fields.condition(before, kind) for kind in api_fields.OVER):
+        yield f"its terminal condition was changed: {_told(before)} became {_told(after)}"
+    if not set(true).isdisjoint(api_fields.OVER) and "completionTime" not in api_fields.status(after):
+        yield "it has a terminal condition and no completionTime"
+    was = next((str(one["type"]) for one in reversed(_conditions(before)) if one.get("status") == "True"), "")
+    now = true[-1] if true else ""
+    if now not in TRANSITIONS.get(was, ANY):
+        yield f"{was or 'nothing'} was followed by {now or 'nothing'}"
+
+
+def _conditions(job: Object) -> list[dict[str, Any]]:
+    return list(api_fields.status(job).get("conditions") or ())
+
+
+def _told(job: Object) -> str:
+    return ", ".join(f"{one.get('type')}={one.get('status')}" for one in _conditions(job))
