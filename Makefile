@@ -134,13 +134,14 @@ constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	$(LOCK) --output-file=sdk.txt sdk.in
 	$(LOCK) --output-file=docs.txt docs.in
 	$(LOCK) --output-file=audit.txt audit.in
+	$(LOCK) --output-file=mutation.txt --constraint=dev.txt mutation.in ../pyproject.toml
 
 LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .PHONY: clean
 clean: ## Remove environments, caches and build output. Keeps the cluster.
-	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
+	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .venv-mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ## Tests
@@ -186,17 +187,20 @@ mutants: venv ## Seed bugs one at a time and report which tests detect them firs
 	$(call took,mutants)
 
 .PHONY: mutation
-mutation: venv ## Change a module's expressions one at a time, and show the changes that no unit test detects. MODULE=plan/rules selects it.
+mutation: .venv-mutation/.ready ## Change a module's expressions one at a time, and show the changes that no unit test detects. MODULE=plan/rules selects it.
 	@rm -rf build/mutation
 	mkdir -p build/mutation
 	git ls-files -z --cached --others --exclude-standard conftest.py pyproject.toml operator tests hack crds manifests charts \
 	    | xargs -0 cp --parents --target-directory=build/mutation
 	cd build/mutation
 	mv operator src # mutmut expects packages there
+	mkdir src/trainshed.egg-info # the operator reads its own version
+	printf 'Metadata-Version: 2.1\nName: trainshed\nVersion: 0\n' > src/trainshed.egg-info/PKG-INFO
 	printf '[mutmut]\nsource_paths=src\nonly_mutate=src/trainshed/%s.py\nalso_copy=\n%s\npytest_add_cli_args_test_selection=\n%s\n' \
 	    "$(or $(MODULE),plan/rules)" "$$(printf '  %s\n' conftest.py hack crds manifests charts)" "$$(printf '  tests/unit/%s\n' plan api frameworks)" > setup.cfg
-	../../$(BIN)/mutmut run
-	../../$(BIN)/mutmut results | awk -F: '/survived|no tests/ { print $$1 }' | while read -r mutant; do ../../$(BIN)/mutmut show "$$mutant"; done
+	mutmut=../../.venv-mutation/bin/mutmut
+	$$mutmut run
+	$$mutmut results | awk -F: '/survived|no tests/ { print $$1 }' | while read -r mutant; do $$mutmut show "$$mutant"; done
 	$(call took,mutation)
 
 .PHONY: simulate
