@@ -71,10 +71,6 @@ def _manager(mark: pytest.MarkDecorator, kind: str):
     return refused(mark, wanted, 'spec.runPolicy.managedBy: Unsupported value: "other-job-controller"')
 
 
-def _mapless(mark: pytest.MarkDecorator, kind: str):
-    return refused(mark, valid(kind, **{KINDS[kind].field: None}), f"{replicas_field(kind)}: Required value")
-
-
 UNMANAGED = "managedBy other-job-controller is not supported"
 LIKE_ANY = [case for kind in ALIKE for case in _alike(kind)] + [
     _manager(same("TO-039", f"{TF}: {UNMANAGED}"), TF),

@@ -17,7 +17,6 @@ from trainshed.frameworks import tensorflow
 from trainshed.frameworks.tensorflow import CLUSTER, LITERAL_UP_TO, TENSORFLOW, TFJobOptions
 
 MNIST = a_job(chief=1, ps=2, worker=2, evaluator=1)
-SERVERS = '["mnist-ps-0.ml.svc:2222","mnist-ps-1.ml.svc:2222"]'
 DYNAMIC = TFJobOptions(dynamic_workers=True)
 
 

@@ -10,7 +10,6 @@ from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import ConditionType
 
 JOB = a_job("PyTorchJob", master=1, worker=3, restart="OnFailure")
-SEATS = ("master-0", "worker-0", "worker-1", "worker-2")
 OWN = Container("pytorch", waiting=True, reason="ContainerCreating", image="x:1")
 PREP = Container("prep", init=True, waiting=True, reason="PodInitializing", image="busybox")
 INITIALIZING = replace(OWN, reason="PodInitializing")
