@@ -28,7 +28,12 @@ FOREIGN = {
     "--take-ownership": "helm",
 }
 #: Annotations on pods, and other names with the prefix of the annotations.
-NOT_ON_JOBS = {"trainshed.dev/restart-attempt", "trainshed.dev/template-hash", "trainshed.dev/job-tracking"}
+NOT_ON_JOBS = {
+    "trainshed.dev/restart-attempt",
+    "trainshed.dev/template-hash",
+    "trainshed.dev/job-service",
+    "trainshed.dev/job-tracking",
+}
 NAMED = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import CleanPodPolicy
+from trainshed.api.job import CleanPodPolicy, ServiceForm
 
 #: The file in which Kubernetes stores the namespace of a pod.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -61,7 +61,8 @@ class Config:
     #: v1's client-side rate limits, to protect a small API server. 0 leaves rate limiting to the API server.
     qps: float = 0
     burst: int = 30
-    #: The cluster domain, which follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN.
+    #: The cluster domain, which follows `svc` in TF_CONFIG; v1 reads it from CUSTOM_CLUSTER_DOMAIN. Search domains need
+    #: one: theirs is cluster.local, unless this is set.
     cluster_domain: str = ""
     #: The default of `cleanPodPolicy`; v1's is None.
     clean_pods: str = "None"
@@ -73,6 +74,8 @@ class Config:
     #: The gang scheduler: `volcano`, or the name of a scheduler with the coscheduling plugin. Empty means that each pod
     #: is scheduled by itself.
     gang_scheduler: str = ""
+    #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
+    services: str = ServiceForm.REPLICA.value
     #: Allow jobs to keep their pods until the results are recorded; needs the right to patch pods.
     track_results: bool = False
     #: The version of MPIJob that the cluster's CRD serves; v2beta1 is mpi-operator's and has a different schema.
@@ -96,6 +99,7 @@ class Config:
             init_template=self.init_template,
             gang_scheduler=self.gang_scheduler,
             track_results=self.track_results,
+            services=ServiceForm(self.services),
             mpi_kubectl_image=self.mpi_kubectl_image,
         )
 

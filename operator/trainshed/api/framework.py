@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .job import SINGLETON_ROLES, CleanPodPolicy, Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from .job import (
+    SINGLETON_ROLES,
+    CleanPodPolicy,
+    Document,
+    Job,
+    Replica,
+    ReplicaGroup,
+    RestartPolicy,
+    Scope,
+    ServiceForm,
+)
 from .objects import (
     COSCHEDULING_GROUPS,
     JOB_NAME_LABEL,
@@ -27,7 +37,8 @@ class JobDefaults:
 
     With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
     `gang_scheduler`, the pods of a job are scheduled together: `volcano`, or the name of a scheduler that runs the
-    coscheduling plugin. `track_results` allows a finalizer on pods until their results are in the status.
+    coscheduling plugin. `track_results` allows a finalizer on pods until their results are in the status. `services` is
+    the form of Services of jobs that do not choose one.
     """
 
     cluster_domain: str = ""
@@ -38,6 +49,7 @@ class JobDefaults:
     init_template: str = ""
     gang_scheduler: str = ""
     track_results: bool = False
+    services: ServiceForm = ServiceForm.REPLICA
     mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
 
 

@@ -44,6 +44,13 @@ class Scope(StrEnum):
     JOB = "Job"
 
 
+class ServiceForm(StrEnum):
+    """The headless Services of a job: one for each replica, or one for the job."""
+
+    REPLICA = "Replica"
+    JOB = "Job"
+
+
 #: Roles with a single replica, whose name has no index.
 SINGLETON_ROLES = ("Launcher",)
 
@@ -114,6 +121,7 @@ class Job:
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
     `options_as`). `annotations` are the user's, as pairs. `force_delete_after` and `startup_deadline` are in seconds.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
+    `services` is the form of Services of the pods that are created next.
     """
 
     kind: str
@@ -131,6 +139,7 @@ class Job:
     force_delete_after: int | None = None
     startup_deadline: int | None = None
     track_results: bool = False
+    services: ServiceForm = ServiceForm.REPLICA
     problems: tuple[str, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     api_version: str = "kubeflow.org/v1"

@@ -64,7 +64,8 @@ class Pod:
     at which it became true. `sandbox_ready` is the condition PodReadyToStartContainers (volumes are mounted, the
     network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
     (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
-    is "" for a pod of training-operator v1.
+    is "" for a pod of training-operator v1. `service` is the name of the job's one Service that the pod's name resolves
+    by, "" for a pod with a Service of its own.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Pod:
     scheduled: datetime | None = None
     sandbox_ready: bool | None = None
     template_hash: str = ""
+    service: str = ""
 
     @property
     def over(self) -> bool:
@@ -215,6 +217,10 @@ RESTART_ATTEMPT_ANNOTATION = "trainshed.dev/restart-attempt"
 
 #: An annotation: a hash of the pod template that a pod was created from.
 TEMPLATE_HASH_ANNOTATION = "trainshed.dev/template-hash"
+
+
+#: An annotation: the name of the job's one Service, on pods whose names resolve by it.
+JOB_SERVICE_ANNOTATION = "trainshed.dev/job-service"
 
 
 def is_older(version: str, than: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,18 @@ from pydantic.alias_generators import to_snake
 
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, FrameworkContainer, JobDefaults
-from .job import CleanPodPolicy, Document, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scheduling, Scope
+from .job import (
+    CleanPodPolicy,
+    Document,
+    Job,
+    Port,
+    ReplicaGroup,
+    RestartPolicy,
+    RunPolicy,
+    Scheduling,
+    Scope,
+    ServiceForm,
+)
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
 from .validation import violations
@@ -51,7 +62,7 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
     )
     if spec is None:
         return found
-    return _complete(found, framework, job_defaults, spec)
+    return _complete(found, framework, job_defaults, spec, asked.services)
 
 
 def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tuple[str, ...]]:
@@ -66,16 +77,20 @@ def _sentence(location: tuple[int | str, ...], message: str) -> str:
     return f"spec{path}: Invalid value: {message}"
 
 
-def _complete(found: Job, framework: Framework, job_defaults: JobDefaults, spec: JobSpec) -> Job:
+def _complete(
+    found: Job, framework: Framework, job_defaults: JobDefaults, spec: JobSpec, services: ServiceForm | None
+) -> Job:
     roles: dict[str, ReplicaSpec] = getattr(spec, to_snake(framework.field))
-    problems = (*found.problems, *violations(framework, ValidationInput(found.name, roles, spec)))
     written = {_canonical(framework, role): group for role, group in roles.items()}
     groups = tuple(_replicas(framework, role, written[role]) for role in framework.roles if role in written)
+    form, unfit = _service_form(framework, groups, services, job_defaults.services)
+    problems = (*found.problems, *violations(framework, ValidationInput(found.name, roles, spec)), *unfit)
     whole = replace(
         found,
         groups=groups,
         policy=_policy(spec, framework, job_defaults),
         options=framework.options(spec, groups),
+        services=form,
         problems=problems,
     )
     return whole if problems else replace(whole, problems=framework.hooks.validate(whole, job_defaults))
@@ -176,14 +191,16 @@ RESTART_SCOPE = f"{PREFIX}restart-scope"
 ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
 TRACK_RESULTS = f"{PREFIX}track-results"
-#: All annotations of a job, with their values, the default first; the value of those without is a duration. The chart's
-#: admission policy and `trainshed render` refuse others.
+SERVICES = f"{PREFIX}services"
+#: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
+#: value of those without is a duration. The chart's admission policy and `trainshed render` refuse others.
 ANNOTATIONS: dict[str, tuple[str, ...]] = {
     RESTART_SCOPE: ("Auto", *Scope),
     ON_DISRUPTION: ("Replace", "Fail"),
     STARTUP_DEADLINE: (),
     FORCE_DELETE_AFTER: (),
     TRACK_RESULTS: ("false", "true"),
+    SERVICES: (*ServiceForm,),
 }
 #: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
 DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
@@ -200,6 +217,7 @@ class JobAnnotations:
     force_delete_after: int | None = None
     startup_deadline: int | None = None
     track_results: bool = False
+    services: ServiceForm | None = None
 
 
 def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tuple[str, ...]]:
@@ -213,6 +231,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
         track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
+        services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
     )
     return found, tuple(problems)
 
@@ -238,3 +257,39 @@ def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> 
         return whole
     problems.append(f'metadata.annotations[{key}]: Invalid value: "{value}": {DURATION_FORM}')
     return None
+
+
+#: The fields of a pod that decide under which name DNS finds it; with one Service a job the operator sets them.
+HOST_FIELDS = ("hostname", "subdomain", "setHostnameAsFQDN")
+#: The limits of the API server on `dnsConfig.searches`: domains, and characters with the spaces between them. The
+#: operator adds one domain, which has at most the length of a DNS name.
+MAX_SEARCHES, MAX_SEARCH_CHARACTERS, MAX_DOMAIN = 32, 2048, 253
+
+
+def _service_form(
+    framework: Framework, groups: tuple[ReplicaGroup, ...], asked: ServiceForm | None, default: ServiceForm
+) -> tuple[ServiceForm, tuple[str, ...]]:
+    """Return the form of a job's Services, and the problems of a job whose template does not allow what it asks for.
+
+    `asked` is the job's own choice. The `default` of the operator does not apply where a template does not allow it,
+    nor to a kind without Services for its replicas.
+    """
+    if (asked or default) is ServiceForm.REPLICA or not framework.objects.services:
+        return ServiceForm.REPLICA, ()
+    obstacles = tuple(
+        f"spec.{framework.field}[{group.role}].template.spec.{what}" for group in groups for what in _obstacles(group)
+    )
+    if not obstacles:
+        return ServiceForm.JOB, ()
+    problems = (f"metadata.annotations[{SERVICES}]: Forbidden: must not be Job: {what}" for what in obstacles)
+    return ServiceForm.REPLICA, tuple(problems) if asked else ()
+
+
+def _obstacles(group: ReplicaGroup) -> Iterator[str]:
+    spec = as_mapping(group.template.get("spec"))
+    for field in HOST_FIELDS:
+        if spec.get(field):
+            yield f"{field} is set, and the operator would have to change it"
+    searches = [str(domain) for domain in as_sequence(as_mapping(spec.get("dnsConfig")).get("searches"))]
+    if len(searches) >= MAX_SEARCHES or len(" ".join(searches)) + 1 + MAX_DOMAIN > MAX_SEARCH_CHARACTERS:
+        yield "dnsConfig.searches has no space for one more domain"

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from trainshed.api.job import ServiceForm
 from trainshed.config import Config, bind_address
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
@@ -222,7 +223,7 @@ def _add_ignored_flags(command: click.Command) -> None:
     "--cluster-domain",
     default="",
     envvar=["TRAINSHED_OPERATOR_CLUSTER_DOMAIN", "CUSTOM_CLUSTER_DOMAIN"],
-    help="Cluster domain of the Service names in TF_CONFIG, for example cluster.local (default: none).",
+    help="Cluster domain of the names in TF_CONFIG (default: none) and of search domains (default: cluster.local).",
 )
 @click.option(
     "--default-clean-pod-policy",
@@ -238,6 +239,14 @@ def _add_ignored_flags(command: click.Command) -> None:
     default="",
     callback=_gang,
     help="Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin (default: none).",
+)
+@click.option(
+    "--default-services",
+    "services",
+    default=ServiceForm.REPLICA.value,
+    type=click.Choice([form.value for form in ServiceForm]),
+    show_default=True,
+    help="Headless Services of jobs that do not choose: one for each replica, or one for the job.",
 )
 @click.option(
     "--track-results", is_flag=True, help="Allow jobs to keep their pods until the results are stored in the status."

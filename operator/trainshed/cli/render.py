@@ -15,7 +15,7 @@ from rich.syntax import Syntax
 from trainshed.api import parse
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret, Snapshot
 from trainshed.api.framework import JobDefaults
-from trainshed.api.job import Document, Job
+from trainshed.api.job import Document, Job, ServiceForm
 from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import plan
@@ -46,9 +46,17 @@ class Plain(yaml.SafeDumper):
     "--cluster-domain",
     default="",
     envvar="CUSTOM_CLUSTER_DOMAIN",
-    help="Cluster domain of the Service names in TF_CONFIG.",
+    help="Cluster domain of the Service names in TF_CONFIG and of search domains.",
 )
-def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
+@click.option(
+    "--default-services",
+    "services",
+    default=ServiceForm.REPLICA.value,
+    type=click.Choice([form.value for form in ServiceForm]),
+    show_default=True,
+    help="Headless Services of jobs that do not choose, as configured for the operator.",
+)
+def render(file: TextIO, namespace: str, cluster_domain: str, services: str) -> None:
     """Print the objects that the operator creates for jobs.
 
     A suspended job is printed as if it were resumed. A job that the API server would refuse is reported instead, and
@@ -59,9 +67,9 @@ def render(file: TextIO, namespace: str, cluster_domain: str) -> None:
         raise click.ClickException(
             f"{file.name} contains no job; known kinds are {', '.join(dict.fromkeys(kind for _, kind in KINDS))}"
         )
-    valid = True
+    valid, job_defaults = True, JobDefaults(cluster_domain=cluster_domain, services=ServiceForm(services))
     for document in jobs:
-        job, objects = _objects(document, namespace, JobDefaults(cluster_domain=cluster_domain))
+        job, objects = _objects(document, namespace, job_defaults)
         for problem in job.problems:
             click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
         _print(objects)

@@ -12,6 +12,7 @@ from trainshed.api.coerce import EARLIEST, parse_count, within_time_range
 from trainshed.api.job import Document
 from trainshed.api.objects import (
     JOB_NAME_LABEL,
+    JOB_SERVICE_ANNOTATION,
     JOB_TRACKING_FINALIZER,
     REPLICA_INDEX_LABEL,
     REPLICA_TYPE_LABEL,
@@ -200,6 +201,7 @@ def pod(found: PodObject) -> Pod:
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
         template_hash=(meta.annotations or {}).get(TEMPLATE_HASH_ANNOTATION, ""),
+        service=(meta.annotations or {}).get(JOB_SERVICE_ANNOTATION, ""),
     )
 
 

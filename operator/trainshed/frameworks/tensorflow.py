@@ -24,7 +24,7 @@ from trainshed.api.framework import (
     SuccessPolicy,
     Variable,
 )
-from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
+from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope, ServiceForm
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
 from trainshed.api.spec import JobSpec, ReplicaSpec, Rule, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import list_length, variable_too_long
@@ -208,7 +208,8 @@ def _address(name: str, domain: str, replica: Replica, port: int) -> str:
 
 
 def _domain(job: Job, job_defaults: JobDefaults) -> str:
-    return f"{job.namespace}.svc" + (f".{job_defaults.cluster_domain}" if job_defaults.cluster_domain else "")
+    parts = (job.name if job.services is ServiceForm.JOB else "", job.namespace, "svc", job_defaults.cluster_domain)
+    return ".".join(part for part in parts if part)
 
 
 def compact(value: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from trainshed.api.actions import Plan, Snapshot
+from trainshed.api.job import ServiceForm
 
 from . import conditions, facts, restarts
 from .facts import Facts, restore_attempts
@@ -45,7 +46,7 @@ class Planner:
 
     @cached_property
     def _facts(self) -> Facts:
-        return Facts(restore_attempts(self.snapshot))
+        return Facts(restore_attempts(_keep_form(self.snapshot)))
 
     @cached_property
     def _decided(self) -> tuple[Rule, Plan]:
@@ -53,3 +54,17 @@ class Planner:
         if rule is skip_unmanaged:
             return rule, found
         return rule, replace(found, status=conditions.with_state(found.status))
+
+
+def _keep_form(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with the form of Services that the job's pods have, while there are pods.
+
+    So all pods of an attempt find each other, whatever has become of the annotation or the operator's default. If pods
+    of both forms exist, new ones get a Service of their own.
+    """
+    job = snapshot.job
+    if not snapshot.pods or not snapshot.framework.objects.services:
+        return snapshot
+    joined = all(pod.service for pod in snapshot.pods)
+    form = ServiceForm.JOB if joined else ServiceForm.REPLICA
+    return snapshot if form is job.services else replace(snapshot, job=replace(job, services=form))

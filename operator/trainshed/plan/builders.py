@@ -21,6 +21,8 @@ from trainshed.api.framework import (
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 
+from . import services
+
 #: With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
 TERMINATION_MESSAGE: Document = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 #: Builds the pod of a replica, for an attempt of its role.
@@ -42,11 +44,13 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         name = child_name(job, replica)
         spec = _spec(framework, group, variables(replica), framework.hooks.init_containers(job, replica, job_defaults))
         dress(replica, spec)
+        spec.update(services.host_fields(job, job_defaults, name, spec))
         if scheduler:
             spec["schedulerName"] = spec.get("schedulerName") or gang_scheduler_name(scheduler)
         marks = {
             **gang_pod_annotations(scheduler, job.name, replica.role),
             objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
+            **services.pod_annotations(job),
         } | ({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {})
         metadata = {
             "name": name,
@@ -76,9 +80,13 @@ def service(framework: Framework, job: Job, replica: Replica) -> CreateService:
 
 def job_service(framework: Framework, job: Job) -> CreateService:
     """Return the headless Service of the whole job; it publishes addresses before the pods are ready."""
-    selector = job_labels(framework, job)
-    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
-    metadata = _metadata(framework, job, job.name)
+    labels = job_labels(framework, job)
+    spec: dict[str, Any] = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels}
+    metadata: Document = {"name": job.name, "labels": labels, "ownerReferences": [owner_reference(job)]}
+    if framework.objects.job_service:
+        metadata = _metadata(framework, job, job.name)
+    else:
+        spec["ports"] = services.ports(job)
     return CreateService(job.name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 

@@ -13,7 +13,7 @@ from trainshed.api import framework
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Job, Replica, ReplicaGroup, Scope
+from trainshed.api.job import Job, Replica, ReplicaGroup, Scope, ServiceForm
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
@@ -104,7 +104,11 @@ class Facts:
     @cached_property
     def addresses(self) -> Mapping[str, Replica | None]:
         """The names of the job's Services, each with its replica; None for the Service of the whole job."""
-        return {self.job.name: None} if self.framework.objects.job_service else self.replicas_by_pod
+        alone: dict[str, Replica | None] = {self.job.name: None}
+        if self.framework.objects.job_service or self.job.services is ServiceForm.JOB:
+            return alone
+        mixed = any(pod.service for pod in self.snapshot.pods)
+        return self.replicas_by_pod | alone if mixed else self.replicas_by_pod
 
     @cached_property
     def present(self) -> frozenset[str]:

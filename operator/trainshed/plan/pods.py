@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import islice
 
 from trainshed.api.actions import (
@@ -21,7 +21,7 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
 from trainshed.api.status import ReplicaStatus
 
-from . import builders, dependents, restarts
+from . import builders, dependents, restarts, services
 from .facts import Facts, pods_to_verify
 
 #: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
@@ -35,12 +35,8 @@ def delete_stale(facts: Facts) -> tuple[Action, ...]:
     """Delete pods and Services that the spec no longer requests, and pods that the status replaces."""
     surplus = (DeletePod(pod.name, pod.uid) for pod in facts.surplus if not pod.deleting)
     stale = (DeletePod(pod.name, pod.uid, _grace(facts, pod)) for pod in facts.stale if not pod.deleting)
-    services = (
-        DeleteService(service.name, service.uid)
-        for service in facts.snapshot.services
-        if service.name not in facts.addresses and not service.deleting
-    )
-    return (*surplus, *stale, *services, *release_deleted((*facts.surplus, *facts.stale)))
+    unneeded = _services_without(facts, facts.addresses.keys())
+    return (*surplus, *stale, *unneeded, *release_deleted((*facts.surplus, *facts.stale)))
 
 
 def create_missing(facts: Facts) -> tuple[Action, ...]:
@@ -103,9 +99,10 @@ def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
     conditional = frozenset(pod.name for pod in pods if pod.version)
     keep_all = _policy(facts) is CleanPodPolicy.NONE
-    services = () if keep_all else _services_without(facts, stay | conditional)
+    needed = services.needed(pod for pod in facts.snapshot.pods if pod.name in stay | conditional)
+    unneeded = () if keep_all else _services_without(facts, needed)
     released = release_all(pod for pod in facts.snapshot.pods if pod.deleting or pod.name in stay)
-    return (*pods, *services, *released)
+    return (*pods, *unneeded, *released)
 
 
 def _remnants(facts: Facts) -> bool:
@@ -138,7 +135,7 @@ def _has_ended(pod: Pod) -> bool:
     return pod.over or (bool(proper) and all(container.exit_code is not None for container in proper))
 
 
-def _services_without(facts: Facts, stay: frozenset[str]) -> tuple[DeleteService, ...]:
+def _services_without(facts: Facts, stay: Container[str]) -> tuple[DeleteService, ...]:
     return tuple(
         DeleteService(service.name, service.uid)
         for service in facts.snapshot.services

@@ -71,6 +71,7 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--kube-api-burst", "60"], "burst", 60),
         (["--cluster-domain", "tf.test"], "cluster_domain", "tf.test"),
         (["--default-clean-pod-policy", "Running"], "clean_pods", "Running"),
+        (["--default-services", "Job"], "services", "Job"),
         (["--pytorch-init-container-image", "alpine:3.10"], "init_image", "alpine:3.10"),
         (["--pytorch-init-container-max-tries", "3"], "init_tries", 3),
         (["--gang-scheduler-name", "volcano"], "gang_scheduler", "volcano"),

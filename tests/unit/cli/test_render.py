@@ -148,3 +148,14 @@ def test_a_file_without_jobs_is_an_error(text, error):
     result = CliRunner().invoke(cli, ["render", "-f", "-"], input=text)
     assert result.exit_code == 1
     assert error in result.stderr
+
+
+def test_a_job_is_rendered_with_the_services_that_it_or_the_operator_chooses():
+    replicas = {"Service mnist-worker-0", "Service mnist-worker-1", "Pod mnist-worker-0", "Pod mnist-worker-1"}
+    alone = {"Service mnist", "Pod mnist-worker-0", "Pod mnist-worker-1"}
+    job, asking = a_job(workers=2), a_job(workers=2, annotations={"trainshed.dev/services": "Job"})
+    assert objects(render(job)).keys() == replicas
+    assert objects(render(asking)).keys() == alone
+    found = objects(render(job, arguments=("--default-services=Job", "--cluster-domain=k8s.example")))
+    assert found.keys() == alone
+    assert found["Pod mnist-worker-1"]["spec"]["dnsConfig"] == {"searches": ["mnist.default.svc.k8s.example"]}

@@ -195,3 +195,8 @@ def test_extreme_numbers_times_and_texts_are_bounded():
 def test_an_extreme_grace_period_is_tolerated():
     meta = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 2**62}
     assert decoded({"metadata": meta}).deletion_requested is not None
+
+
+def test_a_pod_says_whether_its_name_resolves_by_the_service_of_its_job():
+    assert decoded({"metadata": {"annotations": {"trainshed.dev/job-service": "mnist"}}}).service == "mnist"
+    assert decoded(POD).service == ""
