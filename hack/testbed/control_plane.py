@@ -126,7 +126,8 @@ class ControlPlane:
 
     def controller_flags(self) -> tuple[str, ...]:
         """What else the controllers are told: where pods are played, none may miss the nodes they are said to be on."""
-        return ("--concurrent-gc-syncs=4", "--controllers=*,-pod-garbage-collector-controller")
+        played = ("pod-garbage-collector-controller", "node-lifecycle-controller")
+        return ("--concurrent-gc-syncs=4", "--controllers=" + ",".join(("*", *(f"-{name}" for name in played))))
 
     def _apiserver_flags(self) -> list[str]:
         keys = self.authority.folder

@@ -1,0 +1,149 @@
+"""Writes of the whole control plane for a job of 100 pods with a Service for each replica, and with one for the job."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from reliability.results import keep
+from support.audit_log import WRITES, entries
+from support.fake_kubelet import NODE, FakeKubelet, runs
+from support.jobs import tfjob
+from support.measured import USER
+from support.user_client import AsyncClient, UserClient, eventually
+
+PODS = 100
+#: The file that the figures go to, if they are to be kept.
+KEPT = os.environ.get("TRAINSHED_FIGURES", "")
+#: The operator and the controllers of Kubernetes that follow Services and pods.
+WRITERS = {
+    USER: "operator",
+    "system:serviceaccount:kube-system:endpointslice-controller": "endpointslice-controller",
+    "system:serviceaccount:kube-system:endpoint-controller": "endpoint-controller",
+    "system:serviceaccount:kube-system:generic-garbage-collector": "garbage collector",
+}
+#: With one Service the control plane writes at most this part of what it writes with v1's Services.
+PART = 0.6
+
+
+class AddressedKubelet(FakeKubelet):
+    """Pods get an IP address when they run; they run one after the other, `apart` seconds."""
+
+    def __init__(self, user: UserClient, apart: float) -> None:
+        self._began, self._apart, self._free = time.monotonic(), apart, count()
+        self._turns: dict[str, int] = {}
+        super().__init__(user, self._turn)
+
+    def run(self, name: str, *, ready: bool = True) -> None:
+        """Let a pod run, with an address of its own."""
+        address = f"10.9.0.{self._turns[name] + 1}"
+        status = runs(self._name_of_container(name), ready=ready)
+        self.user.set_pod_status(name, {**status, "podIP": address, "podIPs": [{"ip": address}]})
+
+    def _turn(self, name: str) -> str:
+        if name not in self._turns:
+            self._turns[name] = next(self._free)
+        return "Running" if time.monotonic() >= self._began + self._turns[name] * self._apart else ""
+
+
+class SliceWatch:
+    """Counts the bytes that one watch of EndpointSlices receives, such as that of a DNS server."""
+
+    def __init__(self, plane: Any, namespace: str) -> None:
+        self.received = 0
+        self._kubeconfig: Path = plane.kubeconfig
+        self._path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._count()), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(10)
+
+    async def _count(self) -> None:
+        reader = asyncio.create_task(self._read())
+        while not self._over.is_set():
+            await asyncio.sleep(0.1)
+        reader.cancel()
+
+    async def _read(self) -> None:
+        async with AsyncClient(self._kubeconfig) as api:
+            async for line in api.lines(self._path, {"watch": "true"}):
+                self.received += len(line)
+
+
+def written(plane: Any, namespace: str) -> Counter[tuple[str, str]]:
+    """The writes so far in a namespace, by writer and what was written; those of users and kubelets are left out."""
+    found: Counter[tuple[str, str]] = Counter()
+    for entry in entries(plane.audit_log):
+        target, writer = entry.get("objectRef") or {}, WRITERS.get(entry["user"]["username"])
+        if not writer or entry["verb"] not in WRITES or target.get("namespace") != namespace:
+            continue
+        resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
+        found[writer, f"{entry['verb']} {resource}"] += 1
+    return found
+
+
+def life(plane: Any, user: UserClient, form: str, apart: float) -> tuple[dict[str, Any], dict[str, int]]:
+    """The figures of a job that runs, succeeds and is cleaned up; and the writes until all pods run, by writer."""
+    job = tfjob("n", Chief=1, Worker=PODS - 1, policy={"cleanPodPolicy": "All"})
+    job["metadata"]["annotations"] = {"trainshed.dev/services": form}
+    with SliceWatch(plane, user.namespace) as watch, AddressedKubelet(user, apart) as kubelet:
+        user.create(job)
+        eventually(lambda: published(user) == PODS, 120, every=0.5)
+        time.sleep(3)
+        begun, received = written(plane, user.namespace), watch.received
+        names = {service["metadata"]["name"] for service in user.core("services")}
+        assert names == ({"n"} if form == "Job" else {pod["metadata"]["name"] for pod in user.pods()})
+        kubelet.end("n-chief-0", 0)
+        eventually(lambda: not user.pods() and not user.core("services"), 120, every=0.5)
+        time.sleep(3)
+    whole = written(plane, user.namespace)
+    for (writer, what), number in sorted(whole.items()):
+        print(f"  {form} {writer}: {what}: {begun[writer, what]} until all run, {number} in all")
+    figures = {"until_all_run": begun.total(), "whole_life": whole.total(), "kib_watched": round(received / 1024)}
+    return figures, dict(by_writer(begun))
+
+
+def published(user: UserClient) -> int:
+    """How many addresses the EndpointSlices have."""
+    slices = user.call("GET", f"/apis/discovery.k8s.io/v1/namespaces/{user.namespace}/endpointslices")["items"]
+    return sum(len(found["endpoints"] or ()) for found in slices)
+
+
+def by_writer(found: Counter[tuple[str, str]]) -> Counter[str]:
+    """The sums by writer."""
+    sums: Counter[str] = Counter()
+    for (writer, _), number in found.items():
+        sums[writer] += number
+    return sums
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.1], ids=["at-once", "one-after-the-other"])
+@pytest.mark.usefixtures("measured")
+def test_one_service_for_a_job_saves_the_control_plane_writes(plane: Any, user: UserClient, apart: float) -> None:
+    ready = [{"type": "Ready", "status": "True"}]
+    if not any(node["metadata"]["name"] == NODE for node in user.call("GET", "/api/v1/nodes")["items"]):
+        user.call("POST", "/api/v1/nodes", {"metadata": {"name": NODE}, "status": {"conditions": ready}})
+    print()
+    figures: dict[str, Any] = {"pods": PODS, "seconds_between_pods": apart}
+    for form in ("Replica", "Job"):
+        there = UserClient.somewhere(plane.kubeconfig)
+        figures[form], figures[f"{form}_by_writer"] = life(plane, there, form, apart)
+    print(*(f"{name}: {value}" for name, value in figures.items()), sep="\n")
+    if KEPT:
+        keep(Path(KEPT).with_stem(f"services-{apart}"), "make bench", figures)
+    assert figures["Job"]["until_all_run"] <= PART * figures["Replica"]["until_all_run"]
+    assert figures["Job"]["whole_life"] <= PART * figures["Replica"]["whole_life"]
