@@ -17,7 +17,7 @@ from reliability.results import keep
 from support.audit_log import WRITES, entries
 from support.fake_kubelet import NODE, FakeKubelet, runs
 from support.jobs import tfjob
-from support.measured import USER
+from support.measured import USER, Measured
 from support.user_client import AsyncClient, UserClient, eventually
 
 PODS = 100
@@ -147,3 +147,24 @@ def test_one_service_for_a_job_saves_the_control_plane_writes(plane: Any, user: 
         keep(Path(KEPT).with_stem(f"services-{apart}"), "make bench", figures)
     assert figures["Job"]["until_all_run"] <= PART * figures["Replica"]["until_all_run"]
     assert figures["Job"]["whole_life"] <= PART * figures["Replica"]["whole_life"]
+
+
+@pytest.mark.parametrize(("form", "services"), [("Replica", 4), ("Job", 1)])
+def test_a_job_of_four_costs_its_objects_and_a_few_more(
+    user: UserClient, measured: Measured, form: str, services: int
+) -> None:
+    job = tfjob("four", Chief=1, Worker=3)
+    job["metadata"]["annotations"] = {"trainshed.dev/services": form}
+    with FakeKubelet(user) as kubelet:
+        user.create(job)
+        eventually(lambda: user.state("TFJob", "four") == "Running", 30)
+        kubelet.end("four-chief-0", 0)
+        eventually(lambda: user.state("TFJob", "four") == "Succeeded", 30)
+    time.sleep(2)
+    found = measured.requests(user.namespace)
+    writes = {what: number for what, number in found.items() if what.split()[0] in WRITES}
+    print(f"\n{form}: {sum(writes.values())} writes: {writes}")
+    assert (writes["create pods"], writes["create services"]) == (4, services)
+    events = sum(number for what, number in writes.items() if "events" in what)
+    assert sum(writes.values()) - events <= 4 + services + 3
+    assert events <= 6
