@@ -63,8 +63,9 @@ def _keep_form(snapshot: Snapshot) -> Snapshot:
     of both forms exist, new ones get a Service of their own.
     """
     job = snapshot.job
-    if not snapshot.pods or not snapshot.framework.objects.services:
+    pods = snapshot.all_pods
+    if not pods or not snapshot.framework.objects.services:
         return snapshot
-    joined = all(pod.service for pod in snapshot.pods)
+    joined = all(pod.service for pod in pods)
     form = ServiceForm.JOB if joined else ServiceForm.REPLICA
     return snapshot if form is job.services else replace(snapshot, job=replace(job, services=form))

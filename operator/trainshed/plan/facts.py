@@ -107,7 +107,7 @@ class Facts:
         alone: dict[str, Replica | None] = {self.job.name: None}
         if self.framework.objects.job_service or self.job.services is ServiceForm.JOB:
             return alone
-        mixed = any(pod.service for pod in self.snapshot.pods)
+        mixed = any(pod.service for pod in self.snapshot.all_pods)
         return self.replicas_by_pod | alone if mixed else self.replicas_by_pod
 
     @cached_property
@@ -276,14 +276,9 @@ class Facts:
 
 
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
-    """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels.
-
-    A pod whose name another pod has by now is gone.
-    """
-    trouble = facts.snapshot.refusal
-    if trouble is None or not trouble.hidden or facts.scope is not Scope.JOB:
-        return ()
-    return tuple(pod for pod in trouble.hidden if pod.name not in facts.present)
+    """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels."""
+    snapshot = facts.snapshot
+    return snapshot.all_pods[len(snapshot.pods) :] if facts.scope is Scope.JOB else ()
 
 
 def disappeared(facts: Facts) -> tuple[Replica, ...]:

@@ -164,7 +164,10 @@ def test_a_new_attempt_has_the_form_that_the_job_asks_for(to):
     )
     created = look(job, status=status, services=before)
     assert services(created) == [service.name for service in after]
-    assert services(created, DeleteService) == [service.name for service in before]
+    assert services(created, DeleteService) == [], "a pod that has lost its label may need them"
+    new = joined(job, attempt=1) if to is ServiceForm.JOB else pods_of(job, attempt=1)
+    cleaned = look(job, *new, status=status, services=(*before, *after))
+    assert services(cleaned, DeleteService) == [service.name for service in before]
     pod = body(created, "mnist-worker-0")
     assert pod["spec"].get("subdomain") == ("mnist" if to is ServiceForm.JOB else None)
 
@@ -176,6 +179,20 @@ def test_pods_of_both_forms_have_all_services(asked):
     decision = look(job, *pods, services=())
     assert services(decision) == ["mnist-ps-0", "mnist-worker-0", "mnist-worker-1", "mnist"]
     assert "subdomain" not in body(decision, "mnist-worker-1")["spec"]
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
+@pytest.mark.parametrize("asked", ServiceForm)
+def test_a_pod_that_no_watch_reports_keeps_its_service(kind, asked):
+    roles = {"ps": 1, "worker": 1} if kind == "TFJob" else {"master": 1, "worker": 1}
+    job = a_job(kind, services=asked, **roles)
+    every = (*(a_service(str(replica)) for replica in job.all_replicas), JOB_SERVICE)
+    for first, second in product(("", "mnist"), repeat=2):
+        hidden, seen = (replace(pod, service=form) for pod, form in zip(pods_of(job), (first, second), strict=True))
+        refusal = ("PodWithoutLabel", "its label was removed", (hidden,))
+        for pods in ((), (seen,)):
+            decision = look(job, *pods, services=every, refusal=refusal)
+            assert not {pod.service or pod.name for pod in (hidden, *pods)} & set(services(decision, DeleteService))
 
 
 def test_a_suspended_job_has_no_service():
