@@ -42,6 +42,8 @@ REACTION = 1.0
 REFUSALS = (403, 409, 422)
 #: Seconds between the two clean-ups at the end.
 CLEAN_UP = 4.0
+#: In one of so many runs the operators create one Service for a job by default.
+SERVICE_FORMS = 3
 #: The largest number of steps of the loop; a schedule takes some hundred thousand.
 MAX_STEPS = 2_000_000
 
@@ -128,6 +130,7 @@ class Run:
             operator.settings["leader_elect"] = self._schedule.operators > 1
             operator.settings["track_results"] = self._track_results
             operator.settings["gang_scheduler"] = self._schedule.gang
+            operator.settings["services"] = "Replica" if self._schedule.seed % SERVICE_FORMS else "Job"
             operator.start()
         for step in self._schedule.steps:
             self._cluster.loop.run_for(step.after)

@@ -10,7 +10,7 @@ from typing import Any
 Setting = tuple[str, Any]
 
 SCOPE, ON_DISRUPTION = "trainshed.dev/restart-scope", "trainshed.dev/on-disruption"
-TRACK_RESULTS = "trainshed.dev/track-results"
+TRACK_RESULTS, SERVICES = "trainshed.dev/track-results", "trainshed.dev/services"
 CONTAINERS = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "XGBoostJob": "xgboost", "PaddleJob": "paddle"}
 REPLICA_SPECS = {
     "TFJob": "tfReplicaSpecs",

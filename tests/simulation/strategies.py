@@ -15,7 +15,7 @@ import yaml
 from hypothesis import strategies as st
 
 from .nodes import DISRUPTIONS, IMAGE_ERRORS, REJECTIONS
-from .schedule import ON_DISRUPTION, REPLICA_SPECS, SCOPE, TRACK_RESULTS, JobRequest, Schedule, Setting, Step
+from .schedule import ON_DISRUPTION, REPLICA_SPECS, SCOPE, SERVICES, TRACK_RESULTS, JobRequest, Schedule, Setting, Step
 
 Draw = st.DrawFn
 Values = st.SearchStrategy[Any]
@@ -33,6 +33,9 @@ PAUSES = (
 )
 #: The values of integer fields that a schema does not bound.
 NUMBERS = (0, 0, 1, 1, 2, 3, 5, 30)
+#: Bounds that only other schemas have: scheduler-plugins refuses a PodGroup without members, and the operator would ask
+#: again for ever.
+BOUNDS = {"runPolicy.schedulingPolicy.minAvailable": {"minimum": 1}}
 #: The optional and the required roles of each kind, and the roles of one replica at most.
 ROLES = {
     "TFJob": (("Chief", "PS", "Worker", "Evaluator"), ()),
@@ -73,6 +76,7 @@ USERS: Mapping[str, Values] = {
     "set field": NOTHING,  # drawn by `_setting`
     "set replicas": NOTHING,
     "set scope": _one_of("Auto", "Replica", "Role", "Job"),
+    "set services": _one_of("Replica", "Job"),
     "create": NOTHING,
     "delete job": _one_of(*PROPAGATION),
     "recreate job": _one_of(*PROPAGATION),
@@ -211,6 +215,8 @@ def _annotations(draw: Draw, *, special: bool) -> Iterator[Setting]:
         yield ON_DISRUPTION, "Fail"
     if draw(_percent(15)):
         yield TRACK_RESULTS, "true"
+    if draw(_percent(25)):
+        yield SERVICES, "Job"
     for deadline in DEADLINES if special else ():
         if draw(_percent(30)):
             yield deadline
@@ -261,7 +267,7 @@ def _leaves(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
     for name, found in schema.get("properties", {}).items():
         yield from _leaves(f"{path}.{name}" if path else name, found)
     if "enum" in schema or schema.get("type") in ("boolean", "integer"):
-        yield path, schema
+        yield path, {**schema, **BOUNDS.get(path, {})}
 
 
 @functools.cache

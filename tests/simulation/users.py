@@ -13,7 +13,7 @@ from trainshed.frameworks import served
 
 from .api_errors import ApiError
 from .cluster import NAMESPACE, Cluster
-from .schedule import SCOPE, JobRequest, Step, patch
+from .schedule import SCOPE, SERVICES, JobRequest, Step, patch
 from .store import merge_patch
 
 Object = dict[str, Any]
@@ -46,6 +46,7 @@ class Users:
             "create": self._create,
             "set field": lambda step: self._patch_job(step, patch(*step.how)),
             "set scope": lambda step: self._patch_job(step, {"metadata": {"annotations": {SCOPE: step.how}}}),
+            "set services": lambda step: self._patch_job(step, {"metadata": {"annotations": {SERVICES: step.how}}}),
             "delete job": self._delete,
             "recreate job": self._recreate,
             "delete pod": lambda step: self._remove("pods", step),

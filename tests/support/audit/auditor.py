@@ -16,6 +16,7 @@ from .leftovers import Leftovers
 from .ownership import Ownership
 from .prerequisites import NEEDED, Prerequisites
 from .records import IN_FLIGHT, Records
+from .services import RequiredServices
 from .terminal_causes import TerminalCauses
 from .unique_replicas import UniqueReplicas
 from .write_budget import WriteBudget
@@ -45,7 +46,9 @@ class Auditor:
             WriteBudget(),
             WriteCounts(),
         )
+        self._services = RequiredServices(in_flight)
         self._oracles = (
+            self._services,
             UniqueReplicas(in_flight),
             Prerequisites(watched, gang=gang, in_flight=in_flight),
             Ownership(skew),
@@ -76,6 +79,7 @@ class Auditor:
         at, records = end.at, self.records
         self.violations.extend(self._counters.close(records, end.injected or {}, at))
         self.violations.extend(self._leftovers.close(records, at))
+        self.violations.extend(self._services.close(records, at))
         self.violations.extend(self._write_budget.close(records, end.faults, end.lives, at))
         self.violations.extend(self._write_budget.budget(records, end.budgets or {}, at))
         self.violations.extend(self._counts.close(records, end))
