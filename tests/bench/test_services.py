@@ -102,7 +102,10 @@ def life(plane: Any, user: UserClient, form: str, apart: float) -> tuple[dict[st
     job["metadata"]["annotations"] = {"trainshed.dev/services": form}
     with SliceWatch(plane, user.namespace) as watch, AddressedKubelet(user, apart) as kubelet:
         user.create(job)
-        eventually(lambda: published(user) == PODS, 120, every=0.5)
+        eventually(lambda: len(published(user)) == PODS, 120, every=0.5)
+        hosts = {endpoint.get("hostname", endpoint["targetRef"]["name"]) for endpoint in published(user)}
+        assert hosts == {pod["metadata"]["name"] for pod in user.pods()}
+        assert all(("hostname" in endpoint) == (form == "Job") for endpoint in published(user))
         time.sleep(3)
         begun, received = written(plane, user.namespace), watch.received
         names = {service["metadata"]["name"] for service in user.core("services")}
@@ -117,10 +120,10 @@ def life(plane: Any, user: UserClient, form: str, apart: float) -> tuple[dict[st
     return figures, dict(by_writer(begun))
 
 
-def published(user: UserClient) -> int:
-    """How many addresses the EndpointSlices have."""
+def published(user: UserClient) -> list[dict[str, Any]]:
+    """The endpoints in all EndpointSlices; DNS publishes one with a host name as `<host name>.<Service>`."""
     slices = user.call("GET", f"/apis/discovery.k8s.io/v1/namespaces/{user.namespace}/endpointslices")["items"]
-    return sum(len(found["endpoints"] or ()) for found in slices)
+    return [endpoint for found in slices for endpoint in found["endpoints"] or ()]
 
 
 def by_writer(found: Counter[tuple[str, str]]) -> Counter[str]:
