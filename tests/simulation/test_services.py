@@ -9,6 +9,7 @@ from simulation.schedule import JobRequest, Schedule, Step
 from support.audit.change import CREATED, DELETED, OPERATOR
 
 JOB = JobRequest("PyTorchJob", "a", (("Master", 1), ("Worker", 2)), "ExitCode", (("backoffLimit", 3),))
+ALONE = JobRequest("TFJob", "a", (("Worker", 1),))
 
 
 def life(*steps: Step, default: str = "Replica", job: JobRequest = JOB) -> Report:
@@ -46,8 +47,29 @@ def test_a_crash_at_any_write_of_a_change_leaves_every_pod_its_service(when):
         assert services(report, CREATED)[-1] == "a"
 
 
-def test_a_pod_that_has_lost_its_labels_keeps_its_service():
-    job = JobRequest("TFJob", "a", (("Worker", 1),))
-    steps = (Step(0.0, "create foreign pod", 1), Step(1.016, "remove metadata", how="labels"), Step(0.007, "succeed"))
-    run_of = Schedule(seed=0, gang="scheduler-plugins", steps=(Step(0.0, "create", how=job), *steps))
-    assert run(run_of).violations == ()
+WITHOUT_LABELS = {
+    "and another form is the default": Schedule(
+        seed=0,
+        gang="scheduler-plugins",
+        steps=(
+            Step(0.0, "create", how=ALONE),
+            Step(0.0, "create foreign pod", 1),
+            Step(1.016, "remove metadata", how="labels"),
+            Step(0.007, "succeed"),
+        ),
+    ),
+    "and a foreign pod has another form": Schedule(
+        seed=1144257747,
+        steps=(
+            Step(0.0, "create", how=ALONE),
+            Step(1.0, "remove metadata", how="labels"),
+            Step(0.0, "create foreign pod", 1),
+            Step(0.011, "succeed"),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("schedule", WITHOUT_LABELS.values(), ids=WITHOUT_LABELS.keys())
+def test_a_pod_that_has_lost_its_labels_keeps_its_service(schedule):
+    assert run(schedule).violations == ()

@@ -35,9 +35,9 @@ def delete_stale(facts: Facts) -> tuple[Action, ...]:
     """Delete pods and Services that the spec no longer requests, and pods that the status replaces."""
     surplus = (DeletePod(pod.name, pod.uid) for pod in facts.surplus if not pod.deleting)
     stale = (DeletePod(pod.name, pod.uid, _grace(facts, pod)) for pod in facts.stale if not pod.deleting)
-    # Without a visible pod the other form's Services stay: a pod that has lost its label may still need them.
+    # While a pod is missing the other form's Services stay: the pod may only have lost its label, and need them.
     both = facts.replicas_by_pod.keys() | {facts.job.name}
-    unneeded = _services_without(facts, facts.addresses.keys() if facts.snapshot.pods else both)
+    unneeded = _services_without(facts, both if facts.missing else facts.addresses.keys())
     return (*surplus, *stale, *unneeded, *release_deleted((*facts.surplus, *facts.stale)))
 
 
