@@ -10,6 +10,8 @@ from trainshed.api.status import Status
 
 #: Counts change often: they are written after they have not changed for DEBOUNCE, and at the latest after MAX_DEBOUNCE.
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
+#: The longest delay of the first status of a job: users read it within a second, the write included.
+MAX_FIRST_DELAY = timedelta(milliseconds=800)
 #: The shortest time between two writes of the counts of a job that has failed, and the longest delay of a write while
 #: pods of it run. Once none runs they are written after DEBOUNCE.
 AFTER_FAILURE = timedelta(seconds=60)
@@ -80,5 +82,6 @@ def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelt
         return AFTER_FAILURE if _active(wanted) else DEBOUNCE, AFTER_FAILURE
     if creating:  # at once, but not within PROGRESS after the last one
         return timedelta(0), timedelta(0)
-    # The first status of a job can wait for the next change: usually its pods run soon.
-    return DEBOUNCE if any(count.active or count.done for count in counts) else MAX_DEBOUNCE, MAX_DEBOUNCE
+    longest = MAX_DEBOUNCE if stored.conditions else MAX_FIRST_DELAY
+    # A status without pods can wait for the next change: usually its pods run soon.
+    return DEBOUNCE if any(count.active or count.done for count in counts) else longest, longest

@@ -7,14 +7,22 @@ from dataclasses import replace
 from support.builders import at
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
-from trainshed.controller.status_debounce import AFTER_FAILURE, DEBOUNCE, MAX_DEBOUNCE, PROGRESS, StatusDebounce
+from trainshed.controller.status_debounce import (
+    AFTER_FAILURE,
+    DEBOUNCE,
+    MAX_DEBOUNCE,
+    MAX_FIRST_DELAY,
+    PROGRESS,
+    StatusDebounce,
+)
 
 KEY = JobKey("ml", "TFJob", "mnist")
-STORED = Status(replica_statuses={"Worker": ReplicaStatus(active=4)})
+CREATED = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))
+STORED = Status((CREATED,), {"Worker": ReplicaStatus(active=4)})
 
 
 def counted(ready: int) -> Status:
-    return Status(replica_statuses={"Worker": ReplicaStatus(active=4, ready=ready)})
+    return Status((CREATED,), {"Worker": ReplicaStatus(active=4, ready=ready)})
 
 
 def test_counts_are_written_after_a_quiet_period():
@@ -34,11 +42,28 @@ def test_changing_counts_are_written_after_the_longest_delay():
     assert due.count(True) == 1, "then a new delay starts"
 
 
-def test_the_first_status_waits_for_the_next_change():
-    assert (
-        StatusDebounce().until(KEY, Status(), Status(replica_statuses={"Worker": ReplicaStatus()}), at(0))
-        == at(0) + MAX_DEBOUNCE
-    )
+def test_a_status_without_pods_waits_for_the_next_change():
+    wanted = Status((CREATED,), {"Worker": ReplicaStatus()})
+    assert StatusDebounce().until(KEY, STORED, wanted, at(0)) == at(0) + MAX_DEBOUNCE
+
+
+def test_the_first_status_waits_for_the_first_pods_but_not_for_all():
+    patience, began = StatusDebounce(), at(0)
+    assert patience.until(KEY, Status(), Status((CREATED,)), began) == began + MAX_FIRST_DELAY
+    assert patience.until(KEY, Status(), counted(0), at(0.1)) == at(0.1) + DEBOUNCE, "they are all there"
+    times = [at(tenth / 10) for tenth in range(2, 20)]
+    due = [patience.until(KEY, Status(), counted(number), now) is None for number, now in enumerate(times)]
+    assert times[due.index(True)] == began + MAX_FIRST_DELAY, "more come all the time"
+
+
+def test_the_first_status_is_there_after_a_second_and_the_next_change_waits_as_all_do():
+    patience = StatusDebounce()
+    patience.until(KEY, Status(), Status((CREATED,)), at(0))
+    assert patience.until(KEY, Status(), Status((CREATED,)), at(0.8)) is None
+    patience.stored(KEY, Status(), at(0.8))
+    times = [at(0.8 + tenth / 10) for tenth in range(40)]
+    due = [patience.until(KEY, STORED, counted(number), now) is None for number, now in enumerate(times, 1)]
+    assert times[due.index(True)] == at(0.8) + MAX_DEBOUNCE
 
 
 def test_a_terminal_condition_is_written_at_once():
@@ -100,15 +125,13 @@ def test_a_failed_job_whose_status_was_removed_is_not_delayed():
 
 
 def test_the_first_status_of_a_big_job_comes_before_its_pods():
-    created = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))
-    assert StatusDebounce().until(KEY, Status(), Status((created,)), at(0), creating=True) is None
+    assert StatusDebounce().until(KEY, Status(), Status((CREATED,)), at(0), creating=True) is None
 
 
 def test_while_many_pods_are_created_the_status_is_written_every_five_seconds():
-    created = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))
     patience, stored, writes = StatusDebounce(), Status(), []
     for second in range(16):
-        wanted = Status((created,), {"Worker": ReplicaStatus(active=second)})
+        wanted = Status((CREATED,), {"Worker": ReplicaStatus(active=second)})
         if patience.until(KEY, stored, wanted, at(second), creating=True) is None:
             patience.stored(KEY, stored, at(second), creating=True)
             stored = wanted
