@@ -28,6 +28,9 @@ from trainshed.plan import plan
 #: v1's objects are recognized by the label of its Deployment, and by the name of its Service and its webhook.
 LABEL, V1 = ("control-plane", "kubeflow-training-operator"), "training-operator"
 OWN_NAME, GROUP = "trainshed", "kubeflow.org"
+#: The replicas of the Deployment of the chart and of the manifests.
+REPLICAS = 2
+NO_OPERATOR = "new jobs have no STATE, and no job is started, restarted or cleaned up"
 
 
 class State(StrEnum):
@@ -79,6 +82,7 @@ class ClusterState:
 def run_checks(cluster_state: ClusterState, frameworks: Iterable[Framework]) -> Iterator[Check]:
     """Yield the checks, in the order of the steps of the migration."""
     yield from _operators(cluster_state)
+    yield from _own_operator(cluster_state)
     yield from _webhooks(cluster_state)
     for framework in frameworks:
         yield _definition(cluster_state, framework)
@@ -105,14 +109,26 @@ def _operators(cluster_state: ClusterState) -> Iterator[Check]:
             yield Check(State.OK, f"training-operator v1 is stopped: {_where(item)} has no pods")
         elif cluster_state.trainshed_runs:
             message = f"{_running('training-operator v1', item)}; two operators undo each other's work, stop v1 now"
-            yield Check(State.ERROR, message, _stop(item))
+            yield Check(State.ERROR, message, _scale(item, 0))
         else:
-            yield Check(State.ACTION_REQUIRED, _running("training-operator v1", item), _stop(item))
+            yield Check(State.ACTION_REQUIRED, _running("training-operator v1", item), _scale(item, 0))
+
+
+def _own_operator(cluster_state: ClusterState) -> Iterator[Check]:
     for item in cluster_state.trainshed_deployments[:1]:
-        yield Check(State.OK, _running("Trainshed", item))
+        if (item.get("status") or {}).get("readyReplicas"):
+            yield Check(State.OK, _running("Trainshed", item))
+        else:
+            message = f"{_running('Trainshed', item)}, none of them ready; {NO_OPERATOR}"
+            yield Check(State.ERROR, message, f"{_kubectl(item)} get pods,lease")
     for item in cluster_state.trainshed_deployments[1:]:
         message = f"{_running('Trainshed', item)}; stop it unless the operators have different namespaces or kinds"
-        yield Check(State.ERROR, message, _stop(item))
+        yield Check(State.ERROR, message, _scale(item, 0))
+    if not (cluster_state.trainshed_deployments or cluster_state.v1_runs):
+        stopped = next((item for item in cluster_state.deployments if _is_ours(item)), None)
+        state = f"Trainshed is stopped: {_where(stopped)} has no pods" if stopped else "no operator is running"
+        command = _scale(stopped, REPLICAS) if stopped else "kubectl apply -k manifests/"
+        yield Check(State.ACTION_REQUIRED, f"{state}; {NO_OPERATOR}", command)
 
 
 def _running(what: str, item: Document) -> str:
@@ -124,9 +140,12 @@ def _where(item: Document) -> str:
     return f"Deployment {item['metadata']['namespace']}/{item['metadata']['name']}"
 
 
-def _stop(item: Document) -> str:
-    metadata = item["metadata"]
-    return f"kubectl --namespace {metadata['namespace']} scale deployment/{metadata['name']} --replicas=0"
+def _scale(item: Document, replicas: int) -> str:
+    return f"{_kubectl(item)} scale deployment/{item['metadata']['name']} --replicas={replicas}"
+
+
+def _kubectl(item: Document) -> str:
+    return f"kubectl --namespace {item['metadata']['namespace']}"
 
 
 def _webhooks(cluster_state: ClusterState) -> Iterator[Check]:

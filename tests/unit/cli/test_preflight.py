@@ -16,10 +16,10 @@ V1, OWN_LABELS = "kubeflow/training-operator:v1-1", "ghcr.io/trainshed/trainshed
 LABELS = {"control-plane": "kubeflow-training-operator"}
 
 
-def deployment(image=V1, *, pods=1, name="training-operator", labels=None, beside=(), **container) -> dict:
+def deployment(image=V1, *, pods=1, ready=None, name="training-operator", labels=None, beside=(), **container) -> dict:
     containers = [*beside, {"name": "operator", "image": image, **container}]
     metadata = {"name": name, "namespace": "kubeflow", "labels": labels or {}}
-    status = {"replicas": pods} if pods else {}
+    status = {"replicas": pods, "readyReplicas": pods if ready is None else ready} if pods else {}
     return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}, "status": status}
 
 
@@ -33,9 +33,40 @@ def found_in(deployments=(), webhooks=(), definitions=(), frameworks=()) -> list
 
 
 def test_a_cluster_without_v1_is_ok():
-    assert {state for state, _, _ in found_in()} == {State.OK}
-    words = found_in([deployment("nginx", name="web"), deployment(OWN_LABELS, name="trainshed")])[1][1]
-    assert words == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OWN_LABELS}"
+    found = found_in([deployment("nginx", name="web"), deployment(OWN_LABELS, name="trainshed")])
+    assert {state for state, _, _ in found} == {State.OK}
+    assert found[1][1] == f"Trainshed is running: Deployment kubeflow/trainshed, 1 pod, {OWN_LABELS}"
+
+
+NONE = "new jobs have no STATE, and no job is started, restarted or cleaned up"
+
+
+@pytest.mark.parametrize(
+    ("deployments", "state", "words", "command"),
+    [
+        ([], State.ACTION_REQUIRED, "no operator is running", "kubectl apply -k manifests/"),
+        ([deployment(pods=0)], State.ACTION_REQUIRED, "no operator is running", "kubectl apply -k manifests/"),
+        (
+            [deployment(OWN_LABELS, name="trainshed", pods=0)],
+            State.ACTION_REQUIRED,
+            "Trainshed is stopped: Deployment kubeflow/trainshed has no pods",
+            "kubectl --namespace kubeflow scale deployment/trainshed --replicas=2",
+        ),
+        (
+            [deployment(OWN_LABELS, name="trainshed", pods=2, ready=0)],
+            State.ERROR,
+            f"Trainshed is running: Deployment kubeflow/trainshed, 2 pods, {OWN_LABELS}, none of them ready",
+            "kubectl --namespace kubeflow get pods,lease",
+        ),
+    ],
+)
+def test_a_cluster_without_a_working_operator_is_not_ok(deployments, state, words, command):
+    assert found_in(deployments)[1] == (state, f"{words}; {NONE}", command)
+
+
+def test_a_stopped_trainshed_beside_a_running_v1_is_no_finding():
+    words = [found[1] for found in found_in([deployment(), deployment(OWN_LABELS, name="trainshed", pods=0)])]
+    assert not [line for line in words if "Trainshed" in line or NONE in line]
 
 
 def test_a_running_v1_is_to_be_stopped():
@@ -82,14 +113,14 @@ def test_the_webhook_is_an_error_once_v1_is_stopped():
         "kubectl delete validatingwebhookconfiguration validator.training-operator.kubeflow.org",
     )
     assert "as soon as v1 is stopped, every create and update of a job fails" in words
-    state, words, _ = found_in([deployment(pods=0)], [webhook("other")])[1]
+    state, words, _ = found_in([deployment(pods=0)], [webhook("other")])[2]
     assert state == State.ERROR
     assert "but v1 is not running: every create and update of a job fails" in words
 
 
 def test_webhooks_of_other_programs_are_not_reported():
     assert (
-        found_in([], [webhook("kueue-validating", "kueue-webhook-service"), {"metadata": {"name": "none"}}])[1][0]
+        found_in([], [webhook("kueue-validating", "kueue-webhook-service"), {"metadata": {"name": "none"}}])[2][0]
         == "ok"
     )
 
@@ -118,7 +149,7 @@ def test_a_crd_of_another_version_is_not_to_be_replaced():
 
 
 def test_each_kind_has_a_finding():
-    assert len(found_in([], [], [], FRAMEWORKS)) == 2 + len(FRAMEWORKS)
+    assert len(found_in([deployment()], [], [], FRAMEWORKS)) == 2 + len(FRAMEWORKS)
 
 
 def test_the_flags_of_v1_are_read_from_its_deployment():
