@@ -169,7 +169,7 @@ FIELDS = {
     "status.completionTime": "When the job succeeded or failed.",
     "status.lastReconcileTime": "When the job began to wait for its PodGroup; missing if it does not wait.",
     "status.attempts": (
-        "The current attempt of each replica type. Its pods carry the number in the annotation"
+        "The current attempt of each replica type, counted from 0. Its pods carry the number in the annotation"
         " trainshed.dev/restart-attempt."
     ),
     "status.scaledDownTo": "Number of replicas that a type was scaled down to, until the surplus pods are gone.",
@@ -216,7 +216,7 @@ FIELDS = {
     "status.recentRestarts.class": "The class of the failure.",
     "status.recentRestarts.reason": "The reason of the failure.",
     "status.recentRestarts.exitCode": "The exit code.",
-    "status.recentRestarts.attempt": "The attempt that began with the restart.",
+    "status.recentRestarts.attempt": "1 plus the number of restarts so far that count against backoffLimit.",
     "status.recentRestarts.replicasRestarted": "Number of replicas that were restarted.",
     "status.recentRestarts.recoverySeconds": "Seconds from the failure until the job ran again; missing until then.",
     "status.recentRestarts.time": "When the failure was.",
