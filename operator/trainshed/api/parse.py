@@ -62,7 +62,7 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
     )
     if spec is None:
         return found
-    return _complete(found, framework, job_defaults, spec, asked.services)
+    return _complete(found, framework, job_defaults, spec, annotations.services)
 
 
 def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tuple[str, ...]]:

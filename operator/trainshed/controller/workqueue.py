@@ -224,7 +224,7 @@ class Worker:
             await self._room.acquire()
             key = await self._queue.take()
             if not self._may_act():
-                self._queue.done(key, idle=idle)
+                self._queue.done(key)
                 self._room.release()
                 return
             task = asyncio.create_task(self._reconcile(key), name=str(key))

@@ -22,6 +22,8 @@ from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container
 ESCAPE_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 #: The maximum length in bytes of the line of the termination message that a sentence quotes.
 LINE = 240
+#: Container runtimes write several names of their own parts up to this, and then the cause.
+RUNTIME_PREFIX = "unable to start container process: "
 #: Container runtimes report a signal as 128 plus its number; above 31 are real-time signals or plain exit codes.
 SIGNALLED, SIGNALS = 128, range(1, 32)
 #: From this number of seconds, or minutes, on, a duration is written with the next larger unit.
@@ -95,8 +97,14 @@ def sentence(failure: Failure) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not blank, without the space around it; "" if there is none."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    """Return the last line that is not blank, without the space around it and RUNTIME_PREFIX; "" if there is none."""
+    line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    return without_runtime_prefix(line)
+
+
+def without_runtime_prefix(text: str) -> str:
+    """Return the text from the cause on, if it is a runtime's message about a container that it cannot start."""
+    return text.rpartition(RUNTIME_PREFIX)[2] or text
 
 
 def with_last_line(failure: Failure) -> Failure:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from trainshed.api import coerce
 from trainshed.api.indexes import Indexes
-from trainshed.api.job import Replica
+from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import (
     MAX_MESSAGE_BYTES,
@@ -43,6 +43,15 @@ BACKOFF_RESET = timedelta(minutes=10)
 CRASH_LOOP, CREATING = "CrashLoopBackOff", "ContainerCreating"
 #: A kubelet alternates between these two; both are reported as the second.
 PULL_ERROR, PULL_BACKOFF = "ErrImagePull", "ImagePullBackOff"
+#: The parts of a volume that name an object: its kind, and the field with its name. A message has MAX_VOLUMES at most.
+VOLUME_SOURCES, MAX_VOLUMES = (
+    {
+        "configMap": ("ConfigMap", "name"),
+        "secret": ("Secret", "secretName"),
+        "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
+    },
+    3,
+)
 #: The reason of a pod that no scheduler has tried to place. Kubernetes has no reason for that.
 NOT_SCHEDULED = "NotScheduled"
 
@@ -146,11 +155,16 @@ def _sentence(item: Waiting) -> str:
 
 
 def _problems(facts: Facts) -> tuple[tuple[Replica, Problem], ...]:
+    templates = {group.role: group.template for group in facts.job.groups}
     pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.over and not pod.deleting)
-    return tuple((replica, problem) for replica, pod in pods if (problem := _problem(pod, facts.now)))
+    return tuple(
+        (replica, problem)
+        for replica, pod in pods
+        if (problem := _problem(pod, templates.get(replica.role, {}), facts.now))
+    )
 
 
-def _problem(pod: Pod, now: datetime) -> Problem | None:
+def _problem(pod: Pod, template: Document, now: datetime) -> Problem | None:
     """Return why this pod does not run, or None if it runs or if its creation time is unknown."""
     pending = pod.phase is Phase.PENDING
     if pod.created is None:
@@ -160,8 +174,12 @@ def _problem(pod: Pod, now: datetime) -> Problem | None:
     since = max(pod.scheduled or pod.created, pod.created)
     if not pod.containers:
         return Problem(CREATING, "the kubelet has not reported the containers", since) if pending else None
-    problems = (_container_problem(pod, container, since, now) for container in _next_containers(pod))
-    return min(filter(None, problems), key=lambda problem: problem.delay, default=None)
+    found = (
+        problem
+        for container in _next_containers(pod)
+        if (problem := _container_problem(pod, template, container, since, now))
+    )
+    return min(found, key=lambda problem: problem.delay, default=None)
 
 
 def _unscheduled(pod: Pod, since: datetime) -> Problem:
@@ -184,7 +202,7 @@ def _next_containers(pod: Pod) -> Iterator[Container]:
             return
 
 
-def _container_problem(pod: Pod, container: Container, since: datetime, now: datetime) -> Problem | None:
+def _container_problem(pod: Pod, template: Document, container: Container, since: datetime, now: datetime) -> Problem | None:
     """Return why this container does not run; `since` is the time at which the pod got its node."""
     name = f"{'init container' if container.init else 'container'} {container.name}"
     if loop := _crash_loop(container, name, now):
@@ -195,7 +213,7 @@ def _container_problem(pod: Pod, container: Container, since: datetime, now: dat
     began = max(
         [since, *ended, *([container.before.finished] if container.before and container.before.finished else [])]
     )
-    reason, message, delay = _waiting_container(pod, container, name)
+    reason, message, delay = _waiting_container(pod, template, container, name)
     return Problem(reason, message, began, delay, container.name)
 
 
@@ -205,19 +223,33 @@ def _slow_init(container: Container, name: str) -> Problem | None:
     return Problem(INITIALIZING, f"{name} is still running", container.started, SLOW_DELAY, container.name)
 
 
-def _waiting_container(pod: Pod, container: Container, name: str) -> tuple[str, str, timedelta]:
+def _waiting_container(pod: Pod, template: Document, container: Container, name: str) -> tuple[str, str, timedelta]:
     """Return the reason, the message and the delay for a container in the state `waiting`."""
     reason, details = container.reason, container.message
     if reason in IMAGE_REASONS:
         return PULL_BACKOFF if reason == PULL_ERROR else reason, _image_message(container, name), ERROR_DELAY
     if reason not in (CREATING, INITIALIZING, ""):
         message = f"{name} cannot be started ({reason})"
-        return reason, f"{message}: {details}" if details else message, ERROR_DELAY
+        cause = failure_message.without_runtime_prefix(details)
+        return reason, f"{message}: {cause}" if cause else message, ERROR_DELAY
     if pod.sandbox_ready is False:
         hint = f"`kubectl describe pod {pod.name}` shows the Events"
-        message = f"{name} is not created: a volume is not mounted, or the pod sandbox is not ready; {hint}"
+        volume = f"a volume{_volumes(template)} is not mounted"
+        message = f"{name} is not created: {volume}, or the pod sandbox is not ready; {hint}"
         return CREATING, message, ERROR_DELAY
     return CREATING, f"{name} is not created yet; its image may still be being pulled", SLOW_DELAY
+
+
+def _volumes(template: Document) -> str:
+    """Return the objects that the volumes of a template need, in brackets; "" if there are none."""
+    found = [
+        f"{kind} {_short(name)}"
+        for volume in coerce.as_sequence(coerce.as_mapping(template.get("spec")).get("volumes"))
+        for part, (kind, field) in VOLUME_SOURCES.items()
+        if isinstance(name := coerce.as_mapping(coerce.as_mapping(volume).get(part)).get(field), str)
+    ]
+    more = [f"{len(found) - MAX_VOLUMES} more"] if len(found) > MAX_VOLUMES else []
+    return f" ({', '.join([*found[:MAX_VOLUMES], *more])})" if found else ""
 
 
 def _image_message(container: Container, name: str) -> str:

@@ -62,7 +62,9 @@ def _problems(job: JobRecord, records: Records) -> Iterator[str]:
         return
     name = str(api_fields.meta(job.document).get("name"))
     wanted = {needed(pod) for pod in pods}
-    possible_names = {f"{name}-{role}-{i}" for role, n in api_fields.counts(job.plural, job.document).items() for i in range(n)}
+    possible_names = {
+        f"{name}-{role}-{i}" for role, n in api_fields.counts(job.plural, job.document).items() for i in range(n)
+    }
     possible = wanted | (set() if wanted == {name} else possible_names)
     found = [service for (plural, _, _), service in records.objects.items() if plural == "services"]
     there = {str(api_fields.meta(service).get("name")) for service in found if api_fields.owner(service) == job.uid}

@@ -6,8 +6,8 @@ import pytest
 
 from .auditor import Auditor
 from .change import KUBELET, OPERATOR, USER
-from .services import JOB_SERVICE
 from .scenario import FAR, Scenario, done, owned
+from .services import JOB_SERVICE
 
 REST = {"injected": {}, "lifted": 0, "quiet": 10}
 
@@ -22,7 +22,9 @@ def running(*services: str, marked: bool = False) -> tuple[Scenario, dict]:
         scenario.pod(name, job)
         scenario.status("pods", name, KUBELET, phase="Running")
         if marked:
-            scenario.change("pods", name, KUBELET, lambda pod: pod["metadata"]["annotations"].update({JOB_SERVICE: "job"}))
+            scenario.change(
+                "pods", name, KUBELET, lambda pod: pod["metadata"]["annotations"].update({JOB_SERVICE: "job"})
+            )
     status = {"replicaStatuses": {"Worker": {"active": 2}}, "startTime": FAR}
     scenario.status("jaxjobs", states="Created Running", **status)
     return scenario, job

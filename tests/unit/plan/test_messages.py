@@ -74,12 +74,17 @@ def test_who_took_a_pod_away_is_told():
 
 
 def test_a_fatal_failure_without_an_exit_code_is_a_warning_in_the_words_of_the_condition():
-    state = {"code": 128, "why": "StartError", "words": "exec: no such file"}
+    runc = (
+        "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
+    )
+    state = {"code": 128, "why": "StartError", "words": f"{runc}exec: no such file"}
     notes = notes_of(a_pod("worker-0", "Failed", node="n1", **state), job=a_job(worker=1))
     assert [(note.type, note.reason) for note in notes] == [("Warning", "PodFailed"), ("Warning", "TFJobFailed")]
     end = "could not be started (StartError)"
-    assert notes[0].message.startswith(f"Pod mnist-worker-0 on node n1 {end}")
-    assert f"worker-0 on n1 {end}" in notes[1].message
+    assert notes[0].message == f"Pod mnist-worker-0 on node n1 {end}: {runc}exec: no such file"
+    assert f"worker-0 on n1 {end} 0 s after start: exec: no such file; restartPolicy" in notes[1].message, (
+        "only the cause"
+    )
 
 
 def test_pods_that_exited_together_are_each_told_of_once():
