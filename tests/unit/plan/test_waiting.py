@@ -14,7 +14,6 @@ OWN = Container("pytorch", waiting=True, reason="ContainerCreating", image="x:1"
 PREP = Container("prep", init=True, waiting=True, reason="PodInitializing", image="busybox")
 INITIALIZING = replace(OWN, reason="PodInitializing")
 NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
-RUNC = "failed to create task: OCI runtime create failed: runc create failed: unable to start container process: "
 PULL = 'failed to pull and unpack image "x:1": not found'
 
 
@@ -145,15 +144,6 @@ CASES = {
         "ContainerCreating",
         (ONE + f"init {MOUNT.replace('pytorch', 'prep')}`kubectl describe pod mnist-worker-1` shows the Events"),
     ),
-    "the kubelet or the runtime cannot start the container": (
-        [placed("master-0", waits("RunContainerError", f'{RUNC}exec: "/run.sh": no such file or directory'))],
-        60,
-        "RunContainerError",
-        (
-            "1 of 4 replicas is not running: master-0 on node-a: container pytorch cannot be started "
-            '(RunContainerError): exec: "/run.sh": no such file or directory'
-        ),
-    ),
     "a large image takes long": (
         [placed("worker-1", sandbox_ready=True)],
         302,
@@ -282,36 +272,6 @@ def test_a_job_whose_pods_do_not_run_says_why(case):
     shown = printed(decision)
     assert (shown["State"], shown["Reason"], shown["Blocked"]) == ("Blocked", reason, sentence)
     assert "Running" in states(decision.status) or case.startswith("several"), "v1's conditions are what they were"
-
-
-SOURCES = [
-    {"name": "code", "configMap": {"name": "settings"}},
-    {"name": "scratch", "emptyDir": {}},
-    {"name": "key", "secret": {"secretName": "token"}},
-    {"name": "data", "persistentVolumeClaim": {"claimName": "images"}},
-    {"name": "more", "persistentVolumeClaim": {"claimName": "labels"}},
-    {"name": "nonsense", "configMap": {"name": 1}},
-    "nonsense",
-]
-
-
-@pytest.mark.parametrize(
-    ("volumes", "named"),
-    [
-        (SOURCES[:1], " (ConfigMap settings)"),
-        (SOURCES[1:2], ""),
-        (SOURCES, " (ConfigMap settings, Secret token, PersistentVolumeClaim images, 1 more)"),
-        ("nonsense", ""),
-    ],
-)
-def test_a_volume_that_may_be_missing_is_named(volumes, named):
-    spec = {"containers": [{"name": "pytorch", "image": "x"}], "volumes": volumes}
-    job = a_job("PyTorchJob", master=1, worker=3, template={"spec": spec})
-    blocked = printed(decided(placed("worker-1", sandbox_ready=False), job=job))["Blocked"]
-    assert blocked == (
-        f"{ONE}container pytorch is not created: a volume{named} is not mounted, or the pod sandbox is not ready; "
-        "`kubectl describe pod mnist-worker-1` shows the Events"
-    )
 
 
 @pytest.mark.parametrize(
