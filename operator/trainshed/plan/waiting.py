@@ -202,7 +202,9 @@ def _next_containers(pod: Pod) -> Iterator[Container]:
             return
 
 
-def _container_problem(pod: Pod, template: Document, container: Container, since: datetime, now: datetime) -> Problem | None:
+def _container_problem(
+    pod: Pod, template: Document, container: Container, since: datetime, now: datetime
+) -> Problem | None:
     """Return why this container does not run; `since` is the time at which the pod got its node."""
     name = f"{'init container' if container.init else 'container'} {container.name}"
     if loop := _crash_loop(container, name, now):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import by_ssh
+from support import mpi_v2beta1_jobs
 from support.builders import FRAMEWORKS
 from support.jobs import KINDS, job
 from trainshed.api import parse
@@ -47,7 +47,7 @@ def test_an_unknown_form_is_a_problem():
 def test_a_kind_without_services_ignores_it():
     assert read("MPIJob", "Job").services is ServiceForm.REPLICA
     assert read("MPIJob", "Job", subdomain="x").problems == ()
-    newer = parse.job(by_ssh.document(), MPI_V2BETA1, JOB_BY_DEFAULT)
+    newer = parse.job(mpi_v2beta1_jobs.document(), MPI_V2BETA1, JOB_BY_DEFAULT)
     assert (newer.services, newer.problems) == (ServiceForm.REPLICA, ())
 
 
