@@ -69,7 +69,7 @@ BAD_ANNOTATIONS: list[tuple[dict, str]] = [
         (
             "metadata.annotations[trainshed.dev/restart-scop]: unknown annotation; supported annotations are"
             " trainshed.dev/force-delete-after, trainshed.dev/on-disruption, trainshed.dev/restart-scope,"
-            " trainshed.dev/startup-deadline, trainshed.dev/track-results"
+            " trainshed.dev/services, trainshed.dev/startup-deadline, trainshed.dev/track-results"
         ),
     ),
     (_annotated(restart_attempt="1"), "metadata.annotations[trainshed.dev/restart-attempt]: unknown annotation"),
