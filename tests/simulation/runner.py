@@ -27,8 +27,8 @@ from .strategies import PROMPT
 from .users import Users
 
 #: Seconds without a change after which the cluster is quiet, if no timer is due: longer than any retry of the operator,
-#: and longer than its retry after a refusal by the server.
-QUIET, QUIET_AFTER_REFUSAL = 10.0, 24.0
+#: and longer than its retry after a refusal by the server, which may arrive up to 9 s late.
+QUIET, QUIET_AFTER_REFUSAL = 10.0, 34.0
 #: The longest wait for a quiet cluster, and the time of a new operator at the end, in seconds.
 LONGEST, NEW_OPERATOR = 4000.0, 5.0
 #: Seconds from the operator's time beyond which no back-off ends; a later one was stored by a clock that was ahead.

@@ -377,6 +377,17 @@ FALSE_ALARMS = {
             Step(1.349, "delete job", how="Orphan"),
         ),
     ),
+    "the answer about a pod without its labels is late, and so is the retry": Schedule(
+        seed=0,
+        steps=(
+            create("PaddleJob", "a", (("Worker", 1),)),
+            Step(0.232, "remove metadata", how="labels"),
+            Step(0.03, "outage", how=0.5),
+            Step(0.115, "outage", how=0.5),
+            Step(0.0, "slow responses", how=9.0),
+            Step(1.304, "succeed"),
+        ),
+    ),
 }
 
 
