@@ -42,6 +42,18 @@ def test_kopf_is_restarted_after_each_crash(
         assert operator.complaints() == []
 
 
+def test_kopf_runs_without_a_job_and_with_one(
+    second_server: ControlPlane, second_user: UserClient, operators: Operators
+):
+    with FakeKubelet(second_user):
+        operator = operators.begin(
+            second_server.kubeconfig, "--no-leader-elect", f"--namespace={second_user.namespace}"
+        )
+        time.sleep(3)
+        runs(second_user, "one")
+    assert "kopf" not in operator.log.read_text()
+
+
 def test_the_standby_takes_over_after_a_kill_and_at_once_after_a_shutdown(
     second_server: ControlPlane, second_user: UserClient, operators: Operators
 ):

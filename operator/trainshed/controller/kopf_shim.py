@@ -27,12 +27,9 @@ from trainshed.client.credentials import Credentials, TokenSource
 #: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
 #: meanwhile), and the time that kopf has to stop.
 RESTART_DELAY, GRACE_PERIOD = 5.0, 0.5
-#: The media types that kopf's requests accept: only the metadata of jobs, because kopf decodes every change of every
-#: job a second time. Discovery has no such form, and falls back to the last type.
-METADATA, METADATA_LIST = (
-    f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
-    for kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
-)
+#: The media type that kopf's watches accept: only the metadata of jobs, because kopf decodes every change of every job
+#: a second time. Not its lists: the API server sends `items: null` for an empty list of metadata, and kopf fails then.
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: Called with a job and the resourceVersion of its event.
 Wake = Callable[[JobKey, str], None]
 
@@ -129,11 +126,12 @@ def _configure(settings: kopf.OperatorSettings) -> None:
 
 
 def _session(credentials: Credentials) -> kopf.AiohttpSession:
-    """Return a session with the operator's credentials that asks only for metadata and follows no redirect."""
+    """Return a session with the operator's credentials that watches only metadata and follows no redirect."""
     token_source = TokenSource(credentials)
 
     async def as_metadata(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        request.headers["Accept"] = METADATA if request.url.query.get("watch") == "true" else METADATA_LIST
+        if request.url.query.get("watch") == "true":
+            request.headers["Accept"] = METADATA
         request.headers.update(token_source.headers())
         response = await handler(request)
         if response.status == HTTPStatus.UNAUTHORIZED:
