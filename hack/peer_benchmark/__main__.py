@@ -1,6 +1,6 @@
-"""Runs the comparison: every contestant on a control plane of its own, in turn, several rounds; writes medians.
+"""Runs the comparison: every contestant on a control plane of its own, in turn, several rounds; keeps the medians.
 
-`python -m peer_benchmark [--rounds N] [--only NAME ...] [--scenario NAME ...]`; the results go to build/results.
+The results go to build/results, and with --write into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from reliability.results import keep, place
 from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
+from testbed.places import ROOT
 
+from . import report
 from .contestants import CONTESTANTS, TRAINSHED, Contestant, install
 from .scenarios import BATCH, BIG, EACH, KINDS, Figures, Measurement, roles
 
@@ -37,12 +40,13 @@ SCENARIOS: dict[str, Callable[[Measurement], Coroutine[Any, Any, None]]] = {
         for kind in KINDS
         for pods in BIG
     },
+    "writes": lambda measurement: measurement.writes(),
     "replacement": lambda measurement: measurement.replacement(),
     "group-restart": lambda measurement: measurement.group_restart(),
     "restart": lambda measurement: measurement.restart(),
 }
 #: What the limits of the shipped peer allow in a reasonable time.
-OF_SHIPPED = ("startup", "batch-PyTorchJob", "replacement")
+OF_SHIPPED = ("startup", "batch-PyTorchJob", "writes", "replacement")
 #: What the peer never does: it replaces the replica that failed.
 NOT_OF_PEER = ("group-restart",)
 
@@ -53,6 +57,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[*CONTESTANTS, FLOOR])
     parser.add_argument("--scenario", nargs="*", default=[*SCENARIOS])
+    parser.add_argument("--write", action="store_true", help="write the results into docs/performance.md")
     options = parser.parse_args()
     rounds: Rounds = {name: [] for name in options.only}
     for number in range(options.rounds):
@@ -65,9 +70,12 @@ def main() -> int:
             )
             sys.stderr.write(f"round {number + 1}: {name}: {time.monotonic() - began:.0f} s\n")
     medians = {name: _medians(found) for name, found in rounds.items() if found}
-    sys.stdout.write(table(medians))
+    sys.stdout.write(report.table(medians))
     processors = len(os.sched_getaffinity(0))
     keep(place("peer"), "make bench-peer", {"rounds": options.rounds, "processors": processors, "figures": medians})
+    if options.write:
+        today = datetime.now(UTC).date()
+        report.write(ROOT, medians, f"Medians of {options.rounds} rounds, {today}, {processors} processors.")
     return 0
 
 
@@ -134,22 +142,6 @@ def _medians(found: list[Figures]) -> Figures:
         what: round(statistics.median(figures[what] for figures in found if what in figures), 3)
         for what in dict.fromkeys(key for figures in found for key in figures)
     }
-
-
-def table(medians: dict[str, Figures]) -> str:
-    """A table of the medians in Markdown, with the ratios to the uncapped peer and to the floor."""
-    names = list(medians)
-    lines = [f"| | {' | '.join(names)} | ratio to the uncapped peer | to the floor |", "|---" * (len(names) + 3) + "|"]
-    for what in dict.fromkeys(key for figures in medians.values() for key in figures):
-        cells = [f"{medians[name][what]:g}" if what in medians[name] else "" for name in names]
-        ours = medians.get(TRAINSHED.name, {}).get(what)
-        ratios = [_ratio(ours, medians.get(other, {}).get(what)) for other in ("training-operator-uncapped", FLOOR)]
-        lines.append(f"| {what} | {' | '.join(cells + ratios)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _ratio(ours: float | None, theirs: float | None) -> str:
-    return f"{ours / theirs:.2f}" if ours and theirs else ""
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from .contestants import Running
 #: The roles of a job of n pods, by kind.
 LEADERS = {"PyTorchJob": "Master", "TFJob": "Chief"}
 KINDS = tuple(LEADERS)
-BATCH, EACH, BIG, RUNNING, FAILURES = 100, 4, (100, 1000), 200, 5
+BATCH, EACH, BIG, RUNNING, FAILURES, FEW = 100, 4, (100, 1000), 200, 5, 10
 #: Seconds that a contestant has to finish what it still does, such as Events, before its requests are counted.
 REST = 3.0
 Figures = dict[str, float]
@@ -70,11 +70,6 @@ class Measurement:
             leaders = [pod for pod in cluster.pods.values() if LEADERS[kind].lower() in pod["metadata"]["name"]]
             await asyncio.gather(*(cluster.end_pod(pod, 0) for pod in leaders))
             await cluster.wait(lambda: len(cluster.states("Succeeded")) == BATCH)
-            await asyncio.sleep(REST)
-            writes = self._writes(cluster.namespace)
-            events = sum(number for what, number in writes.items() if what.endswith("events"))
-            self.figures[f"writes per {kind} of {EACH}"] = sum(writes.values()) / BATCH
-            self.figures[f"Event writes per {kind} of {EACH}"] = events / BATCH
             await cluster.clear(kind)
 
     async def big(self, kind: str, pods: int) -> None:
@@ -90,6 +85,24 @@ class Measurement:
             self.figures[f"1 x {pods} {kind}: all pods, s"] = made - began
             self.figures[f"1 x {pods} {kind}: status shows all active, s"] = active - began
             await cluster.clear(kind)
+
+    async def writes(self) -> None:
+        """Count the writes of jobs whose pods run at once: until the job runs, and of its whole life."""
+        async with self.cluster() as cluster:
+            cluster.runs_pods = True
+            await cluster.follow("PyTorchJob")
+            for number in range(FEW):
+                await cluster.submit([job("PyTorchJob", f"job-{number}", **roles("PyTorchJob", EACH))])
+                await asyncio.sleep(0.3)
+            await cluster.wait(lambda: len(cluster.states("Running")) == FEW)
+            await asyncio.sleep(REST)
+            self._count_writes("until it runs", cluster.namespace)
+            leaders = [pod for pod in cluster.pods.values() if "master" in pod["metadata"]["name"]]
+            await asyncio.gather(*(cluster.end_pod(pod, 0) for pod in leaders))
+            await cluster.wait(lambda: len(cluster.states("Succeeded")) == FEW)
+            await asyncio.sleep(REST)
+            self._count_writes("until it has succeeded", cluster.namespace)
+            await cluster.clear("PyTorchJob")
 
     async def replacement(self) -> None:
         """Measure the first failure of one replica of a TFJob with parameter servers: until its new pod exists."""
@@ -156,8 +169,11 @@ class Measurement:
         self.figures[f"{what}: CPU, ms a pod"] = (cpu(self._running.pid) - before[0]) / pods * 1000
         self.figures[f"{what}: CPU of the API server, ms a pod"] = (cpu(server) - before[1]) / pods * 1000
 
-    def _writes(self, namespace: str) -> Counter[str]:
-        return Counter(request.what for request in requests(self._plane, USER, namespace) if request.writes)
+    def _count_writes(self, when: str, namespace: str) -> None:
+        writes = Counter(request.what for request in requests(self._plane, USER, namespace) if request.writes)
+        events = sum(number for what, number in writes.items() if what.endswith("events"))
+        self.figures[f"writes for a PyTorchJob of {EACH} {when}"] = sum(writes.values()) / FEW
+        self.figures[f"Event writes for it {when}"] = events / FEW
 
 
 async def _running_pod(cluster: Cluster, name: str, pod: str, pods: int) -> Document:

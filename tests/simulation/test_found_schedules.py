@@ -377,6 +377,17 @@ FALSE_ALARMS = {
             Step(1.349, "delete job", how="Orphan"),
         ),
     ),
+    "a request of a partitioned operator is delivered when it is killed, long after it timed out": Schedule(
+        seed=3594946471,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),), policy=(("activeDeadlineSeconds", 0),)),
+            *(Step(0.0, "fail", how=1) for _ in range(14)),
+            Step(0.01, "fail", how=1),
+            Step(0.0, "partition", how=1.0),
+            *(Step(seconds, "fail", how=1) for seconds in (3.0, 12.408, 14.892, 20.0, 69.984)),
+            Step(0.0, "kill", 1, how=0.0),
+        ),
+    ),
     "the answer about a pod without its labels is late, and so is the retry": Schedule(
         seed=0,
         steps=(

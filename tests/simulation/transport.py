@@ -24,6 +24,8 @@ from .watch import Watch
 LATENCY = 0.002
 #: Seconds between the bookmarks of a watch.
 BOOKMARK = 60.0
+#: Seconds for which the kernel goes on sending what the client has left in a connection that it closed.
+ORPHANED = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +215,10 @@ class RequestInFlight:
             transport.later(outcome.after, self._respond, response)
 
     def time_out(self) -> None:
-        """Let the client's timeout expire."""
+        """Let the client's timeout expire; the request may still arrive for ORPHANED seconds."""
         if not self.response.done():
             self.response.set_exception(TransportError("TimeoutError: "))
+        self._transport.later(ORPHANED, self._transport.requests.pop, self, None)
 
     def _respond(self, response: Answer) -> None:
         if self.response.done():
