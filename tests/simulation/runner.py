@@ -33,6 +33,8 @@ QUIET, QUIET_AFTER_REFUSAL = 10.0, 34.0
 LONGEST, NEW_OPERATOR = 4000.0, 5.0
 #: Seconds from the operator's time beyond which no back-off ends; a later one was stored by a clock that was ahead.
 LONGEST_BACKOFF = 375.0
+#: Seconds after a restart of a container within which the status says that it is, or no longer is, in a crash loop.
+CRASH_LOOP = 31.0
 #: Seconds after which the counts of a job that has failed are right, at the latest.
 LONGEST_COUNT_DELAY = 61.0
 #: Buckets of the seconds until the cluster was quiet, once no timer was due and no fault was left.
@@ -174,6 +176,8 @@ class Run:
         yield from (
             self._last_change + LONGEST_COUNT_DELAY for _, job in self._users.jobs() if self._is_miscounted(job)
         )
+        if any(api_fields.restarts(pod) for phase in ("Pending", "Running") for pod in self._nodes.pods(phase)):
+            yield self._last_change + CRASH_LOOP
 
     def _is_miscounted(self, job: api_fields.Object) -> bool:
         """Return whether the job has failed, and its counts are not yet those of its running pods."""

@@ -388,6 +388,16 @@ FALSE_ALARMS = {
             Step(0.0, "kill", 1, how=0.0),
         ),
     ),
+    "the status says half a minute after its last restart that a container crashes again and again": Schedule(
+        seed=0,
+        operators=2,
+        steps=(
+            create("PyTorchJob", "a", (("Master", 1),)),
+            *(Step(0.0, "restart container", how=1) for _ in range(5)),
+            Step(29.701, "kill", how=0.0),
+            *(Step(0.0, "restart container", how=1) for _ in range(3)),
+        ),
+    ),
     "the answer about a pod without its labels is late, and so is the retry": Schedule(
         seed=0,
         steps=(
