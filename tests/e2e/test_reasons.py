@@ -128,7 +128,7 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -
     warnings = [
         told for kind, reason, told in user.events("killed") if (kind, reason) == ("Warning", f"{KIND}Restarting")
     ]
-    expected = rf"failed\. {end}; restarting all 2 replicas in \d s \(restart 1 of 1\)"
+    expected = rf"failed\. {end}; restarting all 2 replicas now \(restart 1 of 1\)"
     assert [bool(re.search(expected, told)) for told in warnings] == [True], warnings
     (restart,) = user.job(KIND, "killed")["status"]["recentRestarts"]
     told = {
