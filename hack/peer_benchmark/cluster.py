@@ -31,7 +31,6 @@ class Cluster:
         self.pods: dict[str, Document] = {}
         self.jobs: dict[str, Document] = {}
         self.seen: dict[str, float] = {}
-        self.ran: dict[str, float] = {}
         self._client = AsyncClient(kubeconfig)
         self._room = asyncio.Semaphore(WIDTH)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,8 +122,6 @@ class Cluster:
     async def run(self, pod: Document) -> None:
         """Let a pod run."""
         await self._set_status(pod, runs(pod["spec"]["containers"][0]["name"]))
-        self.ran.setdefault(pod["metadata"]["uid"], time.monotonic())
-        self._changed.set()
 
     async def run_all(self) -> None:
         """Let all pods run that do not, and those that will be created."""
