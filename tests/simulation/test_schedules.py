@@ -94,8 +94,6 @@ def test_a_schedule_that_violates_an_invariant_is_shrunk(monkeypatch):
     assert batch.failing is not None
     small, _ = batch.failing
     assert [step.what for step in small.steps] == ["create", "outage"]
-    # Hypothesis stops shrinking after a number of tries, so that a setting which does not matter may stay.
-    assert (small.seed, small.operators, small.finish) == (0, 1, False)
     assert [count for _, count in small.steps[0].how.roles] == [1]
 
 
