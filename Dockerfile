@@ -10,8 +10,8 @@ ARG BASE=docker.io/library/python:3.11-slim
 FROM ${BASE} AS build
 WORKDIR /src
 COPY constraints/build.txt constraints/operator.txt constraints/
-RUN python3 -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --target /build -r constraints/build.txt \
- && python3 -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-compile --target /packages -r constraints/operator.txt
+RUN python3 -m pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes --target /build -r constraints/build.txt \
+ && python3 -m pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes --no-compile --target /packages -r constraints/operator.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 RUN PYTHONPATH=/build python3 -m pip install --no-cache-dir --disable-pip-version-check --no-compile \

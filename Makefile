@@ -69,8 +69,10 @@ venv: .venv/.ready ## Create the virtual environment .venv with pinned packages.
 	@echo "Creating .venv. The first time takes about a minute." >&2
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required: make PYTHON=python3.11")'
 	test -x $(PY) || $(PYTHON) -m venv .venv
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
+	@# --no-deps: the file names every package. pip looks for the newest coverage[toml] although coverage is pinned.
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints/dev.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PY) -m pip check --disable-pip-version-check >&2
 	touch $@
 	$(call took,.venv)
 
@@ -80,7 +82,8 @@ venv-sdk: .venv-sdk/.ready ## Create .venv-sdk for the v1 SDK, which requires ol
 .venv-%/.ready: constraints/%.txt
 	@echo "Creating .venv-$*. The first time takes half a minute." >&2
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	.venv-$*/bin/python -m pip check --disable-pip-version-check >&2
 	touch $@
 	$(call took,.venv-$*)
 
