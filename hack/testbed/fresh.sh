@@ -13,6 +13,9 @@ command -v debootstrap >/dev/null || apt-get install -qqy --no-install-recommend
 mkdir -p "$checkout/build"
 log=$checkout/build/fresh.log
 home=srv
+exec {lock}> /var/lock/trainshed-fresh
+flock --nonblock "$lock" || { echo "Another make fresh runs." >&2; exit 1; }
+rm -rf /var/tmp/fresh-* # What a killed run left fills the disk.
 root=$(mktemp -d /var/tmp/fresh-XXXXXX)
 trap 'rm -rf "$root"' EXIT
 : > "$log"
