@@ -1,4 +1,4 @@
-"""Puts every test on its ring: the folder it stands in says what it needs."""
+"""Marks every test with its tier, by the folder of its file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXCEPTIONS = {
     "tests/integration/security/test_linters.py": "",
 }
 
-# How long an example takes says something about the machine that day, and nothing about us.
+# The duration of an example depends on the machine.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -45,11 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Let no finalizer run while a failure is put into words.
+    """Run no finalizer while a failure is formatted.
 
-    Python 3.11 parses source to tell of a failure, and again to tell of what a finalizer raised. When the collector
-    runs the one within the other, `ast.parse` falls with "recursion depth mismatch", and the whole run ends without a
-    word about the test.
+    Python 3.11 parses source to format a failure, and again to format an error of a finalizer. If the garbage collector
+    runs the finalizer in between, `ast.parse` fails with "recursion depth mismatch", and the whole run ends without a
+    report of the test.
     """
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Measures source code by the house's rules: what counts as a line, a function, a broad except, a repetition."""
+"""Measures source code: lines of code, lengths of functions, broad excepts, imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-#: Tokens that make no line a line of code.
+#: Tokens that do not make a line a line of code.
 SILENT = frozenset(
     (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 )
@@ -59,7 +59,7 @@ def broad_excepts(source: str) -> tuple[int, ...]:
 
 
 def is_broad(caught: ast.expr | None) -> bool:
-    """Whether an `except` with this expression catches every error."""
+    """Return whether an `except` with this expression catches every error."""
     if caught is None:
         return True
     names = {node.id for node in ast.walk(caught) if isinstance(node, ast.Name)}

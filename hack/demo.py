@@ -1,4 +1,4 @@
-"""`make demo`: two jobs train before your eyes, on a real node with real containers."""
+"""`make demo`: runs two training jobs on a cluster of nodes with real containers, and shows their logs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ console = Console(highlight=False)
 
 @click.group()
 def demo() -> None:
-    """Two jobs train before your eyes."""
+    """Run two training jobs and show their logs."""
 
 
 @demo.command()
 @click.argument("image")
 def prepare(image: str) -> None:
-    """Bring the cluster up, with the operator's image and what it cannot pull of the images of both jobs."""
+    """Start the cluster, with the operator's image and those images of the jobs that the cluster cannot pull."""
     kind.up(image, images.named("\n".join(file.read_text() for _, _, file, *_ in JOBS)))
 
 
 @demo.command()
 def run() -> None:
-    """Run both jobs, show their logs side by side, and tell how they ended."""
+    """Run both jobs, show their logs side by side, and print how they ended."""
     kubeconfig = kind.kubeconfig()
     kubectl = [str(binary("kube", "kubectl")), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
     quiet(kubectl, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait")
@@ -65,7 +65,7 @@ def run() -> None:
 
 
 def wait(kubectl: list[str]) -> dict[str, str]:
-    """How each job ended; what is not over in time is told as it is."""
+    """Return the last condition of each job, which is not a terminal one if the time limit has passed."""
     end = time.monotonic() + LONGEST
     states: dict[str, str] = {}
     while time.monotonic() < end:
@@ -93,12 +93,12 @@ def follow(kubectl: list[str], pod: str, colour: str) -> None:
 
 
 def output(kubectl: list[str], *words: str) -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     return subprocess.run([*kubectl, *words], check=False, capture_output=True, text=True).stdout
 
 
 def show(kubectl: list[str], *words: str) -> None:
-    """Run a command before the user's eyes."""
+    """Run a command and show its output."""
     subprocess.run([*kubectl, *words], check=False)
 
 

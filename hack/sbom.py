@@ -1,7 +1,7 @@
 """`python -m sbom FILE`: writes what the operator's image is made of as a CycloneDX bill of materials (spec 1.6, JSON).
 
-From constraints/operator.txt, with every hash that may be installed; who needs whom and under which licence is told by
-the packages themselves, as they are installed. The same pins make the same file, to the byte.
+Versions and hashes come from constraints/operator.txt, dependencies and licences from the installed packages.
+The same pins produce the same file, byte for byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small part of SVG: boxes, text and arrows, in colours that suit light and dark pages."""
+"""A small part of SVG: boxes, text and arrows, in colours for light and dark pages."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from trainshed.plan.rules import RULES
 
 from .pictures import sentence
 
-#: Whether a failure counts and is retried, by its class; docs/failures.md has the same with every reason.
+#: By failure class, whether a failure counts and is retried; docs/failures.md has the same with every reason.
 FATES = {
     failures.APPLICATION: ("yes", "as `restartPolicy` says"),
     failures.INFRASTRUCTURE: ("no", "yes, after a back-off"),

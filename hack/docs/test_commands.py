@@ -8,7 +8,7 @@ import pytest
 
 from .commands import ROOT, Step, blocks, unlike
 
-#: What a block of the quick start may need. Blocks that no test can run are checked for their syntax.
+#: The requirements that a block of the quick start may name. Blocks that no test can run are checked for their syntax.
 KNOWN = {"cluster", "helm", "apiserver", "nothing", "docker", "kind", "registry"}
 QUICK_START = ROOT / "docs" / "quick-start.md"
 PAGE = """

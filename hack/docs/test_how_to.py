@@ -1,4 +1,4 @@
-"""The how-to pages: their jobs render, their values are the chart's, and each page says what was tried."""
+"""The how-to pages: their jobs render, their values exist in the chart, and each page says how it was tested."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ def test_every_annotation_exists(page: Path):
 
 def test_every_annotation_is_documented():
     page = (ROOT / "docs" / "annotations.md").read_text()
-    knobs = {value for value in vars(parse).values() if str(value).startswith(parse.PREFIX)}
-    assert {name for name in knobs - {parse.PREFIX} if f"| `{name}` |" not in page} == set()
+    names = {value for value in vars(parse).values() if str(value).startswith(parse.PREFIX)}
+    assert {name for name in names - {parse.PREFIX} if f"| `{name}` |" not in page} == set()
 
 
 @NAMED

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import kinds, pictures, reference, tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-#: A part of a page: `<!-- written: what of this -->`, the text, and `<!-- end -->`.
+#: A part of a page: `<!-- written: function part -->`, the text, and `<!-- end -->`.
 PART = re.compile(r"<!-- written: (\w+) ?([^ ]*) -->\n.*?<!-- end -->", re.DOTALL)
 PICTURES: Mapping[str, Callable[[], str]] = {
     "rules.svg": pictures.rules,

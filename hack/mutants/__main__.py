@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from reliability.results import keep, place
+from support.results import keep, place
 
 from .bugs import OWN, Bug, bugs, patched
 from .trial import LEVELS, Unusable, copy, detected

@@ -1,4 +1,4 @@
-"""The seeded bugs as data: what each breaks, where it was seen, and the text replacements that put it in."""
+"""The seeded bugs as data: the claim that each breaks, its origin, and the text replacements that apply it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def patched(bug: Bug, root: Path = ROOT) -> dict[str, str]:
 
 
 def problems(bug: Bug) -> Iterator[str]:
-    """What is wrong with a bug: it does not apply, is no valid Python, or changes nothing but comments and layout."""
+    """Return the problems of a bug: it does not apply, is invalid Python, or changes only comments and layout."""
     try:
         for name, text in patched(bug).items():
             if ast.dump(ast.parse(text)) == ast.dump(ast.parse((ROOT / name).read_text())):

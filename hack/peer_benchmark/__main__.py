@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reliability.results import keep, place
+from support.results import keep, place
 from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
 from testbed.places import ROOT
@@ -45,9 +45,9 @@ SCENARIOS: dict[str, Callable[[Measurement], Coroutine[Any, Any, None]]] = {
     "group-restart": lambda measurement: measurement.group_restart(),
     "restart": lambda measurement: measurement.restart(),
 }
-#: What the limits of the shipped peer allow in a reasonable time.
+#: Scenarios that the shipped peer completes in a reasonable time within its limits.
 OF_SHIPPED = ("startup", "batch-PyTorchJob", "writes", "replacement")
-#: What the peer never does: it replaces the replica that failed.
+#: A scenario that the peer never completes: it replaces only the replica that failed.
 NOT_OF_PEER = ("group-restart",)
 
 

@@ -89,7 +89,7 @@ class Cluster:
         return [name for name, job in self.jobs.items() if condition in _true(job)]
 
     def active(self, name: str) -> int:
-        """How many replicas the status of a job counts as active."""
+        """Return the number of active replicas in the status of a job."""
         counts = self.jobs.get(name, {}).get("status", {}).get("replicaStatuses", {}).values()
         return sum(count.get("active", 0) for count in counts)
 

@@ -24,7 +24,7 @@ from testbed.ports import free_port
 PEER = "training-operator"
 PEER_NAMESPACE, PEER_SECRET = "kubeflow", "training-operator-webhook-cert"
 PEER_WEBHOOK = "validator.training-operator.kubeflow.org"
-#: Where training-operator expects its serving certificate; in a cluster the kubelet mounts the Secret there.
+#: The directory in which training-operator expects its certificate; in a cluster the kubelet mounts the Secret there.
 PEER_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 #: The flags of training-operator that lift its limits.
 UNCAPPED = ("--kube-api-qps=5000", "--kube-api-burst=10000", "--controller-threads=10")
@@ -44,7 +44,7 @@ class Contestant:
         return module_folder(PEER) / "manifests" / "base" / "crds" if self.peer else CRDS
 
     def prepare(self, plane: ControlPlane) -> None:
-        """Install what it needs besides its CRDs."""
+        """Install its requirements besides its CRDs."""
         if not self.peer:
             return
         user = UserClient(plane.kubeconfig, PEER_NAMESPACE)
@@ -139,7 +139,7 @@ CONTESTANTS = {
 
 
 def install(contestant: Contestant, plane: ControlPlane) -> None:
-    """Install the CRDs of a contestant and what else it needs."""
+    """Install the CRDs of a contestant and its other requirements."""
     for file in sorted(contestant.crds.glob("kubeflow.org_*.yaml")):
         kubectl_file(plane, "create", file)
     user = UserClient(plane.kubeconfig, "default")

@@ -33,8 +33,8 @@ def table(medians: Medians) -> str:
 
 def ratio(medians: Medians, what: str, other: str) -> float:
     """Return the operator's figure divided by another contestant's; 0 if one of them has no such figure."""
-    ours, theirs = (medians.get(name, {}).get(what, 0.0) for name in (TRAINSHED.name, other))
-    return ours / theirs if theirs else 0.0
+    own, theirs = (medians.get(name, {}).get(what, 0.0) for name in (TRAINSHED.name, other))
+    return own / theirs if theirs else 0.0
 
 
 def drawn(medians: Medians) -> str:

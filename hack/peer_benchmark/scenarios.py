@@ -1,4 +1,4 @@
-"""The measurements: what a user does with one contestant, and how long it takes."""
+"""The measurements: the steps of a user with one contestant, and their durations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .contestants import Running
 LEADERS = {"PyTorchJob": "Master", "TFJob": "Chief"}
 KINDS = tuple(LEADERS)
 BATCH, EACH, BIG, RUNNING, FAILURES, FEW = 100, 4, (100, 1000), 200, 5, 10
-#: Seconds that a contestant has to finish what it still does, such as Events, before its requests are counted.
+#: Seconds for a contestant to finish pending work, such as Events, before its requests are counted.
 REST = 3.0
 Figures = dict[str, float]
 

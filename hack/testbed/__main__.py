@@ -1,4 +1,4 @@
-"""`python -m testbed`: the cluster up, down, how it is, and images into it."""
+"""`python -m testbed`: start, stop and inspect the test cluster, and load images into it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def bed() -> None:
 
 @bed.command()
 @click.option("--size", type=click.Choice(["nodes", "control-plane"]), default="nodes", show_default=True)
-@click.option("--image", default="", help="Build this image from our Dockerfile and load it.")
-@click.option("--all-images", is_flag=True, help="Load what the cluster cannot pull for any example or test.")
+@click.option("--image", default="", help="Build this image from the Dockerfile and load it.")
+@click.option("--all-images", is_flag=True, help="Load all images of examples and tests that the cluster cannot pull.")
 @click.argument("manifests", type=Path, nargs=-1)
 def up(size: str, image: str, manifests: tuple[Path, ...], *, all_images: bool) -> None:
-    """Bring the cluster up; what is up already is left alone.
+    """Start the cluster; parts that run already stay as they are.
 
-    What the cluster cannot pull of the images that the manifests name is loaded into it.
+    Images that the manifests name and that the cluster cannot pull are loaded into it.
     """
     began = time.monotonic()
     if size == "control-plane":
@@ -97,7 +97,7 @@ def image(reference: str, dockerfile: Path, context: Path) -> None:
 @bed.command()
 @click.argument("manifests", type=Path, nargs=-1)
 def load(manifests: tuple[Path, ...]) -> None:
-    """Load what the cluster cannot pull of the images that these manifests name."""
+    """Load those images of these manifests that the cluster cannot pull."""
     kind.load(_named(manifests))
 
 

@@ -15,7 +15,7 @@ ENV = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LAN
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its name with a tag, its layers as tar files from the bottom up, and what it runs.
+    """An image: its name with a tag, its layers as tar files from the bottom up, and its command.
 
     A pod's `args` take the place of `command`, and leave `entrypoint` as it is.
     """

@@ -18,7 +18,7 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager")
 
 @dataclass(frozen=True)
 class Group:
-    """Programs of one module: their packages, what is built in, and about how many minutes all take on two cores."""
+    """Programs of one module: their packages, build flags, and the build time of all in minutes on two cores."""
 
     module: str
     packages: dict[str, str]
@@ -84,7 +84,7 @@ def programs(group: str) -> list[Path]:
 
 
 def folder(group: str) -> Path:
-    """Where a group's programs of this version are."""
+    """Return the folder of a group's programs at the pinned version."""
     pinned = (HERE / "tools" / group / "go.mod").read_text()
     found = re.search(rf"^(?:require )?\s*{re.escape(GROUPS[group].module)} (v\S+)", pinned, re.MULTILINE)
     if not found:
@@ -95,7 +95,7 @@ def folder(group: str) -> Path:
 
 
 def module_folder(group: str) -> Path:
-    """Where the source of a group's module is, with the files that it has besides its programs."""
+    """Return the folder with the source of a group's module."""
     command = ["go", "list", "-m", "-f", "{{.Dir}}", GROUPS[group].module]
     return Path(
         subprocess.run(command, check=True, capture_output=True, text=True, cwd=HERE / "tools" / group).stdout.strip()

@@ -1,4 +1,4 @@
-"""A certificate authority of the cluster's own, and what it signs: made by openssl, good for a year."""
+"""A certificate authority for the cluster, and its certificates: made by openssl, valid for a year."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane: etcd and API server, with the controllers if wanted; pods are stored, and nobody runs them."""
+"""A control plane: etcd and API server, and optionally the controllers; no kubelet runs its pods."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """The URL of the API server."""
         return f"https://{self.address}:{self._port('apiserver')}"
 
     @property
     def etcd_url(self) -> str:
-        """Where etcd is."""
+        """The URL of etcd."""
         return f"http://127.0.0.1:{self._port('etcd')}"
 
     @property
@@ -99,7 +99,7 @@ class ControlPlane:
         self._etcd.start([*command, *self.etcd_flags], tied=self.tied)
 
     def stop_etcd(self) -> None:
-        """End etcd; what it stored stays."""
+        """Stop etcd; its data stays."""
         self._etcd.stop()
 
     def start_apiserver(self) -> None:
@@ -108,7 +108,7 @@ class ControlPlane:
         self._apiserver.wait(self._ready, 60, hint="make cluster-down, then make cluster")
 
     def stop_apiserver(self) -> None:
-        """End the API server; what it stored stays."""
+        """Stop the API server; its data stays."""
         self._apiserver.stop()
 
     def kill_apiserver(self) -> None:
@@ -125,7 +125,7 @@ class ControlPlane:
         self._manager.start(command, tied=self.tied)
 
     def controller_flags(self) -> tuple[str, ...]:
-        """What else the controllers are told: where pods are played, none may miss the nodes they are said to be on."""
+        """Return more flags of the controllers: with simulated kubelets no controller may miss the nodes."""
         played = ("pod-garbage-collector-controller", "node-lifecycle-controller")
         return ("--concurrent-gc-syncs=4", "--controllers=" + ",".join(("*", *(f"-{name}" for name in played))))
 

@@ -1,4 +1,4 @@
-"""Debian's packages: those that the bed needs on this machine, and file systems made of them."""
+"""Debian packages that the test bed needs on this machine, and file systems made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .steps import StepFailed, output, run, step
 
 #: The package that brings a program, where they are not called the same.
 PACKAGES = {"dockerd": "docker.io", "ip": "iproute2", "cc": "gcc libc6-dev"}
-#: What nothing reads in a container.
+#: Directories that no program in a container reads.
 JUNK = ("var/lib/apt/lists", "var/cache/apt/archives", "usr/share/doc", "usr/share/man", "usr/share/locale")
 
 
@@ -34,7 +34,7 @@ def ensure(*programs: str) -> None:
 
 
 def search_path() -> str:
-    """Where programs are, those for administrators too."""
+    """Return the PATH with the directories of administrators."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
@@ -61,7 +61,7 @@ def unpack(folder: Path, package: str) -> None:
 
 
 def _mirror() -> str:
-    """Where this machine's own apt takes Debian from."""
+    """Return the mirror that apt uses on this machine."""
     found = output(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
     wanted = (line for line in found.splitlines() if "security" not in line and "debian" in line)
     mirror = next(wanted, "")

@@ -26,12 +26,12 @@ def environment() -> dict[str, str]:
 
 
 def started_here() -> bool:
-    """Whether the engine is one that `start` has started, so that all its containers are the test bed's."""
+    """Return whether `start` has started the engine, so that all its containers belong to the test bed."""
     return bool(_process().pid)
 
 
 def answers() -> bool:
-    """Whether an engine answers."""
+    """Return whether an engine answers."""
     if not shutil.which("docker"):
         return False
     command = ["docker", "info", "--format", "{{.ServerVersion}}"]
@@ -40,10 +40,10 @@ def answers() -> bool:
 
 
 def start() -> None:
-    """See to it that an engine answers; raises StepFailed with what to do if that cannot be.
+    """Start an engine unless one answers; raises StepFailed with instructions if that is impossible.
 
     Where docker is missing and this is root on Debian or Ubuntu, it is installed. Without a systemd that would start
-    it, the engine is a process of the test bed's own, which `stop` ends.
+    it, the test bed starts the engine itself, and `stop` ends it.
     """
     if answers():
         return
@@ -71,7 +71,7 @@ def stop() -> None:
 
 
 def restricted() -> bool:
-    """Whether this machine withholds capabilities even from root, as some virtual machines and containers do."""
+    """Return whether root lacks capabilities on this machine, as in some virtual machines and containers."""
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     return available() != (1 << (last + 1)) - 1
 
@@ -82,7 +82,7 @@ def docker(*words: object) -> None:
 
 
 def has_image(name: str) -> bool:
-    """Whether the engine has an image of this name."""
+    """Return whether the engine has an image of this name."""
     command = ["docker", "image", "inspect", name]
     return subprocess.run(command, check=False, capture_output=True, env=environment()).returncode == 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from . import debian
 from .steps import output, run
 
-#: What is asked whether there is a GPU stays as it is, and so does what is small.
+#: Libraries that are queried for a GPU are kept, and so are small ones.
 KEPT, SMALL = ("libcudart",), 1_000_000
 SYMBOL = re.compile(r"^ *\d+: [0-9a-f]+ +(\d+) (FUNC|OBJECT|IFUNC) +(?:GLOBAL|WEAK) +\S+ +(\w+) (\S+)")
 

@@ -30,7 +30,7 @@ static void end(int s) { _exit(0); }
 static void reap(int s) { while (waitpid(-1, 0, WNOHANG) > 0) {} }
 int main(void) { signal(SIGINT, end); signal(SIGTERM, end); signal(SIGCHLD, reap); for (;;) pause(); }
 """
-#: What is in every Debian here, and what else is in that of the MPI jobs: see examples/mpi/Dockerfile.
+#: The packages of every Debian image, and those of the image for MPI jobs: see examples/mpi/Dockerfile.
 PYTHON_PACKAGES = ("python3", "python3-pip", "python3-venv")
 OPEN_MPI_PACKAGES = ("openmpi-bin", "openssh-server", "python3-mpi4py", "python3-numpy")
 #: Between pods, whose names and keys are made for one job, ssh knows no hosts and takes keys that a volume links to.
@@ -77,7 +77,7 @@ def _paddle() -> tuple[Path, ...]:
     return base(), library("libgomp1"), packages("paddle", "paddlepaddle==3.3.1", "numpy")
 
 
-#: The public images that the examples name, and how the layers of what takes their place here are made.
+#: The public images that the examples name, and the functions that create the layers of their replacements.
 STAND_INS: dict[str, Callable[[], tuple[Path, ...]]] = {
     PYTHON: lambda: (base(),),
     TENSORFLOW: lambda: (base(), packages("tensorflow", "tensorflow-cpu==2.21.*", "numpy", "scikit-learn")),
@@ -92,7 +92,7 @@ COMMANDS = {KUBECTL_DELIVERY: ("/bin/sh", "-c", "cp /usr/local/bin/kubectl $TARG
 
 
 def stand_in(name: str) -> Image:
-    """What takes the place of a public image; its layers are made first if they are not there."""
+    """Return the replacement of a public image; its layers are created first if they do not exist."""
     return Image(name, STAND_INS[name](), COMMANDS.get(name, ("python3",)))
 
 

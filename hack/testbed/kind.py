@@ -18,12 +18,12 @@ from .steps import StepFailed, output, run, side_by_side, step
 
 NAME = "trainshed-dev"
 LOG = "kind.log"
-#: Where pods of jobs run; the first node is the control plane's.
+#: The nodes that run pods of jobs; the first node is the control plane.
 WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
 
 
 def kubeconfig() -> Path:
-    """Where the kubeconfig is; never the user's own."""
+    """Return the path of the test bed's kubeconfig, which is never the user's own."""
     return state() / "kind.kubeconfig"
 
 
@@ -34,9 +34,9 @@ def exists() -> bool:
 
 
 def up(image: str = "", wanted: Iterable[str] = ()) -> None:
-    """Bring the cluster up with our `image` and what it cannot pull of the public images that are `wanted` in it.
+    """Start the cluster with `image`, and with those `wanted` public images that it cannot pull.
 
-    What is up already is left alone; steps that do not need each other run side by side.
+    Parts that run already stay as they are; independent steps run in parallel.
     """
     wanted = tuple(wanted)
     side_by_side(docker.start, lambda: binary("kind", "kind"))
@@ -65,7 +65,7 @@ def down() -> None:
 
 
 def nodes() -> list[str]:
-    """The lines in which kubectl tells of the nodes; none if it cannot."""
+    """Return the lines of `kubectl get nodes`, or none if it fails."""
     command = [binary("kube", "kubectl"), "--kubeconfig", kubeconfig(), "get", "nodes", "--no-headers"]
     command.append("--request-timeout=15s")
     found = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True)
@@ -85,7 +85,7 @@ def await_node(name: str) -> None:
 
 
 def create_options(config: Path | None = None) -> list[str]:
-    """What `kind create cluster` has to be told here: a configuration, and an image where none can be pulled."""
+    """Return the options of `kind create cluster`: a configuration, and an image where none can be pulled."""
     options = ["--image", node_image.build()] if without_registry() else []
     parts = [config] if config else []
     if docker.started_here():
@@ -100,7 +100,7 @@ def create_options(config: Path | None = None) -> list[str]:
 
 
 def build_options() -> list[str]:
-    """What `docker build` has to be told here: this machine's own way to its package index, which no image keeps."""
+    """Return the options of `docker build`: this machine's package index, which no image keeps."""
     wanted = ("PIP_INDEX_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
     settings = [f"{name}={docker.environment()[name]}" for name in wanted if name in docker.environment()]
     network = ["--network=host"] if docker.started_here() else []
@@ -108,12 +108,12 @@ def build_options() -> list[str]:
 
 
 def audit_log() -> Path:
-    """Where the API server of the cluster writes who asked it for what."""
+    """Return the path of the audit log of the cluster's API server."""
     return state() / "kind-audit" / "audit.log"
 
 
 def load(wanted: Iterable[str]) -> None:
-    """Load what takes the place of these public images into the nodes that run pods, where no registry has them."""
+    """Load the replacements of these public images into the worker nodes, where no registry has them."""
     wanted = tuple(wanted)
     if not without_registry():
         if images.OPEN_MPI in wanted:  # the one image of the examples that is published nowhere
@@ -134,7 +134,7 @@ def load(wanted: Iterable[str]) -> None:
 
 
 def _programs() -> None:
-    """Build what users type, and what nodes run if their image has to be built."""
+    """Build the programs for users, and those for nodes if the node image has to be built."""
     for group, name in (("kube", "kubectl"), ("helm4", "helm")):
         binary(group, name)
     if without_registry():
@@ -191,7 +191,7 @@ def _find_registry() -> None:
 
 
 def without_registry() -> bool:
-    """Whether public images could not be pulled when the cluster was created."""
+    """Return whether public images could not be pulled when the cluster was created."""
     return _registry().exists() and _registry().read_text() == "no"
 
 

@@ -1,4 +1,4 @@
-"""A kubeconfig: where a server is, and who asks it."""
+"""A kubeconfig: a server and a user."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .docker import docker, environment, has_image
 from .places import HERE, ROOT, digest, state
 from .steps import output, run, step
 
-#: Debian's packages on a node: what kind's own base image has of them, and runc and CNI plugins, which it builds.
+#: Debian packages of a node: those of kind's own base image, and runc and the CNI plugins, which kind builds.
 # fmt: off
 NODE_PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "util-linux",
@@ -69,7 +69,7 @@ def layers() -> None:
 
 
 def _base(tag: str) -> str:
-    """The base image: Debian, with what kind wants on it."""
+    """Build the base image: Debian with the packages that kind requires."""
     name, system = f"trainshed.dev/kind-base:{tag}", f"trainshed.dev/debian:{tag}"
     with step("building the base of the nodes"):
         docker("import", _node(), system)
@@ -162,7 +162,7 @@ def _kind() -> Path:
 
 
 def _digest() -> str:
-    """Eight digits that change with what the image is made of."""
+    """Return eight digits that change with the content of the image."""
     modules = [HERE / "tools" / group / "go.mod" for group in ("kind", *PODS, *BASE)]
     mine = [*sorted((HERE / "node").iterdir()), *modules, Path(__file__)]
     return digest(b"".join(str(path.relative_to(ROOT)).encode() + path.read_bytes() for path in mine))

@@ -1,4 +1,4 @@
-"""Where the bed keeps things: what can be made again in a cache, what runs in a state folder; both outside."""
+"""Folders of the test bed outside of the repository: a cache, which can be recreated, and a state folder."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def written(path: Path, text: str, mode: int = 0o600) -> Path:
 
 
 def digest(content: str | bytes) -> str:
-    """Eight digits that change with the content, for the names of what is made of it."""
+    """Return eight digits that change with the content, for file names."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:8]
 
 
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """Wait until nobody else on this machine is in here by the same file."""
+    """Hold a lock file that all processes of this machine share."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -12,7 +12,7 @@ RANGE = range(12_000, 30_000)
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses."""
+    """Return a free port of the loopback interface."""
     return next(port for port in _candidates() if _is_free(port))
 
 

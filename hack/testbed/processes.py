@@ -26,7 +26,7 @@ class Process:
 
     @property
     def log(self) -> Path:
-        """Where it writes."""
+        """The path of its log."""
         return self.folder / f"{self.name}.log"
 
     @property
@@ -46,10 +46,10 @@ class Process:
                 stderr=log,
                 env=os.environ | (env or {}),
                 start_new_session=not tied,
-                preexec_fn=die_with_parent if tied else None,  # noqa: PLW1509 - no threads of ours hold locks here
+                preexec_fn=die_with_parent if tied else None,  # noqa: PLW1509 - no thread here holds a lock
             )
         self._file.write_text(f"{child.pid} {_born(child.pid)}")
-        child.returncode = 0  # its pid file is how we know it from here on; Popen need not mind it
+        child.returncode = 0  # from here on its pid file identifies it; this keeps Popen from warning about it
 
     @property
     def pid(self) -> int:
@@ -81,7 +81,7 @@ class Process:
 
 
 def strays(programs: Collection[str], folder: Path) -> dict[int, str]:
-    """Which of these programs run on something in `folder`, whoever started them: process ids and names."""
+    """Return the process ids and names of these programs that run on files in `folder`, whatever started them."""
     found: dict[int, str] = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ def strays(programs: Collection[str], folder: Path) -> dict[int, str]:
 
 
 def sweep(programs: Collection[str], folder: Path) -> None:
-    """End by force what strays() finds; it is gone when this returns."""
+    """Kill the processes that strays() finds, and wait until they have ended."""
     for pid in strays(programs, folder):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs runc for docker where root lacks capabilities: takes out of each container what it could not have."""
+"""Runs runc for docker where root lacks capabilities: removes from each container what the kernel would refuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CAPABILITIES = (
 
 
 def restrict(process: dict, bounds: int) -> None:
-    """Take out of a process what is out of reach: capabilities beyond `bounds`, limits, and a lower OOM score."""
+    """Remove from a process what the kernel refuses: capabilities beyond `bounds`, limits, and a lower OOM score."""
     within = {f"CAP_{name}" for number, name in enumerate(CAPABILITIES) if bounds >> number & 1}
     for kind, wanted in (process.get("capabilities") or {}).items():
         process["capabilities"][kind] = [name for name in wanted or () if name in within]
@@ -46,7 +46,7 @@ def available() -> int:
 
 
 def main(words: list[str]) -> None:
-    """Restrict what runc is about to start, then become runc."""
+    """Restrict the container that runc is about to start, then execute runc."""
     path = None
     if "create" in words or "run" in words:
         path = Path(option(words, "--bundle", "-b") or ".") / "config.json"

@@ -1,4 +1,4 @@
-"""Steps that say what they do, how long it takes, and, if they fail, why and what to try."""
+"""Steps that print their purpose and duration and, if they fail, the cause and a remedy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TAIL = 15
 
 
 class StepFailed(Exception):
-    """A step did not work; the text says which, where its log is, and what to try."""
+    """A step failed; the text names the step, its log and a remedy."""
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Print what is being done, and the seconds that it took, to standard error: standard output is for answers."""
+    """Print the step and its duration to standard error: standard output is for results."""
     print(f"{what} ...", file=sys.stderr, flush=True)
     began = time.monotonic()
     yield
@@ -43,14 +43,14 @@ def run(command: Sequence[str | Path], log: Path, hint: str = "", **options: obj
 
 
 def side_by_side(*tasks: Callable[[], object]) -> None:
-    """Run tasks that do not need each other at the same time; raises what the first of them that failed has raised."""
+    """Run independent tasks in parallel; raises the error of the first that failed."""
     with ThreadPoolExecutor(max(len(tasks), 1)) as pool:
         for begun in [pool.submit(task) for task in tasks]:
             begun.result()
 
 
 def output(command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """What a command prints; raises StepFailed with what it complained of."""
+    """Return the output of a command; raises StepFailed with its error output."""
     words = [str(word) for word in command]
     result = subprocess.run(words, capture_output=True, text=True, check=False, env=env, cwd=cwd)
     if result.returncode:

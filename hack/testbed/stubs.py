@@ -1,6 +1,6 @@
-"""Stubs of what takes minutes on a fresh machine, such as the Go compiler; they write down what they are told.
+"""Stubs of programs that take minutes on a new machine, such as the Go compiler; they record their arguments.
 
-The programs that the stub of the compiler "builds" are stubs themselves, which answer as the real ones do.
+The programs that the stub of the compiler "builds" are stubs too, and answer as the real ones do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ echo "go build $name" >> "{said}"
 echo compiling $name
 cp "{built}" "$path" && chmod +x "$path"
 """
-#: What takes the place of every program that is built: it tells by its own name what it is to answer.
+#: The stub of every program that is built: it answers by its own name.
 BUILT = """#!/bin/bash
 name=$(basename "$0")
 echo "$name $*" >> "{said}"
@@ -62,7 +62,7 @@ STUBS = {"go": GO, "docker": DOCKER, "debootstrap": DEBOOTSTRAP, "cc": CC, "apt-
 
 
 def programs(folder: Path) -> Path:
-    """Write the stubs below a folder, for the PATH; what they are told is in its file `said`."""
+    """Write the stubs below a folder, for the PATH; they record their arguments in its file `said`."""
     shelf, module = folder / "programs", folder / "module"
     shelf.mkdir()
     for name, content in KIND_FILES.items():

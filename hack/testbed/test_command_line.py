@@ -35,7 +35,7 @@ def fresh(tmp_path: Path) -> dict[str, str]:
 
 
 def answer(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """What `python -m testbed` prints."""
+    """Return the output of `python -m testbed`."""
     command = [sys.executable, "-m", "testbed", *words]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
 

@@ -8,7 +8,7 @@ import pytest
 
 from testbed import debian, docker
 
-#: Installs a program for each package; what the programs are called with goes to a file.
+#: Installs a stub for each package; each stub appends its arguments to a file.
 APT = """#!/bin/sh
 for word in "$@"; do case "$word" in
     docker.io) programs="docker dockerd" ;; iproute2) programs="ip" ;; *) programs="" ;;

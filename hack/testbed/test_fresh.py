@@ -1,4 +1,4 @@
-"""`make demo` on a machine that has nothing yet: all of it but what takes minutes, for which stubs stand."""
+"""`make demo` on a new machine, with stubs for the steps that take minutes."""
 
 from __future__ import annotations
 

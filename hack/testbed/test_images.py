@@ -1,4 +1,4 @@
-"""Images without a registry: which of them a manifest needs, and archives that docker, kind and containerd load."""
+"""Images without a registry: those that a manifest needs, and archives that docker, kind and containerd load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written again with the same text is left alone: kube-proxy ends itself when its settings are touched."""
+"""A file is not rewritten with the same text: kube-proxy exits when its configuration file is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane with an audit log, and the operator as a user of its own, so that its requests can be told apart."""
+"""A control plane with an audit log, and the operator as a user of its own, so that its requests can be identified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def measured(plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
-    """The operator, leader election and all."""
+    """The operator with leader election."""
     kubeconfig = plane.kubeconfig_for(USER, ("system:masters",))
     operator = Operator(kubeconfig, tmp_path_factory.mktemp("operator")).start()
     yield Measured(operator, plane.audit_log)

@@ -1,4 +1,4 @@
-"""Budgets that fail: how many requests a job may cost, and that a job at rest costs none."""
+"""Limits on the number of requests for a job, and none for a job at rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.user_client import UserClient, eventually
 from trainshed.controller.status_debounce import MAX_DEBOUNCE, MAX_FIRST_DELAY, PROGRESS
 
 WRITES = ("create", "patch", "delete", "update")
-#: Who decides beside the workers.
+#: The role that decides about success, for jobs that have one besides workers.
 LEADERS = {
     "TFJob": {"Chief": 1},
     "PyTorchJob": {"Master": 1},
@@ -72,8 +72,8 @@ def test_a_job_of_any_kind_has_the_same_budget(kind: str, user: UserClient, meas
     writes = {what: count for what, count in measured.requests(user.namespace).items() if what.split()[0] in WRITES}
     print(f"\n{kind}: {writes}")
     events = sum(count for what, count in writes.items() if "events" in what)
-    # An MPIJob has no Services; its account, its rights and its configuration take their place, and the configuration
-    # is written anew as workers come.
+    # An MPIJob has no Services. It has a ServiceAccount, a Role and a ConfigMap instead, and the operator updates the
+    # ConfigMap whenever workers start.
     own = 4 if kind == "MPIJob" else 0
     assert sum(writes.values()) - events <= 2 * 8 + 2 + own
     assert events <= 6
@@ -113,7 +113,7 @@ def test_fifty_running_jobs_at_rest_cause_only_watches_and_lease_renewals(user: 
 
 
 def seconds_until(things: Sequence[Callable[[], object]], began: float) -> list[float]:
-    """How many seconds after `began` each of these was first true, in any order."""
+    """Return the seconds from `began` until each of these was first true, in any order."""
     times: dict[int, float] = {}
 
     def all_seen() -> bool:
@@ -127,13 +127,13 @@ def seconds_until(things: Sequence[Callable[[], object]], began: float) -> list[
 
 
 def active(user: UserClient, kind: str = "TFJob") -> int:
-    """How many replicas the status says are active."""
+    """Return the number of active replicas in the status."""
     statuses = user.job(kind, "budget").get("status", {}).get("replicaStatuses", {})
     return sum(status.get("active", 0) for status in statuses.values())
 
 
 def running(user: UserClient) -> int:
-    """How many jobs run."""
+    """Return the number of running jobs."""
     return sum(
         any(condition["type"] == "Running" for condition in job.get("status", {}).get("conditions", []))
         for job in user.jobs("TFJob")

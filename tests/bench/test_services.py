@@ -13,15 +13,15 @@ from typing import Any, Self
 
 import pytest
 
-from reliability.results import keep
 from support.audit_log import WRITES, entries
 from support.fake_kubelet import NODE, FakeKubelet, runs
 from support.jobs import tfjob
 from support.measured import USER, Measured
+from support.results import keep
 from support.user_client import AsyncClient, UserClient, eventually
 
 PODS = 100
-#: The file that the figures go to, if they are to be kept.
+#: The file for the figures, or empty.
 KEPT = os.environ.get("TRAINSHED_FIGURES", "")
 #: The operator and the controllers of Kubernetes that follow Services and pods.
 WRITERS = {
@@ -30,7 +30,7 @@ WRITERS = {
     "system:serviceaccount:kube-system:endpoint-controller": "endpoint-controller",
     "system:serviceaccount:kube-system:generic-garbage-collector": "garbage collector",
 }
-#: With one Service the control plane writes at most this part of what it writes with v1's Services.
+#: With one Service the control plane makes at most this share of the writes that v1's Services cost.
 PART = 0.6
 
 
@@ -85,7 +85,7 @@ class SliceWatch:
 
 
 def written(plane: Any, namespace: str) -> Counter[tuple[str, str]]:
-    """The writes so far in a namespace, by writer and what was written; those of users and kubelets are left out."""
+    """Return the writes so far in a namespace, by writer and object; without those of users and kubelets."""
     found: Counter[tuple[str, str]] = Counter()
     for entry in entries(plane.audit_log):
         target, writer = entry.get("objectRef") or {}, WRITERS.get(entry["user"]["username"])

@@ -1,4 +1,4 @@
-"""Times that are only recorded: these machines are noisy, and a time that fails a test would tell of them."""
+"""Times that are recorded and not limited: these machines are too noisy for limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_one_job_of_five_hundred(user: UserClient, measured) -> None:
 
 
 def succeeded(user: UserClient) -> int:
-    """How many jobs have succeeded."""
+    """Return the number of jobs that have succeeded."""
     return sum(
         any(condition["type"] == "Succeeded" for condition in job.get("status", {}).get("conditions", []))
         for job in user.jobs("TFJob")

@@ -9,7 +9,7 @@ from .run import Environment
 from .trial import Baseline, Outcome, Point, Trial
 from .workloads import WORKLOADS, Workload
 
-#: How often two runs of a workload are compared: some fields of a status depend on what the operator has seen.
+#: The number of times that two runs of a workload are compared: some status fields depend on the order of events.
 TRIES = 3
 
 
@@ -42,7 +42,7 @@ async def measured_all(environment: Environment, names: Iterable[str], parallel:
 async def outcomes(
     environment: Environment, baselines: dict[str, Baseline], points: Iterable[Point], parallel: int
 ) -> AsyncIterator[Outcome]:
-    """The outcomes of these points as they come in; the rest is cancelled if the caller stops."""
+    """Yield the outcomes of these points as their trials end; cancel the other trials if the caller stops."""
     limit = asyncio.Semaphore(parallel)
 
     async def one(point: Point) -> Outcome:

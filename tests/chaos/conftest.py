@@ -51,7 +51,7 @@ def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 async def environment(
     second_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Environment]:
-    """What all runs of a module share."""
+    """The control plane and the processes that all runs of a module share."""
     async with environment_on(second_server, tmp_path_factory.mktemp("runs")) as found:
         yield found
 

@@ -12,7 +12,7 @@ from testbed.control_plane import ControlPlane
 
 
 class Etcd:
-    """What one does to a store."""
+    """An etcd server, with the operations of an administrator."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -30,7 +30,7 @@ class Etcd:
         )
 
     def make_room(self) -> None:
-        """What an administrator does when it is full and something was deleted: compact, defragment, end the alarm."""
+        """Free space in a full store from which something was deleted: compact, defragment, and disarm the alarm."""
         self.compact()
         self._call("maintenance/defragment")
         for alarm in self._call("maintenance/alarm", {"action": "GET"}).get("alarms", []):

@@ -1,4 +1,4 @@
-"""The changes in one namespace for the auditor: who did what, in the order in which the server committed it."""
+"""The changes in one namespace for the auditor, with their actors, in the order in which the server committed them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.fault_proxy import Passed
 
 from .history import Version
 
-#: What differs between two runs, and what replaces it.
+#: Patterns of values that differ from run to run, and their replacements.
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)"), "<time>"),
@@ -61,9 +61,9 @@ class Evidence:
             if meta["resourceVersion"] in self._written:
                 return OPERATOR
             return USER if meta["resourceVersion"] in self._user_versions or change.plural != "pods" else KUBELET
-        if change.vanishing and meta["uid"] in self._deleted:
+        if change.requests_deletion and meta["uid"] in self._deleted:
             return OPERATOR
-        return KUBELET if change.plural == "pods" and not change.vanishing else COLLECTOR
+        return KUBELET if change.plural == "pods" and not change.requests_deletion else COLLECTOR
 
 
 def _effects(passed: Collection[Passed]) -> tuple[set[str], set[str]]:
@@ -90,7 +90,7 @@ def _events(passed: Collection[Passed]) -> Iterator[Change]:
 
 
 def normalized(portrait: Summary, namespace: str, ignored: Collection[str] = ()) -> dict[str, str]:
-    """A portrait without what differs between two runs and without `ignored` fields of the status, as texts."""
+    """Return a final state as texts, without fields that differ from run to run and without `ignored` status fields."""
     plain = partial(_plain, namespace=namespace)
     found_without = {name: _without(found, ignored) for name, found in portrait.items()}
     return {plain(name): plain(json.dumps(found, sort_keys=True)) for name, found in found_without.items()}
@@ -110,7 +110,7 @@ def _plain(text: str, namespace: str) -> str:
 
 
 def differences(reference: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
-    """How two states differ."""
+    """Return the differences between two states."""
     for name in sorted(reference.keys() | found.keys()):
         was, now = reference.get(name, "nothing"), found.get(name, "nothing")
         if was != now:

@@ -47,7 +47,7 @@ class NamespaceHistory:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def is_true(self, plural: str, name: str, condition: str) -> bool:
-        """Whether a condition of a job is true."""
+        """Return whether a condition of a job is true."""
         found = (self.now[plural].get(name) or {}).get("status", {}).get("conditions") or ()
         return any(one["type"] == condition and one["status"] == "True" for one in found)
 

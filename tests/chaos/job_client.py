@@ -1,4 +1,4 @@
-"""A user of one job in a namespace of its own: what they do, and what they wait for."""
+"""A user of one job in a namespace of its own: the user's requests, and the states that the user waits for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class JobClient:
         return {member: pod["metadata"]["uid"] for member, pod in self.pods.items()}
 
     def is_true(self, condition: str) -> bool:
-        """Whether a condition of the job is true."""
+        """Return whether a condition of the job is true."""
         return self.history.is_true(self.plural, self.name, condition)
 
     async def until(self, what: str, question: Callable[[], object]) -> None:

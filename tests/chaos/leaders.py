@@ -1,4 +1,4 @@
-"""Replicas of the operator that share a Lease, each a user of its own: which one leads, and what each has written."""
+"""Replicas of the operator that share a Lease, each with its own user: the current leader, and the writes of each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import click
 
-from reliability.results import keep, place, quantile
 from support import Operator
 from support.audit_log import Request, requests
 from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
 from support.planes import ready_control_plane
+from support.results import keep, place, quantile
 from support.user_client import UserClient, eventually
 from testbed.control_plane import ControlPlane
 
@@ -47,7 +47,7 @@ class Replica:
         return [one for one in writes(self._plane, self.name) if one.at >= since]
 
     def leads(self) -> bool:
-        """Whether its own metrics say that it leads."""
+        """Return whether its metrics report it as the leader."""
         return "trainshed_leader 1.0" in self.operator.served()
 
 
@@ -65,7 +65,7 @@ class Pair:
         self.user.create(tfjob(name, **(roles or {"Worker": 1})))
 
     def acted(self, replica: Replica, since: float, within: float = 40) -> float:
-        """How many seconds after a moment a replica has written for the first time."""
+        """Return the seconds from a moment to the first write of a replica after it."""
         first = eventually(lambda: replica.writes(since), within, every=0.2)[0]
         return first.at - since
 

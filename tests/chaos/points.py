@@ -15,11 +15,11 @@ FAMILIES = {
     **dict.fromkeys(ANSWERS, ANSWER),
     **dict.fromkeys((*WATCH_FAULTS, STALE), WATCH),
 }
-#: A trial with many points injects a fault at every so many writes or events. After a 403 the back-off grows, and a
+#: A trial with many points injects a fault at every third, second or fifth event. After a 403 the back-off grows, and a
 #: silent watch is only detected after a while.
 STRIDES = dict.fromkeys(CRASHES, 3) | dict.fromkeys(ANSWERS, 2) | dict.fromkeys(WATCH_FAULTS, 3)
 STRIDES |= {"403": 5, "half-open": 12}
-#: Every so many stale lists are tried, each in a trial of its own.
+#: Every Nth stale list is tried, each in a trial of its own.
 STALE_STRIDE = 6
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from reliability.results import keep, place, quantile
+from support.results import keep, place, quantile
 
 from .points import ANSWER, CRASH, FAMILIES, WATCH
 from .trial import Outcome

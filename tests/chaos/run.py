@@ -31,7 +31,7 @@ QUIET = 0.4
 
 @dataclass
 class Environment:
-    """What all runs on one control plane share."""
+    """The control plane and the processes that all runs share."""
 
     folder: Path
     api: AsyncClient
@@ -110,7 +110,7 @@ class Run:
         self.supervisor.operator.signal(signal.SIGKILL)
 
     def quiet(self, seconds: float = QUIET) -> bool:
-        """Whether nothing has happened for so long."""
+        """Return whether nothing has changed for this number of seconds."""
         last = [one.at for one in (*self.history.versions[-1:], *self.route.passed[-1:])]
         return time.time() - max(last, default=0.0) > seconds
 

@@ -1,4 +1,4 @@
-"""What others put between us and the API server: webhooks and policies that change, delay and deny pods."""
+"""Webhooks and admission policies that change, delay and deny the operator's pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "res
 
 @contextmanager
 def policy(user: UserClient, kind: str, spec: dict) -> Iterator[None]:
-    """A policy for pods of the user's namespace, bound, in force when this is entered and gone afterwards."""
+    """Install and bind a policy for pods of the user's namespace until the end of the context."""
     name, within = (
         user.namespace,
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}},
@@ -51,7 +51,7 @@ def policy(user: UserClient, kind: str, spec: dict) -> Iterator[None]:
 
 
 def in_force(user: UserClient, differs: str) -> bool:
-    """Whether a pod of that name is no longer let in as it was sent."""
+    """Return whether the policy changes or denies a pod of that name."""
     sent = {"metadata": {"name": differs}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     try:
         made = user.call("POST", f"/api/v1/namespaces/{user.namespace}/pods?dryRun=All", sent)
@@ -74,6 +74,7 @@ Object{
 """
 
 
+@pytest.mark.fault("K1")
 def test_pods_that_a_policy_changes_are_accepted_as_they_are(
     server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):
@@ -93,11 +94,12 @@ def test_pods_that_a_policy_changes_are_accepted_as_they_are(
 
 
 def writes(server: ControlPlane, user: UserClient) -> Counter[str]:
-    """What the operator has written in the user's namespace so far, Events left out."""
+    """Return the operator's writes in the user's namespace so far, without Events."""
     asked = requests(server, USER, user.namespace)
     return Counter(request.what for request in asked if request.writes and "events" not in request.what)
 
 
+@pytest.mark.fault("K2")
 def test_a_slow_webhook_of_one_namespace_delays_no_other(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     other = UserClient(server.kubeconfig, f"{user.namespace}-quick")
     other.make_namespace()
@@ -114,6 +116,7 @@ def test_a_slow_webhook_of_one_namespace_delays_no_other(server: ControlPlane, u
         eventually(lambda: len(user.pods()) == 120, 60)
 
 
+@pytest.mark.fault("K2")
 def test_a_flapping_webhook_costs_only_time(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     with Webhook.start(server, user) as webhook:
         webhook.fails = lambda number: number % 2 == 1
@@ -123,6 +126,7 @@ def test_a_flapping_webhook_costs_only_time(server: ControlPlane, user: UserClie
         assert not user.job("PyTorchJob", "flap")["status"].get("restarts")
 
 
+@pytest.mark.fault("K3")
 def test_pods_that_are_denied_are_reported_and_created_once_they_may(
     server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):
@@ -140,6 +144,7 @@ def test_pods_that_are_denied_are_reported_and_created_once_they_may(
     eventually(lambda: "Blocked" not in user.conditions("TFJob", "some"), 30)
 
 
+@pytest.mark.fault("J2")
 def test_with_our_policy_only_the_operator_creates_pods_of_a_job(user: UserClient, kubelet: FakeKubelet):
     text = (MANIFESTS / "overlays" / "pod-admission-policy" / "resources.yaml").read_text()
     documents = list(yaml.safe_load_all(text.replace("system:serviceaccount:trainshed-system:trainshed", USER)))
@@ -172,7 +177,7 @@ def path_of(document: dict) -> str:
 
 
 def refused(user: UserClient, pod: dict, *, dry: bool = False) -> bool:
-    """Whether the server would not have this pod."""
+    """Return whether the server refuses this pod."""
     try:
         user.call("POST", f"/api/v1/namespaces/{user.namespace}/pods{'?dryRun=All' if dry else ''}", pod)
     except Refused as no:

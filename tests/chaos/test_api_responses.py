@@ -54,9 +54,10 @@ async def throttled(_request: Request, _forward: Forward) -> Answer:
     return refusal(429, "TooManyRequests")
 
 
+@pytest.mark.fault("B9")
 @pytest.mark.parametrize("fault", [garbled, halved, unavailable, throttled])
 async def test_every_request_may_get_one_bad_response(environment: Environment, fault) -> None:
-    """Reads, too: lists, and what is asked for before something is done."""
+    """Includes reads: lists, and GETs before an action."""
     run = Run(environment, ddp())
     seen: set[str] = set()
 
@@ -75,6 +76,7 @@ async def test_every_request_may_get_one_bad_response(environment: Environment, 
     assert run.violations(faults=len(seen)) == ()
 
 
+@pytest.mark.fault("B6")
 async def test_retry_after_is_respected_and_delays_no_other_job(environment: Environment) -> None:
     run = Run(environment, ddp())
     asked: dict[str, list[float]] = {}
@@ -90,7 +92,7 @@ async def test_retry_after_is_respected_and_delays_no_other_job(environment: Env
     async with run:
         other = JobClient(run.namespace, environment.api, run.history, environment.kubelet, ddp("b"), set())
         await run.client.create()
-        await run.client.until("it was told to wait", lambda: asked)
+        await run.client.until("it was throttled", lambda: asked)
         await other.create()
         began = time.time()
         await other.says("Running")
@@ -104,8 +106,9 @@ async def test_retry_after_is_respected_and_delays_no_other_job(environment: Env
     assert max(pauses) <= 15
 
 
+@pytest.mark.fault("B10")
 async def test_responses_may_be_slow(environment: Environment) -> None:
-    """Every answer comes two seconds late: all gets done, not too much at a time, and the Lease is kept."""
+    """Every response takes two seconds: all actions complete, within the limits, and the Lease is kept."""
     run = Run(environment, ddp(), "--leader-elect", "--lease-name=mine")
     most = 0
 
@@ -131,8 +134,9 @@ async def test_responses_may_be_slow(environment: Environment) -> None:
     assert run.violations() == ()
 
 
+@pytest.mark.fault("B2")
 async def test_another_writer_does_not_keep_a_status_from_being_stored(environment: Environment) -> None:
-    """Somebody annotates the job fifty times a second, all its life."""
+    """A user annotates the job fifty times a second for its whole life."""
     run = Run(environment, ddp())
     count = 0
 

@@ -1,4 +1,4 @@
-"""Clocks that are wrong, times that are equal, and what falls due or is begun and ended while nobody looks."""
+"""Wrong clocks, equal times, and deadlines that pass while no operator runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from trainshed.api.actions import Plan
 
 Begin = Callable[..., Operator]
 HOUR = 3600
-#: The operator, its wall clock so many seconds off.
+#: Starts the operator with its wall clock off by this number of seconds.
 WRONG = "import time; right = time.time; time.time = lambda: right() + {}; from trainshed.__main__ import main; main()"
 
 ENDS = st.sampled_from([("Running", None), ("Failed", 1), ("Failed", 137), ("Failed", 139), ("Succeeded", 0)])
 
 
+@pytest.mark.fault("F3")
 @settings(max_examples=300)
 @given(
     ends=st.lists(ENDS, min_size=4, max_size=4),
@@ -52,11 +53,12 @@ def test_what_happened_in_the_same_second_is_told_apart_without_its_order(
 
 
 def decided(found: Plan) -> tuple:
-    """What a plan comes to: in which order pods are given up and deleted is of no consequence."""
+    """Return a plan in a comparable form: the order in which pods are deleted does not matter."""
     status = replace(found.status, pending_replacement=tuple(sorted(found.status.pending_replacement)))
     return status, set(found.events), sorted(map(repr, found.actions)), found.requeue_at
 
 
+@pytest.mark.fault("F1")
 @pytest.mark.parametrize("off", [HOUR, -HOUR], ids=["an hour fast", "an hour slow"])
 def test_a_wrong_clock_shifts_no_deadline(off: int, second_user: UserClient, begin: Begin):
     first = begin()
@@ -82,6 +84,7 @@ def test_a_wrong_clock_shifts_no_deadline(off: int, second_user: UserClient, beg
         always(lambda: second_user.state("TFJob", "known") == "Running", 1)
 
 
+@pytest.mark.fault("I6")
 def test_a_deadline_that_passes_without_an_operator_fires_at_the_next_start(second_user: UserClient, begin: Begin):
     first = begin()
     with FakeKubelet(second_user):
@@ -98,6 +101,7 @@ def test_a_deadline_that_passes_without_an_operator_fires_at_the_next_start(seco
         assert timedelta(seconds=19) <= lived <= timedelta(seconds=23)
 
 
+@pytest.mark.fault("I8")
 def test_a_job_created_and_deleted_without_an_operator_leaves_nothing(
     second_server: ControlPlane, second_user: UserClient, begin: Begin
 ):

@@ -24,7 +24,7 @@ MEMBERS = ("master-0", *WORKERS)
 
 
 def made(run: Run, plural: str = "pods") -> Counter[str]:
-    """How often each object was made."""
+    """Return how often each object was created."""
     found = [version for version in run.history.versions if version.plural == plural and version.before is None]
     return Counter(version.name for version in found if version.after)
 
@@ -33,6 +33,7 @@ def makes_pod(request: Request) -> bool:
     return request.verb == "POST" and request.plural == "pods"
 
 
+@pytest.mark.fault("A3")
 @pytest.mark.parametrize("subset", range(8))
 async def test_any_of_the_creates_in_flight_may_have_succeeded(environment: Environment, subset: int) -> None:
     """Three creates are under way when the operator dies: each of their eight subsets is completed to the whole."""
@@ -63,6 +64,7 @@ async def test_any_of_the_creates_in_flight_may_have_succeeded(environment: Envi
     assert run.violations() == ()
 
 
+@pytest.mark.fault("A4", "E2")
 async def test_the_response_of_every_create_may_be_lost(environment: Environment) -> None:
     run = Run(environment, pytorchjob("a", policy={"backoffLimit": 0}, Master=1, Worker=3))
     lost: set[str] = set()
@@ -84,6 +86,7 @@ async def test_the_response_of_every_create_may_be_lost(environment: Environment
     assert run.violations(faults=len(lost)) == ()
 
 
+@pytest.mark.fault("A14")
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 5])
 async def test_an_operator_killed_at_every_nth_write_still_ends_the_job(environment: Environment, every: int) -> None:
     run = Run(environment, job("JAXJob", "a", policy={"cleanPodPolicy": "All"}, Worker=2))
@@ -109,6 +112,7 @@ async def test_an_operator_killed_at_every_nth_write_still_ends_the_job(environm
     assert run.violations(faults=lives) == ()
 
 
+@pytest.mark.fault("A15")
 async def test_on_sigterm_requests_in_flight_end_and_the_lease_is_released(
     environment: Environment,
 ) -> None:
@@ -145,6 +149,7 @@ async def test_on_sigterm_requests_in_flight_end_and_the_lease_is_released(
     assert run.violations() == ()
 
 
+@pytest.mark.fault("A17", "C13")
 @pytest.mark.parametrize("plural", ["pods", "services", "pytorchjobs"])
 async def test_nothing_is_done_before_everything_is_listed(environment: Environment, plural: str) -> None:
     """One list takes long, and meanwhile a user makes a job and deletes another; then all is as it should be."""

@@ -1,4 +1,4 @@
-"""The store goes wrong: full, from yesterday, compacted all the time; a server that is behind; our kinds taken away."""
+"""A store that is full, restored from a backup or compacted; a stale API server; and CRDs that are deleted."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def runs(user: UserClient, name: str, within: float = 30) -> None:
     eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
+@pytest.mark.fault("D4")
 def test_a_full_etcd_costs_only_time(second_server: ControlPlane, second_user: UserClient, begin: Begin):
     etcd = Etcd(second_server)
     operator = begin()
@@ -71,7 +72,7 @@ def fill(user: UserClient) -> None:
         try:
             eventually(lambda name=f"ballast-{number}": put(user, body | {"metadata": {"name": name}}), 20)
         except Refused as refused:
-            assert "space exceeded" in str(refused), refused  # noqa: PT017 - any other refusal is a mistake of ours
+            assert "space exceeded" in str(refused), refused  # noqa: PT017 - any other refusal is an error in the test
             return
     raise AssertionError("there is room without end")
 
@@ -87,6 +88,7 @@ def put(user: UserClient, body: dict) -> bool:
     return True
 
 
+@pytest.mark.fault("C14", "D5")
 def test_a_restored_backup_of_etcd_is_reconciled(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
@@ -114,6 +116,7 @@ def test_a_restored_backup_of_etcd_is_reconciled(
     assert operator.complaints() == []
 
 
+@pytest.mark.fault("D7")
 def test_an_etcd_that_is_compacted_all_the_time_hides_nothing(
     second_server: ControlPlane, second_user: UserClient, begin: Begin
 ):
@@ -141,10 +144,11 @@ def test_an_etcd_that_is_compacted_all_the_time_hides_nothing(
         thread.join()
 
 
+@pytest.mark.fault("D6")
 def test_a_stale_api_server_undoes_nothing(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
-    """The second API server's line to the store stands still; the operator is led to it, and the line goes on later."""
+    """A second API server is cut off from etcd and serves the operator stale data; later it catches up."""
     with (
         TcpProxy.start(urlsplit(second_server.etcd_url).port) as store,
         TcpProxy.start(urlsplit(second_server.url).port) as line,
@@ -189,6 +193,7 @@ def behind(plane: ControlPlane, store: TcpProxy) -> int:
     return urlsplit(other.url).port
 
 
+@pytest.mark.fault("D9")
 def test_a_crd_may_be_deleted_and_created_again(second_server: ControlPlane, second_user: UserClient, begin: Begin):
     operator = begin()
     with FakeKubelet(second_user):
@@ -209,6 +214,7 @@ def test_a_crd_may_be_deleted_and_created_again(second_server: ControlPlane, sec
     assert operator.complaints() == []
 
 
+@pytest.mark.fault("D9")
 def test_a_missing_field_of_the_schema_is_tolerated_and_a_new_one_kept(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
@@ -241,7 +247,7 @@ def test_a_missing_field_of_the_schema_is_tolerated_and_a_new_one_kept(
 
 
 def writes(plane: ControlPlane, second_user: UserClient) -> int:
-    """How often the operator has written in this namespace."""
+    """Return the number of writes of the operator in this namespace."""
     return sum(request.writes for request in requests(plane, "trainshed", second_user.namespace))
 
 

@@ -1,4 +1,4 @@
-"""Hostile or absurd input: what strangers, forgers and bad templates can and cannot do."""
+"""Hostile and extreme input: foreign objects, forged pods and invalid templates."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from testbed.control_plane import ControlPlane
 pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("operator")]
 
 USER = "trainshed"
-#: What a status may take in the store, in bytes.
+#: The maximum size of a stored status in bytes.
 SMALL = 16 * 1024
 
 
+@pytest.mark.fault("J3")
 def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(user: UserClient, kubelet: FakeKubelet):
     user.create(tfjob("index", PS=1, Worker=2))
     eventually(lambda: user.state("TFJob", "index") == "Running")
@@ -36,6 +37,7 @@ def test_an_index_that_somebody_writes_on_a_pod_is_not_believed(user: UserClient
     eventually(lambda: user.state("TFJob", "index") == "Succeeded")
 
 
+@pytest.mark.fault("J6")
 def test_a_template_sets_neither_the_owner_of_a_pod_nor_its_deletion(user: UserClient, kubelet: FakeKubelet):
     wanted = tfjob("tame", Worker=1)
     replicas(wanted, "Worker")["template"]["metadata"] = {
@@ -45,7 +47,7 @@ def test_a_template_sets_neither_the_owner_of_a_pod_nor_its_deletion(user: UserC
         "labels": {
             "training.kubeflow.org/job-name": "other",
             "training.kubeflow.org/replica-index": "7",
-            "training.kubeflow.org/operator-name": "nobody",
+            "training.kubeflow.org/operator-name": "another",
             "team": "vision",
         },
         "annotations": {"trainshed.dev/restart-attempt": "99", "note": "kept"},
@@ -65,6 +67,7 @@ def test_a_template_sets_neither_the_owner_of_a_pod_nor_its_deletion(user: UserC
     assert found["labels"]["training.kubeflow.org/operator-name"] == "tfjob-controller"
 
 
+@pytest.mark.fault("J7")
 def test_pod_security_rejects_pods_and_the_job_says_why(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     user.call("PATCH", f"/api/v1/namespaces/{user.namespace}", label, MERGE)
@@ -85,6 +88,7 @@ def test_pod_security_rejects_pods_and_the_job_says_why(server: ControlPlane, us
     eventually(lambda: user.state("TFJob", "user") == "Running")
 
 
+@pytest.mark.fault("B15", "J9")
 @pytest.mark.parametrize("size", [100_000, 900_000, 1_400_000])
 def test_a_big_job_runs_or_is_rejected_or_is_blocked(
     size: int, server: ControlPlane, user: UserClient, kubelet: FakeKubelet
@@ -102,6 +106,7 @@ def test_a_big_job_runs_or_is_rejected_or_is_blocked(
     assert len(json.dumps(user.job("TFJob", "big")["status"])) <= SMALL
 
 
+@pytest.mark.fault("J9")
 def test_many_variables_and_annotations_are_accepted(user: UserClient):
     wanted = tfjob("wide", Worker=2)
     wanted["metadata"]["annotations"] = {f"note-{number}": "x" * 1000 for number in range(250)}
@@ -118,6 +123,7 @@ EVIL = (
 )
 
 
+@pytest.mark.fault("J11")
 def test_text_of_users_does_not_break_logs_or_metrics(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     wanted = tfjob("evil", policy={"backoffLimit": 2}, restart="ExitCode", Worker=1)
     wanted["metadata"]["annotations"] = {"note": EVIL.replace("\x00", "")}
@@ -137,6 +143,7 @@ def test_text_of_users_does_not_break_logs_or_metrics(user: UserClient, kubelet:
     assert "forged" not in operator.served()
 
 
+@pytest.mark.fault("J11")
 def test_deeply_nested_jobs_are_rejected_by_the_server(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     deep = "[" * 20_000 + "]" * 20_000
     body = json.dumps(tfjob("deep", Worker=1)).replace(
@@ -150,6 +157,7 @@ def test_deeply_nested_jobs_are_rejected_by_the_server(user: UserClient, kubelet
     assert operator.alive
 
 
+@pytest.mark.fault("J12")
 def test_many_jobs_of_one_namespace_do_not_delay_another(server: ControlPlane, user: UserClient):
     other = UserClient(server.kubeconfig, f"{user.namespace}-few")
     other.make_namespace()
@@ -161,11 +169,12 @@ def test_many_jobs_of_one_namespace_do_not_delay_another(server: ControlPlane, u
     last = max(request.began for request in requests(server, USER, other.namespace) if request.what == "create pods")
     made = [request.began for request in requests(server, USER, user.namespace) if request.what.startswith("create ")]
     before, between = sum(time < began for time in made), sum(began <= time <= last for time in made)
-    user.call("DELETE", user.path("TFJob", ""))  # whoever comes next need not wait for all of it, either
+    user.call("DELETE", user.path("TFJob", ""))  # the next test need not wait until all pods are deleted
     print(f"\n{before} of 960 had been made when few was asked for; {between} came before its last pod")
     assert between <= (960 - before) / 2
 
 
+@pytest.mark.fault("J13")
 def test_a_status_is_written_once_a_second_at_the_most(server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     user.create(tfjob("flap", PS=1, Worker=2))
     eventually(lambda: user.state("TFJob", "flap") == "Running", 60)
@@ -178,10 +187,11 @@ def test_a_status_is_written_once_a_second_at_the_most(server: ControlPlane, use
 
 
 def statuses(server: ControlPlane, user: UserClient) -> int:
-    """How often the operator has written a status in this namespace."""
+    """Return the number of status writes of the operator in this namespace."""
     return sum(request.what == "patch tfjobs/status" for request in requests(server, USER, user.namespace))
 
 
+@pytest.mark.fault("J16")
 def test_a_secret_in_a_template_is_only_in_its_pods(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     canary = "canary-5f2b9c"
     wanted = tfjob("spy", restart="ExitCode", policy={"backoffLimit": 1}, Worker=2)
@@ -206,15 +216,16 @@ def test_a_secret_in_a_template_is_only_in_its_pods(user: UserClient, kubelet: F
     assert "told-on-purpose" in json.dumps(user.job("TFJob", "spy")["status"])
 
 
+@pytest.mark.fault("J2")
 def test_a_pod_with_a_forged_owner_and_no_replica_decides_nothing(user: UserClient, kubelet: FakeKubelet):
-    made = user.create(tfjob("seat", Chief=1, Worker=1))
-    eventually(lambda: user.state("TFJob", "seat") == "Running")
-    true = user.pod("seat-chief-0")
-    kubelet.script = lambda name: "0" if name == "seat-chief-1" else "Running"
-    user.make("pods", forged(true, "seat-chief-1"))
-    always(lambda: "Succeeded" not in user.conditions("TFJob", "seat"), 2)
-    eventually(lambda: names(user.pods()) == ["seat-chief-0", "seat-worker-0"])
-    assert user.job("TFJob", "seat")["metadata"]["uid"] == made["metadata"]["uid"]
+    made = user.create(tfjob("replica", Chief=1, Worker=1))
+    eventually(lambda: user.state("TFJob", "replica") == "Running")
+    true = user.pod("replica-chief-0")
+    kubelet.script = lambda name: "0" if name == "replica-chief-1" else "Running"
+    user.make("pods", forged(true, "replica-chief-1"))
+    always(lambda: "Succeeded" not in user.conditions("TFJob", "replica"), 2)
+    eventually(lambda: names(user.pods()) == ["replica-chief-0", "replica-worker-0"])
+    assert user.job("TFJob", "replica")["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 def forged(true: dict, name: str) -> dict:

@@ -43,7 +43,7 @@ POD_STATUSES = (
 )
 STATUS = (
     "attempts the largest",
-    "attempts nobody's",
+    "attempts of unknown roles",
     "restarts the largest",
     "in place the largest",
     "start at the last of times",
@@ -66,6 +66,7 @@ def the_log_has_no_traceback(operator: Operator) -> Iterator[None]:
     assert operator.alive
 
 
+@pytest.mark.fault("J18")
 @pytest.mark.parametrize("what", ABSURD)
 def test_a_job_finishes_with_malformed_values(what: str, server: ControlPlane, user: UserClient, kubelet: FakeKubelet):
     where, patch = ABSURD[what]
@@ -88,7 +89,7 @@ def test_a_job_finishes_with_malformed_values(what: str, server: ControlPlane, u
 
 
 def succeeds(user: UserClient, kubelet: FakeKubelet) -> bool:
-    """Whether the job has succeeded; its chief does so whenever it runs, for the job may yet restart as a whole."""
+    """Return whether the job has succeeded. Its chief succeeds whenever it runs: the job may restart as a whole."""
     if user.state("TFJob", "job") == "Succeeded":
         return True
     chief = user.pod("job-chief-0")
@@ -97,6 +98,7 @@ def succeeds(user: UserClient, kubelet: FakeKubelet) -> bool:
     return False
 
 
+@pytest.mark.fault("J18")
 def test_a_deeply_nested_status_hides_no_other_job(user: UserClient, kubelet: FakeKubelet, operator: Operator):
     user.create(tfjob("deep", Worker=1))
     eventually(lambda: user.state("TFJob", "deep") == "Running")

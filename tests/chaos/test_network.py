@@ -1,4 +1,4 @@
-"""Lines that are slow, thin or lead nowhere, servers that others keep busy, and big requests to our own doors."""
+"""Slow and broken connections, busy servers, and large requests to the operator's endpoints."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def runs(user: UserClient, name: str, within: float = 30) -> None:
     eventually(lambda: user.state("TFJob", name) == "Running", within)
 
 
+@pytest.mark.fault("E3")
 def test_with_a_high_latency_requests_are_concurrent(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
@@ -62,7 +63,7 @@ def test_with_a_high_latency_requests_are_concurrent(
 
 
 def rounds(made: list[Request]) -> int:
-    """How many of these could at the most have waited for each other's answers, one after the other."""
+    """Return the maximum number of these requests that can have waited for each other."""
     count, answered = 0, datetime.min.replace(tzinfo=UTC)
     for request in sorted(made, key=lambda request: request.ended):
         if request.began >= answered:
@@ -70,10 +71,11 @@ def rounds(made: list[Request]) -> int:
     return count
 
 
+@pytest.mark.fault("E4")
 def test_with_a_low_bandwidth_lists_end_and_the_lease_is_kept(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
-    """A megabit a second; random text, for what repeats itself is compressed on its way."""
+    """One megabit a second. The text is random because repeated text is compressed."""
     for number in range(60):
         wanted = tfjob(f"full-{number}", policy={"suspend": True}, Worker=1)
         wanted["metadata"]["annotations"] = {"note": secrets.token_hex(4000)}
@@ -91,6 +93,7 @@ def test_with_a_low_bandwidth_lists_end_and_the_lease_is_kept(
         assert "lost" not in operator.log.read_text()
 
 
+@pytest.mark.fault("E5")
 def test_another_certificate_of_the_server_is_as_good(
     second_server: ControlPlane, second_user: UserClient, begin: Begin
 ):
@@ -109,6 +112,7 @@ def test_another_certificate_of_the_server_is_as_good(
     assert operator.complaints() == []
 
 
+@pytest.mark.fault("E5")
 def test_a_name_that_does_not_resolve_is_retried(
     second_server: ControlPlane, second_user: UserClient, begin: Begin, tmp_path: Path
 ):
@@ -155,6 +159,7 @@ def narrow(plane: ControlPlane) -> Iterator[None]:
         plane.start_apiserver()
 
 
+@pytest.mark.fault("D10")
 def test_a_server_that_others_keep_busy_does_not_cost_the_lease(
     second_server: ControlPlane, second_user: UserClient, begin: Begin
 ):
@@ -201,6 +206,7 @@ def ask(user: UserClient, end: float) -> float:
     return longest
 
 
+@pytest.mark.fault("J15")
 def test_the_endpoints_survive_bad_requests(server: ControlPlane, operator: Operator):
     before = rss(operator.pid)
     with ExitStack() as stack:
@@ -208,7 +214,7 @@ def test_the_endpoints_survive_bad_requests(server: ControlPlane, operator: Oper
             caller = stack.enter_context(socket.create_connection(("127.0.0.1", operator.health), 5))
             caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"POST / HTTP/1.1\r\nContent-Le")
         for door in (operator.health, operator.metrics):
-            with suppress(OSError):  # it may hang up while we are still sending
+            with suppress(OSError):  # the server may close the connection during the request
                 assert answer(door, "POST", "/healthz", b"x" * 50_000_000) in (404, 405, 413)
             with suppress(OSError):
                 assert answer(door, "GET", "/healthz", None, {"X": "y" * 200_000}) in (400, 431)

@@ -1,4 +1,4 @@
-"""The API server or its store dies at a write, freezes, or hangs up on everybody; what was begun is ended, once."""
+"""The API server or etcd dies at a write, freezes, or closes all connections; actions in flight complete once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEMBERS = ("master-0", "worker-0", "worker-1")
 
 @pytest.fixture(scope="module")
 def second_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that nobody else needs."""
+    """A control plane for this module alone."""
     with ready_control_plane(tmp_path_factory.mktemp("second-server")) as plane:
         yield plane
 
@@ -51,6 +51,7 @@ def come_back(plane: ControlPlane) -> None:
     plane.start_apiserver()
 
 
+@pytest.mark.fault("D1", "D2")
 @pytest.mark.parametrize("number", [3, 8, 10])
 @pytest.mark.parametrize("strike", [kill_apiserver, kill_etcd])
 @in_loop
@@ -73,7 +74,7 @@ async def test_a_server_may_die_at_a_write(
 
     run.route.on_write = at
     run.counted = 0
-    async with group, run:  # if the server does not come back there is nothing to wait for
+    async with group, run:  # if the server does not come back, the test ends
         await run.client.create()
         await persistently(lambda: run.client.running(*MEMBERS))
         await persistently(lambda: run.client.end("master-0", 0))
@@ -88,7 +89,7 @@ async def test_a_server_may_die_at_a_write(
 
 
 async def persistently(work: Callable[[], Awaitable[None]]) -> None:
-    """What a user does while the server is away."""
+    """Repeat a user's request until the server is available."""
     for _ in range(60):
         try:
             return await work()
@@ -99,6 +100,7 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
     return await work()
 
 
+@pytest.mark.fault("D3")
 @in_loop
 async def test_a_frozen_etcd_costs_time_and_at_most_the_lease(
     environment: Environment, second_server: ControlPlane
@@ -127,6 +129,7 @@ async def test_a_frozen_etcd_costs_time_and_at_most_the_lease(
     assert run.violations() == ()
 
 
+@pytest.mark.fault("D8")
 @in_loop
 async def test_all_connections_may_be_cut_again_and_again(environment: Environment) -> None:
     """Every third write, and every other read, is hung up on, half of them once they were carried out."""
@@ -159,7 +162,7 @@ async def test_all_connections_may_be_cut_again_and_again(environment: Environme
 
 
 def test_the_test_clients_close_while_the_server_hangs(second_server: ControlPlane, tmp_path: Path):
-    """A connection that outlived its loop would be told of as a warning, and that is an error."""
+    """A connection that outlives its event loop causes a warning, which pytest turns into an error."""
     _, apiserver, *_ = second_server.processes
 
     async def look_on() -> None:

@@ -1,4 +1,4 @@
-"""What the API server may refuse for a while: a kind, a right, a token; and what it says of what is gone already."""
+"""The API server refuses a kind, a right or a token for a while, and deletes of objects that no longer exist."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from .workloads import succeeds
 pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 
 
+@pytest.mark.fault("B17")
 async def test_one_kind_may_be_unavailable(environment: Environment) -> None:
-    """Nobody answers for Services: jobs that run go on to their end, a new one begins once they are back."""
+    """Services are unavailable: running jobs complete, and a new job starts when Services are available again."""
     run = Run(environment, ddp())
 
     async def no_services(request: Request, forward: Forward) -> Answer:
@@ -43,6 +44,7 @@ async def test_one_kind_may_be_unavailable(environment: Environment) -> None:
     assert run.violations(faults=5) == ()
 
 
+@pytest.mark.fault("B12")
 async def test_a_missing_right_blocks_the_job_until_it_is_granted_again(environment: Environment) -> None:
     run = Run(environment, ddp())
 
@@ -66,6 +68,7 @@ async def test_a_missing_right_blocks_the_job_until_it_is_granted_again(environm
     assert run.violations() == ()
 
 
+@pytest.mark.fault("B14")
 async def test_the_token_may_change_every_second(environment: Environment, tmp_path: Path) -> None:
     """The door knows the latest token only; no look fails because of that."""
     file = tmp_path / "token"
@@ -96,8 +99,9 @@ async def test_the_token_may_change_every_second(environment: Environment, tmp_p
     assert run.violations(faults=refused) == ()
 
 
+@pytest.mark.fault("B5")
 async def test_a_delete_of_what_is_gone_is_no_error(environment: Environment) -> None:
-    """Pods go just before the operator deletes them, and the job just before its next status is stored."""
+    """Another client deletes pods just before the operator does, and the job just before its next status is stored."""
     run = Run(environment, ddp())
 
     async def hasty(request: Request, forward: Forward) -> Answer:

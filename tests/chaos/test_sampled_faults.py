@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.asyncio(loop_scope="module")]
 PARALLEL = 4
 
 
+@pytest.mark.fault("A1", "A2", "A4", "A6", "A7", "A10", "A11", "A12", "A13", "B1", "B7", "B8", "C2", "C4")
 @pytest.mark.parametrize("name", WORKLOADS)
 async def test_no_fault_loses_or_repeats_an_action(environment: Environment, name: str):
     baseline = await measured(environment, WORKLOADS[name])

@@ -1,4 +1,4 @@
-"""What users do to their jobs, in whatever order and however hastily."""
+"""Actions of users on their jobs, in any order and in quick succession."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("operator")]
 
-#: Who the operator is to the API server: see conftest.py.
+#: The operator's user on the API server: see conftest.py.
 USER = "trainshed"
 POLICIES = ("Background", "Foreground", "Orphan")
 #: Phases of a job, each with the words of its status by which it is known.
@@ -29,6 +29,7 @@ PHASES = {"pending": "Created", "running": "Running", "over": "Succeeded", "paus
 CASES = {f"{phase}-{policy.lower()}": (phase, policy) for phase, policy in itertools.product(PHASES, POLICIES)}
 
 
+@pytest.mark.fault("I1")
 def test_a_job_is_deleted_with_every_propagation_policy_in_every_phase(user: UserClient):
     with FakeKubelet(user, all_but("pending")) as kubelet:
         bring_all_to_their_phases(user, kubelet)
@@ -65,6 +66,7 @@ def uid(item: dict) -> str:
     return item["metadata"]["uid"]
 
 
+@pytest.mark.fault("I4")
 def test_pods_that_run_keep_their_template_and_the_next_are_made_from_the_new_one(
     user: UserClient, kubelet: FakeKubelet
 ):
@@ -84,6 +86,7 @@ def test_pods_that_run_keep_their_template_and_the_next_are_made_from_the_new_on
     assert images == {"new-ps-0": old, "new-worker-0": old, "new-worker-1": new}
 
 
+@pytest.mark.fault("I6")
 @pytest.mark.parametrize("ends", [False, True], ids=["they run on", "they fail"])
 def test_deadline_ttl_and_limit_work_together(ends: bool, user: UserClient, kubelet: FakeKubelet):
     kubelet.script = (lambda _name: "137") if ends else (lambda _name: "Running")
@@ -113,6 +116,7 @@ def failed(user: UserClient, name: str) -> bool:
     return "Failed" in user.conditions("TFJob", name)
 
 
+@pytest.mark.fault("I7")
 def test_a_namespace_may_be_deleted_with_all_that_runs_in_it(
     server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):
@@ -132,7 +136,7 @@ def test_a_namespace_may_be_deleted_with_all_that_runs_in_it(
 
 
 def asked(server: ControlPlane, user: UserClient) -> list[Request]:
-    """What the operator has asked for in this namespace so far."""
+    """Return the requests of the operator in this namespace so far."""
     return requests(server, USER, user.namespace)
 
 
@@ -150,6 +154,7 @@ def gone(user: UserClient) -> bool:
     return False
 
 
+@pytest.mark.fault("I9")
 def test_what_was_exported_may_be_applied_again(user: UserClient, kubelet: FakeKubelet):
     user.create(job("TFJob", "back", restart="ExitCode", PS=1, Worker=1))
     eventually(lambda: user.state("TFJob", "back") == "Running")
@@ -176,6 +181,7 @@ def test_what_was_exported_may_be_applied_again(user: UserClient, kubelet: FakeK
     assert "kopf.zalando.org/KopfFinalizerMarker" not in user.job("TFJob", "back")["metadata"].get("finalizers", ())
 
 
+@pytest.mark.fault("I10")
 @pytest.mark.parametrize("lost", ["labels", "ownerReferences"])
 def test_a_pod_without_its_labels_or_owner_is_left_alone(
     lost: str, server: ControlPlane, user: UserClient, kubelet: FakeKubelet
@@ -190,7 +196,7 @@ def test_a_pod_without_its_labels_or_owner_is_left_alone(
     before = len(asked(server, user))
     time.sleep(6)
     tried = Counter(request.what for request in asked(server, user)[before:])
-    assert tried["create pods"] <= 4, tried  # after 1, 2 and 4 s, and once for what it was told meanwhile
+    assert tried["create pods"] <= 4, tried  # after 1, 2 and 4 s, and once for a watch event in between
     pod = user.pod("rent-worker-1")
     assert uid(pod) == taken
     assert not pod["metadata"].get(lost)
@@ -199,6 +205,7 @@ def test_a_pod_without_its_labels_or_owner_is_left_alone(
     eventually(lambda: "Blocked" not in user.conditions("TFJob", "rent"), 30)
 
 
+@pytest.mark.fault("I11")
 def test_a_status_that_was_deleted_or_forged_is_restored(user: UserClient, kubelet: FakeKubelet):
     user.create(job("TFJob", "lie", restart="ExitCode", PS=1, Worker=2))
     eventually(lambda: user.state("TFJob", "lie") == "Running")
@@ -219,8 +226,9 @@ def test_a_status_that_was_deleted_or_forged_is_restored(user: UserClient, kubel
     assert {uid(pod) for pod in user.pods()} == made
 
 
+@pytest.mark.fault("I12")
 def test_a_queue_admits_a_job_evicts_it_and_admits_it_on_other_nodes(user: UserClient, kubelet: FakeKubelet):
-    """What Kueue does: a job is created suspended, and gets its nodes in the same write that resumes it."""
+    """As Kueue does: a job is created suspended, and one write resumes it and sets its node selector."""
     user.create(tfjob("turn", policy={"suspend": True}, Worker=2))
     eventually(lambda: user.state("TFJob", "turn") == "Suspended")
     for pool in ("red", "blue"):

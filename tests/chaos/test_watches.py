@@ -1,4 +1,4 @@
-"""What watches may do for longer than a moment: end every second, be late for a long time, skip a whole life."""
+"""Watches that misbehave for long: they end every second, are late, or skip the whole life of an object."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def all_once(run: Run) -> bool:
     return made(run) == dict.fromkeys((f"a-{member}" for member in MEMBERS), 1)
 
 
+@pytest.mark.fault("C6")
 async def test_every_watch_may_end_after_a_second(environment: Environment) -> None:
     run, began = Run(environment, ddp()), []
 
@@ -55,9 +56,10 @@ async def test_every_watch_may_end_after_a_second(environment: Environment) -> N
     assert run.violations(faults=0) == ()
 
 
+@pytest.mark.fault("C1", "C3")
 @pytest.mark.parametrize("plural", ["pytorchjobs", "pods", "services"])
 async def test_one_watch_may_be_late_all_the_time(environment: Environment, plural: str) -> None:
-    """So that pods come before their job, and jobs go before their pods."""
+    """Pods appear before their job, and jobs disappear before their pods."""
     run = Run(environment, ddp())
 
     async def late(request: Request, lines: Lines) -> Lines:
@@ -80,6 +82,7 @@ async def test_one_watch_may_be_late_all_the_time(environment: Environment, plur
     assert run.violations() == ()
 
 
+@pytest.mark.fault("C12")
 @pytest.mark.parametrize("plural", ["tfjobs", "pods"])
 async def test_one_watch_may_be_seconds_behind_the_other_after_a_restart(environment: Environment, plural: str) -> None:
     """A worker fails and is replaced; the next operator hears of one kind six seconds after the other."""
@@ -111,8 +114,9 @@ async def test_one_watch_may_be_seconds_behind_the_other_after_a_restart(environ
     assert run.violations() == ()
 
 
+@pytest.mark.fault("C9")
 async def test_a_pod_that_no_watch_has_shown_is_no_success(environment: Environment) -> None:
-    """In one gap a worker fails and is deleted: what was not seen is a disruption, and is not counted."""
+    """In one gap a worker fails and is deleted: the unseen end is a disruption, which is not counted."""
     run, gap = Run(environment, tfjob("a", restart="ExitCode", policy={"backoffLimit": 0}, Chief=1, PS=1, Worker=2)), []
 
     async def blind(request: Request, lines: Lines) -> Lines:
@@ -143,8 +147,9 @@ async def test_a_pod_that_no_watch_has_shown_is_no_success(environment: Environm
     assert run.violations() == ()
 
 
+@pytest.mark.fault("C10", "H9")
 async def test_a_result_that_was_stored_outlives_its_pod(environment: Environment) -> None:
-    """One of two workers succeeds, which is stored; while nobody looks its pod is deleted, and is not made again."""
+    """One of two workers succeeds, and this is stored; its pod is deleted while no operator runs, and not recreated."""
     job = tfjob("a", Worker=2)
     job["spec"]["successPolicy"] = "AllWorkers"
     run = Run(environment, job)

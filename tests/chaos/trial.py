@@ -22,10 +22,10 @@ IMPATIENT = {"trainshed.client.transport.READ_TIMEOUT": 1.5}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a fault is injected: at write `number`, or at event `number` of the watch of `plural`.
+    """The place of a fault: write `number`, or event `number` of the watch of `plural`.
 
-    With a `stride` it is injected at every so many writes, or events of all watches, from that number on: without
-    violations these are as many points at once.
+    With a `stride` it is injected at every Nth write, or event of all watches, from that number on: one trial then
+    covers many points, unless there is a violation.
     """
 
     workload: str
@@ -46,7 +46,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A run without faults: how it ended, its writes, and the number of events of each watch."""
+    """A run without faults: its end, its writes, and the number of events of each watch."""
 
     state: Mapping[str, str] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a trial has found, in which the fault `struck` so often.
+    """The result of a trial; `struck` is the number of injected faults.
 
     `recovery` are the seconds from the last fault to the operator's next write, if there was one.
     """
@@ -130,7 +130,7 @@ class Trial:
         return ()
 
     async def _ended(self, *, hopeless: bool) -> dict[str, str]:
-        """The end: that of the reference, or that at the deadline."""
+        """Return the final state: at the reference's end, or at the deadline."""
         run, reference = self._run, self._baseline.state
 
         def found() -> dict[str, str]:
@@ -141,7 +141,7 @@ class Trial:
         return found()
 
     def _recovery(self, struck: float) -> float | None:
-        # What an operator had sent before it was killed may still be on its way.
+        # A request that an operator sent before it was killed may still arrive.
         since = struck + (0.02 if self._point.fault in CRASHES else 0)
         later = (one.at for one in self._run.route.writes if one.at > since)
         return next((round(at - struck, 3) for at in later), None) if struck else None

@@ -26,18 +26,18 @@ LABEL = "training.kubeflow.org/job-name"
 
 
 async def delayed(line: bytes, _lines: Lines) -> Replaced:
-    """The event, and all that follow, come late."""
+    """Delay the event and all later ones."""
     await asyncio.sleep(DELAY)
     return (line,), True
 
 
 async def repeated(line: bytes, _lines: Lines) -> Replaced:
-    """It comes five times."""
+    """Deliver the event five times."""
     return (line,) * 5, True
 
 
 async def gap(_line: bytes, lines: Lines) -> Replaced:
-    """It and what follows for a while is lost; then the server answers 410 Expired."""
+    """Lose the event and all that follow for a while; then the server answers 410 Expired."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GAP):
             async for _ in lines:
@@ -56,7 +56,7 @@ async def severed(_line: bytes, _lines: Lines) -> Replaced:
 
 
 async def silent(_line: bytes, _lines: Lines) -> Replaced:
-    """Nothing comes any more, and the connection stays open."""
+    """Deliver no more events, and keep the connection open."""
     await asyncio.sleep(600)
     return (), False
 

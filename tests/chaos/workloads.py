@@ -1,4 +1,4 @@
-"""Jobs, each with the script of a user from creation to the end; it waits only for what a user can see."""
+"""Jobs, each with the script of a user from creation to the end; the script waits only for states that users see."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ WORKLOADS = {
             "expires",
             tfjob("late", policy={"activeDeadlineSeconds": 2, "cleanPodPolicy": "All"}, Worker=2),
             expires,
-            ignored=("conditions", "ready", "replicaStatuses"),  # how many ran by then is chance
+            ignored=("conditions", "ready", "replicaStatuses"),  # the number that runs by then is random
         ),
         Workload(
             "gives-up",

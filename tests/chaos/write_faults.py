@@ -110,7 +110,7 @@ class FaultAtWrites:
 
     @property
     def strikes(self) -> int:
-        """How many faults were injected."""
+        """The number of injected faults."""
         return len(self.at)
 
     async def __call__(self, request: Request, forward: Forward) -> Answer:

@@ -9,7 +9,7 @@ from support.jobs import KINDS
 from support.pods import container
 from support.user_client import eventually
 
-#: Where objects live that are not of the core.
+#: The API groups of objects outside of the core group.
 RBAC, SCALING = "/apis/rbac.authorization.k8s.io/v1", "/apis/autoscaling/v2"
 
 

@@ -1,4 +1,4 @@
-"""Operators that were told of a gang scheduler, each in a namespace of its own, the scheduler played by the test."""
+"""Operators with a gang scheduler, each in a namespace of its own; the tests simulate the scheduler."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ ALIKE = {
 
 
 def refused(mark: pytest.MarkDecorator, wanted: dict, *words: str):
-    """A case: a row, the job, and what the refusal says."""
+    """Return a case: a row, the job, and the text of the refusal."""
     return pytest.param(wanted, words, marks=mark, id=mark.args[0].number)
 
 

@@ -29,7 +29,7 @@ NUMBERS = tuple(f"TO-{number:03}" for number in range(1, LAST + 1))
 
 
 def claims() -> tuple[Row, ...]:
-    """What each test of this folder says of a row; several tests may speak of the same."""
+    """Return the claims of each test of this folder about a row; several tests may cover the same row."""
     found: list[Row] = []
     for path in sorted(HERE.glob("test_*.py")):
         module = importlib.import_module(f"{__package__}.{path.stem}")
@@ -86,7 +86,7 @@ def _problems_of(row: Row, known: frozenset[str]) -> Iterator[str]:
 
 
 def summary(decisions: Mapping[str, Row]) -> str:
-    """How many are decided, and how."""
+    """Return how many rows are decided, and how."""
     count = {verdict: sum(row.verdict is verdict for row in decisions.values()) for verdict in Verdict}
     kinds = (
         f"{count[Verdict.SAME]} same",

@@ -10,7 +10,7 @@ import pytest
 
 
 class Verdict(StrEnum):
-    """Whether a row is as in v1."""
+    """The relation of a row to v1: the same, or different."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -33,7 +33,7 @@ def same(number: str, title: str) -> pytest.MarkDecorator:
 
 
 def differs(number: str, difference: str, title: str) -> pytest.MarkDecorator:
-    """The test shows what we do instead, and why: one number of docs/differences.md, or several ("D2, D5")."""
+    """The test shows a difference from v1, with one number of docs/differences.md or several ("D2, D5")."""
     return pytest.mark.row(Row(number, Verdict.DIFFERS, title, difference))
 
 

@@ -1,4 +1,4 @@
-"""What users do with the unmodified v1 SDK, in its own environment: sdk_client.py KUBECONFIG NAMESPACE ACTION."""
+"""Uses the unmodified v1 SDK, in its own environment: sdk_client.py KUBECONFIG NAMESPACE ACTION."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def job(kind: str, name: str, namespace: str, **policy: object) -> object:
 
 
 def train_function() -> None:
-    """What a user would have trained."""
+    """The function that a user would train."""
     print("training")
 
 
@@ -56,7 +56,7 @@ def image(training: TrainingClient, _namespace: str) -> object:
 
 
 def waiting(training: TrainingClient, namespace: str) -> object:
-    """Waiting for what comes, and for what does not."""
+    """Wait for a condition that becomes true, and for one that does not."""
     training.create_job(job("PyTorchJob", "a", namespace))
     training.wait_for_job_conditions("a", expected_conditions={"Created"}, polling_interval=1, timeout=30)
     training.wait_for_job_conditions("a", polling_interval=1, timeout=30)
@@ -97,13 +97,13 @@ def queue(training: TrainingClient, namespace: str) -> object:
 
 def managers(training: TrainingClient, namespace: str) -> object:
     """Jobs that say who manages them."""
-    training.create_job(job("PyTorchJob", "ours", namespace, managed_by="kubeflow.org/training-operator"))
+    training.create_job(job("PyTorchJob", "own", namespace, managed_by="kubeflow.org/training-operator"))
     training.create_job(job("PyTorchJob", "theirs", namespace, managed_by="kueue.x-k8s.io/multikueue"))
-    training.wait_for_job_conditions("ours", expected_conditions={"Running"}, polling_interval=1, timeout=30)
+    training.wait_for_job_conditions("own", expected_conditions={"Running"}, polling_interval=1, timeout=30)
     try:
         training.create_job(job("PyTorchJob", "strange", namespace, managed_by="kueue.x-k8s.io/other-controller"))
     except RuntimeError as error:
-        told = [training.is_job_created("ours"), training.get_job_conditions("theirs") or []]
+        told = [training.is_job_created("own"), training.get_job_conditions("theirs") or []]
         return [listing(training, namespace), *told, str(error)]
     return "no error"
 
@@ -117,7 +117,7 @@ def deletion(training: TrainingClient, namespace: str) -> object:
 
 
 def everything(training: TrainingClient, namespace: str) -> object:
-    """What one does with a job of each kind, from its making to its end."""
+    """Create, read, change and delete a job of each kind."""
     told = {}
     for kind in KINDS:
         name = kind.lower()
@@ -147,7 +147,7 @@ def everything(training: TrainingClient, namespace: str) -> object:
 
 
 def fine_tuning(training: TrainingClient, _namespace: str) -> object:
-    """`train`, with stand-ins for the libraries of the hub that it asks for what to put into the job."""
+    """Call `train`, with stubs for the libraries of the hub that it calls to build the job."""
     described = types.SimpleNamespace(to_dict=dict)
     hub, store = types.ModuleType("kubeflow.storage_initializer.hugging_face"), types.ModuleType("s3")
     for name, module in (
@@ -170,7 +170,7 @@ def fine_tuning(training: TrainingClient, _namespace: str) -> object:
 
 
 def main(kubeconfig: str, namespace: str, action: str) -> None:
-    """Do it, and print what came of it as the last line."""
+    """Run the action, and print the result as the last line."""
     actions: dict[str, Callable[[TrainingClient, str], object]] = {
         known.__name__: known
         for known in (function, image, waiting, selection, listing, queue, managers, deletion, everything, fine_tuning)

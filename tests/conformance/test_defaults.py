@@ -1,4 +1,4 @@
-"""What a job gets that does not say: seen in its pods, its Services and its end (TO-015 to TO-032)."""
+"""The defaults of a job, as seen in its pods, its Services and its end (TO-015 to TO-032)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PORTS = {TF: ("tfjob-port", 2222), XGB: ("xgboostjob-port", 9999), PD: ("master"
 
 
 def created(user: UserClient, wanted: dict, pods: int = 1) -> list[dict]:
-    """Create the job; its pods once there are so many."""
+    """Create the job; return its pods once all of them exist."""
     user.create(wanted)
     return eventually(lambda: found if len(found := user.pods()) == pods else None)
 
@@ -32,7 +32,7 @@ def succeed(user: UserClient, kubelet: FakeKubelet, kind: str, pod: str) -> None
 
 
 def still_runs(user: UserClient, name: str) -> bool:
-    """Whether a pod is there and untouched."""
+    """Return whether a pod exists and is unchanged."""
     pod = user.pod(name)
     return pod is not None and pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
 

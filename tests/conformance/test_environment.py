@@ -1,4 +1,4 @@
-"""What the pods of a TFJob are told of each other (TO-122, TO-126 to TO-133)."""
+"""The environment of the pods of a TFJob (TO-122, TO-126 to TO-133)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def config(pod: dict, container: str = "tensorflow") -> list[str]:
 
 
 def told(user: UserClient, wanted: dict, *members: str) -> dict[str, list[str]]:
-    """The texts of TF_CONFIG by member, for a job of these members."""
+    """Return the texts of TF_CONFIG by replica, for a job of these replicas."""
     made = created_pods(user, wanted, *(f"{NAME}-{member}" for member in members))
     return {member: config(made[f"{NAME}-{member}"]) for member in members}
 
@@ -38,7 +38,7 @@ def dynamic(**roles: int) -> dict:
 
 
 def host(user: UserClient, member: str, port: int = 2222) -> str:
-    """Where a member is."""
+    """Return the address of a replica."""
     return f"{NAME}-{member}.{user.namespace}.svc:{port}"
 
 
@@ -125,6 +125,6 @@ def test_a_users_own_stands_before_ours(user: UserClient):
     wanted = job(TF, NAME, Worker=2)
     pod_spec(wanted, "Worker")["containers"][0]["env"] = [{"name": "TF_CONFIG", "value": "{}"}]
     for texts in told(user, wanted, "worker-0", "worker-1").values():
-        theirs, ours = texts
+        theirs, own = texts
         assert theirs == "{}"
-        assert list(json.loads(ours)) == ["cluster", "task", "environment"]
+        assert list(json.loads(own)) == ["cluster", "task", "environment"]

@@ -1,4 +1,4 @@
-"""What the pods of XGBoost, Paddle, JAX and MPI are told of each other (TO-143 to TO-151)."""
+"""The environment of the pods of XGBoost, Paddle, JAX and MPI (TO-143 to TO-151)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def listening(wanted: dict, port: str, number: int, *roles: str) -> dict:
 
 
 def xgboost(port: int, *, world: int, rank: int) -> list[tuple[str, str]]:
-    """What a member of the XGBoostJob `xgb` is told, in v1's order."""
+    """Return the environment of a replica of the XGBoostJob `xgb`, in v1's order."""
     workers = ",".join(f"xgb-worker-{index}" for index in range(world - 1))
     return [
         ("MASTER_PORT", str(port)),

@@ -1,4 +1,4 @@
-"""What the pods of a PyTorchJob are told of each other (TO-134 to TO-142)."""
+"""The environment of the pods of a PyTorchJob (TO-134 to TO-142)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CURE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
 
 
 def ddp(nproc: str | None = None, policy: dict | None = None, **roles: int) -> dict:
-    """A PyTorchJob `ddp`, of a master and two workers if not told otherwise."""
+    """A PyTorchJob `ddp`, by default with a master and two workers."""
     wanted = job(PT, "ddp", restart="OnFailure", **(roles or {"Master": 1, "Worker": 2}))
     if nproc is not None:
         wanted["spec"]["nprocPerNode"] = nproc
@@ -28,7 +28,7 @@ def ddp(nproc: str | None = None, policy: dict | None = None, **roles: int) -> d
 
 
 def told(user: UserClient, wanted: dict) -> dict[str, list[tuple[str, str]]]:
-    """The environment of each pod by member."""
+    """Return the environment of each pod by replica."""
     roles = wanted["spec"]["pytorchReplicaSpecs"].items()
     members = [f"{role.lower()}-{index}" for role, group in roles for index in range(group["replicas"])]
     made = created_pods(user, wanted, *(f"ddp-{member}" for member in members))
@@ -36,7 +36,7 @@ def told(user: UserClient, wanted: dict) -> dict[str, list[tuple[str, str]]]:
 
 
 def ranks(first: str, world: int, rank: int) -> list[tuple[str, str]]:
-    """Where rank 0 is, and which rank this is, in v1's order."""
+    """Return the variables for the address of rank 0 and for this rank, in v1's order."""
     return [
         ("MASTER_PORT", "23456"),
         ("PET_MASTER_PORT", "23456"),
@@ -49,7 +49,7 @@ def ranks(first: str, world: int, rank: int) -> list[tuple[str, str]]:
 
 
 def rendezvous(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What only elastic jobs are told."""
+    """Return the variables that only elastic jobs get."""
     return [pair for pair in found if pair[0].startswith(("PET_RDZV", "PET_MAX", "PET_STANDALONE", "PET_NNODES"))]
 
 

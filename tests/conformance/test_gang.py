@@ -40,6 +40,7 @@ def test_volcano_is_asked_before_pods_are_made(volcano: Gang, phase: str):
     eventually(lambda: volcano.user.state(PT, name) == "Running")
 
 
+@pytest.mark.fault("K3")
 @same("TO-240", "minAvailable, queue, priorityClass and minResources stand in Volcano's group")
 def test_volcanos_group_says_what_was_asked(volcano: Gang):
     asked = {"minAvailable": 2, "queue": "q", "priorityClass": "p", "minResources": {"cpu": "3"}}
@@ -118,7 +119,7 @@ KEPT = "another schedulerName of a template is kept, with a warning"
     ("name", "master", "worker", "warned"),
     [
         pytest.param("none", None, None, False, marks=same("TO-244", KEPT)),
-        pytest.param("ours", "scheduler-plugins", "scheduler-plugins", False, marks=same("TO-244", KEPT)),
+        pytest.param("own", "scheduler-plugins", "scheduler-plugins", False, marks=same("TO-244", KEPT)),
         pytest.param("one", None, "other", True, marks=same("TO-244", KEPT)),
         pytest.param("all", "other", "other", True, marks=same("TO-244", KEPT)),
     ],

@@ -12,7 +12,7 @@ from support.user_client import MERGE, eventually
 from .gangs import BOTH, PT, Gang, a_gang, running
 from .row import same
 
-#: Of each kind a job of two, and those whose success is the job's.
+#: A job with two replicas of each kind, and the replicas whose success is the job's.
 PAIRS = {
     "TFJob": ({"Worker": 2}, ("worker-0", "worker-1")),
     PT: ({"Master": 1, "Worker": 1}, ("master-0",)),
@@ -44,8 +44,8 @@ def test_a_gang_that_is_too_big_waits_until_less_is_asked_for(gangs: dict[str, G
         eventually(lambda kind=kind: found.groups.spec(kind.lower())["minMember"] == 2)
         found.let_in(kind.lower())
         eventually(lambda kind=kind: found.user.state(kind, kind.lower()) == "Running", within=20)
-        for seat in leaders:
-            found.kubelet.end(f"{kind.lower()}-{seat}", 0)
+        for replica in leaders:
+            found.kubelet.end(f"{kind.lower()}-{replica}", 0)
         eventually(lambda kind=kind: found.user.state(kind, kind.lower()) == "Succeeded", within=20)
 
 
@@ -61,8 +61,8 @@ def test_a_group_that_was_deleted_or_changed_by_hand_is_restored(volcano: Gang):
 
 
 def test_a_name_that_somebody_elses_group_has_is_reported(volcano: Gang):
-    stranger = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "taken"}}
-    volcano.user.call("POST", volcano.groups.path, stranger)
+    foreign = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "taken"}}
+    volcano.user.call("POST", volcano.groups.path, foreign)
     volcano.user.create(a_gang("taken"))
     eventually(lambda: volcano.user.conditions(PT, "taken").get("Blocked", {}).get("reason") == "NameConflict")
     assert volcano.user.pods("taken") == []
@@ -81,6 +81,6 @@ def test_the_group_that_v1_has_made_is_taken_over_where_it_stands(volcano: Gang)
     volcano.groups.set_phase("v1s", "Running")
     volcano.user.patch_job(PT, "v1s", {"spec": {"runPolicy": {"suspend": False}}})
     eventually(lambda: volcano.user.state(PT, "v1s") == "Running")
-    ours = volcano.groups.get("v1s")
-    assert ours["metadata"]["uid"] == theirs["metadata"]["uid"]
-    assert ours["spec"] == {"minMember": 3, "queue": "first"}
+    own = volcano.groups.get("v1s")
+    assert own["metadata"]["uid"] == theirs["metadata"]["uid"]
+    assert own["spec"] == {"minMember": 3, "queue": "first"}

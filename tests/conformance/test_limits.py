@@ -1,4 +1,4 @@
-"""What is left of a job that is over, and what ends it: limits, deadlines and times to live (TO-201 to TO-219)."""
+"""Limits, deadlines and times to live, and the objects that a finished job keeps (TO-201 to TO-219)."""
 
 from __future__ import annotations
 

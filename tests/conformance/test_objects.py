@@ -1,4 +1,4 @@
-"""Which pods and Services a job has, whose they are, and what they carry (TO-087 to TO-102)."""
+"""The pods and Services of a job, their owners and their fields (TO-087 to TO-102)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ IMAGE, DOMAIN = "alpine:3.10", "tf.training.org"
 
 @pytest.fixture(scope="module")
 def there(second_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UserClient]:
-    """A user's user where the operator was told to bring the init container back, and of a domain."""
+    """A user of an operator with v1's flags for the init container and the domain."""
     user = UserClient.somewhere(second_server.kubeconfig, named="flags")
     flags = ("--no-leader-elect", f"--namespace={user.namespace}", f"--pytorch-init-container-image={IMAGE}")
     with pytest.MonkeyPatch.context() as patch:
@@ -64,14 +64,14 @@ def test_workers_without_a_master_wait_for_nobody(there: UserClient):
 def test_the_init_container_is_v1s(there: UserClient):
     wanted = job(PT, "a", Master=1, Worker=1)
     pod_spec(wanted, "Worker")["initContainers"] = [{"name": "own", "image": "busybox"}]
-    own, ours = waiting(created_pods(there, wanted, "a-master-0", "a-worker-0")["a-worker-0"])
+    own, default = waiting(created_pods(there, wanted, "a-master-0", "a-worker-0")["a-worker-0"])
     assert own["name"] == "own"
-    assert (ours["name"], ours["image"], ours["imagePullPolicy"]) == ("init-pytorch", IMAGE, "IfNotPresent")
-    assert ours["resources"] == {
+    assert (default["name"], default["image"], default["imagePullPolicy"]) == ("init-pytorch", IMAGE, "IfNotPresent")
+    assert default["resources"] == {
         "limits": {"cpu": "100m", "memory": "20Mi"},
         "requests": {"cpu": "50m", "memory": "10Mi"},
     }
-    shell, flag, script = ours["command"]
+    shell, flag, script = default["command"]
     assert (shell, flag) == ("sh", "-c")
     assert "tries=100;" in script
     assert "nslookup a-master-0" in script

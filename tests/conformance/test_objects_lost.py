@@ -63,6 +63,7 @@ def test_workers_too_few_are_made(user: UserClient, kubelet: FakeKubelet):
     assert before.items() <= after.items()
 
 
+@pytest.mark.fault("I3")
 @differs("TO-120", "D12", "zero parameter servers stay zero; v1 creates one and deletes it, again and again")
 def test_no_replicas_are_none(user: UserClient, kubelet: FakeKubelet):
     created_pods(user, job(TF, "a", PS=0, Worker=1), "a-worker-0")

@@ -1,4 +1,4 @@
-"""What an MPIJob has besides its workers: a launcher, its configuration and its rights (TO-106 to TO-112)."""
+"""The objects of an MPIJob besides its workers: launcher, ConfigMap and RBAC (TO-106 to TO-112)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def launching(wanted: dict, **fields: object) -> dict:
 
 
 def data(user: UserClient) -> dict[str, str]:
-    """What stands in the job's ConfigMap, once it is there."""
+    """Return the data of the job's ConfigMap, once it exists."""
     return eventually(lambda: list_by_name(user, "configmaps").get("m-config"))["data"]
 
 

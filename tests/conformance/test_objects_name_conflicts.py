@@ -16,6 +16,7 @@ POD = template("mpi")
 ROLE_REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"}
 
 
+@pytest.mark.fault("J1")
 @differs(
     "TO-113",
     "D21",

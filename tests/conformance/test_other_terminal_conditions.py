@@ -34,7 +34,7 @@ def uid(user: UserClient, pod: str) -> str:
 
 
 def is_another(user: UserClient, pod: str, before: str) -> bool:
-    """Whether the pod was made anew."""
+    """Return whether the pod was recreated."""
     return uid(user, pod) not in ("", before)
 
 
@@ -82,6 +82,7 @@ def test_a_failure_beside_a_running_master(user: UserClient, kubelet: FakeKubele
     always(lambda: user.pod("a-master-0")["status"]["phase"] == "Running")
 
 
+@pytest.mark.fault("H2")
 @same("TO-188", "PyTorchJob, OnFailure: an evicted worker is made again")
 def test_an_eviction(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(PT, "a", restart="OnFailure", Master=1, Worker=1), 2)
@@ -94,6 +95,7 @@ def test_an_eviction(user: UserClient, kubelet: FakeKubelet):
     wait_for_conditions(user, PT, "a", "Created", "Running")
 
 
+@pytest.mark.fault("H1")
 @same("TO-189", "PyTorchJob, OnFailure: a worker that is deleted is made again, the job restarts and does not fail")
 def test_a_deletion(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(PT, "a", restart="OnFailure", Master=1, Worker=1), 2)

@@ -1,4 +1,4 @@
-"""What a job and its operator survive: refusals, clashes, crashes, restarts (TO-231 to TO-238)."""
+"""Refusals, name conflicts, crashes and restarts (TO-231 to TO-238)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNNING, SUCCEEDED = ["Created", "Running"], ["Created", "-Running", "Succeeded"
 
 
 def warnings(user: UserClient, name: str) -> list[str]:
-    """What is told of pods of a job that could not be made."""
+    """Return the Events about pods of a job that could not be created."""
     return [message for kind, reason, message in user.events(name) if (kind, reason) == ("Warning", "FailedCreatePod")]
 
 
@@ -45,14 +45,14 @@ class TestRefusals:
         user.call("DELETE", path)
         eventually(lambda: condition_types(user, TF, "a") == RUNNING, 40)
 
-    @differs("TO-232", "D21", "a stranger's pod of that name: a warning, the reason in the status, the pod untouched")
+    @differs("TO-232", "D21", "another owner's pod of that name: a warning, the reason in the status, the pod untouched")
     def test_a_stranger(self, user: UserClient, kubelet: FakeKubelet):
         container = {"name": "c", "image": "x"}
-        stranger = user.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
+        foreign = user.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
         user.create(job(TF, "a", Worker=1))
         eventually(lambda: any("already exists" in message for message in warnings(user, "a")))
         assert eventually(lambda: user.conditions(TF, "a").get("Blocked"))["reason"] == "NameConflict"
-        assert user.pod("a-worker-0")["metadata"]["uid"] == stranger["metadata"]["uid"]
+        assert user.pod("a-worker-0")["metadata"]["uid"] == foreign["metadata"]["uid"]
         assert "ownerReferences" not in user.pod("a-worker-0")["metadata"]
 
     @differs("TO-233", "D11", "a name of 60 characters is refused at once, with the length that fits")
@@ -99,7 +99,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def lonely(plane: ControlPlane, request: pytest.FixtureRequest) -> UserClient:
-    """A user in a namespace of its own, where nobody looks after jobs yet."""
+    """A user in a namespace of its own, which no operator manages yet."""
     return UserClient.somewhere(plane.kubeconfig, named=request.node.name.replace("_", "-")[-40:].strip("-"))
 
 
@@ -135,6 +135,7 @@ class TestOperators:
             wait_for_conditions(lonely, TF, "a", *RUNNING)
             assert sorted(kubelet.created) == names(lonely.pods()) == ["a-ps-0", "a-worker-0", "a-worker-1"]
 
+    @pytest.mark.fault("I6")
     @same("TO-235", "restarted: jobs that are over stay as they are, and are deleted at their time")
     def test_a_restart(self, lonely: UserClient, begin: Callable[..., Operator]):
         flag = f"--namespace={lonely.namespace}"

@@ -1,4 +1,4 @@
-"""The unmodified v1 SDK, in an environment of its own, against our operator (TO-249 to TO-258, TO-265)."""
+"""The unmodified v1 SDK, in an environment of its own, against the operator (TO-249 to TO-258, TO-265)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PT = "PyTorchJob"
 
 @pytest.fixture
 def sdk(server: ControlPlane, user: UserClient) -> Callable[[str], object]:
-    """Does something with the SDK in the test's namespace; what came of it."""
+    """Calls the SDK in the test's namespace; returns the result."""
 
     def do(action: str) -> object:
         assert PYTHON.exists(), "make venv-sdk"
@@ -96,7 +96,7 @@ def test_deleting(user: UserClient, kubelet: FakeKubelet, sdk: Callable[[str], o
 @same("TO-265", "managedBy: the operator's own runs, MultiKueue's gets no condition, any other cannot be created")
 def test_who_manages(user: UserClient, kubelet: FakeKubelet, sdk: Callable[[str], object]):
     listed, created, conditions, error = sdk("managers")
-    assert listed == ["ours", "theirs"]
+    assert listed == ["own", "theirs"]
     assert created is True
     assert conditions == []
     assert error.startswith(f"Failed to create PyTorchJob: {user.namespace}/strange")

@@ -1,4 +1,4 @@
-"""What a client sees of the API: kinds, columns, subresources; what is stored, what is refused (TO-001 to 014)."""
+"""The API as clients see it: kinds, columns, subresources; stored and refused fields (TO-001 to 014)."""
 
 from __future__ import annotations
 

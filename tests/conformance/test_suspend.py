@@ -1,4 +1,4 @@
-"""Jobs that are suspended and resumed, or that somebody else manages, of every kind (TO-220 to TO-230)."""
+"""Jobs that are suspended and resumed, or managed by another controller, of every kind (TO-220 to TO-230)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ELSEWHERE = "kueue.x-k8s.io/multikueue"
 
 
 def services(user: UserClient, kind: str) -> int:
-    """How many Services are there that should be: MPI has none."""
+    """Return the number of Services that the job should have: MPI has none."""
     return len(user.core("services")) + (2 if kind == "MPIJob" else 0)
 
 
@@ -101,9 +101,9 @@ def test_whose_job_it_is(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(TF, "said", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1), 1)
     create_running(user, job(TF, "unsaid", Worker=1), 1)
     user.create(job(TF, "theirs", policy={"managedBy": ELSEWHERE}, Worker=1))
-    for stranger in ("", "somebody"):
+    for manager in ("", "another"):
         with pytest.raises(Refused, match="managedBy"):
-            user.create(job(TF, "strange", policy={"managedBy": stranger}, Worker=1))
+            user.create(job(TF, "strange", policy={"managedBy": manager}, Worker=1))
     always(lambda: names(user.pods()) == ["said-worker-0", "unsaid-worker-0"])
 
 

@@ -129,7 +129,7 @@ def test_what_becomes_of_a_tfjob(
 
 
 def without_statuses(user: UserClient, *pods: str) -> None:
-    """Pods succeed, and nobody says how their containers ended."""
+    """Pods succeed without statuses of their containers."""
     for name in pods:
         user.set_pod_status(name, {"phase": "Succeeded", "containerStatuses": None})
 

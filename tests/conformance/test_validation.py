@@ -1,4 +1,4 @@
-"""What is refused, in which words, and what is accepted (TO-033 to TO-086)."""
+"""Refused jobs with their messages, and accepted jobs (TO-033 to TO-086)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from testbed.control_plane import ControlPlane
 
 from .refusals import REFUSALS
 from .row import differs, same
-from .valid_jobs import JX, KUEUES, OURS, PD, PT, TF, XGB, valid, with_roles
+from .valid_jobs import JX, KUEUES, PD, PT, TF, TRAINING_OPERATOR, XGB, valid, with_roles
 
 IMMUTABLE = r"spec\.runPolicy\.managedBy: Invalid value.*field is immutable"
 DEPRECATED = valid(PT, elasticPolicy={"nProcPerNode": 1})
 
 
+@pytest.mark.fault("K4")
 @pytest.mark.parametrize(("wanted", "words"), REFUSALS)
 def test_what_cannot_be_is_refused_and_says_why(user: UserClient, wanted: dict, words: tuple[str, ...]):
     with pytest.raises(Refused) as said:
@@ -55,9 +56,12 @@ def test_what_can_be_is_accepted_without_a_warning(server: ControlPlane, user: U
 @pytest.mark.parametrize(
     ("kind", "before", "after"),
     [
-        pytest.param(TF, None, OURS, marks=same("TO-042", "managedBy cannot be set on an update")),
+        pytest.param(TF, None, TRAINING_OPERATOR, marks=same("TO-042", "managedBy cannot be set on an update")),
         pytest.param(
-            PT, OURS, KUEUES, marks=differs("TO-052", "D7", "managedBy of a PyTorchJob does not change; in v1 it does")
+            PT,
+            TRAINING_OPERATOR,
+            KUEUES,
+            marks=differs("TO-052", "D7", "managedBy of a PyTorchJob does not change; in v1 it does"),
         ),
     ],
 )

@@ -6,12 +6,12 @@ import copy
 
 from support.jobs import KINDS, job, pod_spec
 
-OURS, KUEUES = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
+TRAINING_OPERATOR, KUEUES = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
 TF, PT, MPI, XGB, PD, JX = KINDS
 #: A valid job of each kind, as v1's own tests have them.
 VALID = {
-    TF: job(TF, "test", policy={"managedBy": OURS}, restart="OnFailure", Worker=2),
-    PT: job(PT, "test", policy={"managedBy": OURS}, restart="OnFailure", Master=1, Worker=1),
+    TF: job(TF, "test", policy={"managedBy": TRAINING_OPERATOR}, restart="OnFailure", Worker=2),
+    PT: job(PT, "test", policy={"managedBy": TRAINING_OPERATOR}, restart="OnFailure", Master=1, Worker=1),
     MPI: job(MPI, "test", Launcher=1, Worker=2),
     XGB: job(XGB, "test", Master=1, Worker=2),
     PD: job(PD, "test", Worker=2),

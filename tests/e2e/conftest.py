@@ -14,7 +14,7 @@ from support import UserClient
 from testbed import images, kind
 from testbed.binaries import binary
 
-#: Seconds for what takes a few on an idle machine.
+#: A limit in seconds for steps that take a few seconds on an idle machine.
 PATIENCE = 300
 
 
@@ -25,7 +25,7 @@ class Kubectl:
         self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig, "--namespace", namespace]
 
     def __call__(self, *words: str, timeout: float = 60) -> str:
-        """What it prints; an error if it fails."""
+        """Return its output; raise an error if it fails."""
         result = subprocess.run([*self.command, *words], check=False, capture_output=True, text=True, timeout=timeout)
         assert result.returncode == 0, f"kubectl {' '.join(words)}: {result.stderr}"
         return result.stdout
@@ -70,7 +70,7 @@ def operator(kubeconfig: str) -> Iterator[None]:
 
 
 def complaints(run: Kubectl) -> list[str]:
-    """What the operator's log has of errors, as text or as JSON."""
+    """Return the errors in the operator's log, as text or as JSON."""
     log = run("logs", "--selector=app.kubernetes.io/name=trainshed", "--tail=-1", "--prefix")
     words = ("Traceback", " ERROR ", '"level":"error"')
     return [line for line in log.splitlines() if any(word in line for word in words)]

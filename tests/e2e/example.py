@@ -20,7 +20,7 @@ SAYS = "example.trainshed.dev/"
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a job of an example says of its own end."""
+    """The expected end of an example's job, from its manifest."""
 
     kind: str
     name: str
@@ -75,8 +75,8 @@ def disturb(job: Expectation, kubectl: Callable[..., str], journal: Journal) -> 
     """`kill: worker-2 after a pattern`: delete that pod by hand once its log has it."""
     if "kill" not in job.says:
         return
-    seat, _, pattern = job.says["kill"].partition(" after ")
-    pod = f"{job.name}-{seat}"
+    replica, _, pattern = job.says["kill"].partition(" after ")
+    pod = f"{job.name}-{replica}"
     end = time.monotonic() + job.within
     while not re.search(pattern, journal.of(pod), re.MULTILINE):
         assert time.monotonic() < end, f"{pod} never said {pattern!r}:\n{story(job, journal)}"
@@ -104,7 +104,7 @@ def wait_for_end(job: Expectation, began: float, user: UserClient, journal: Jour
 
 
 def check_words(job: Expectation, journal: Journal) -> None:
-    """What the pods' logs must hold, and what several of them must say alike."""
+    """Check texts that the pods' logs must contain, and texts that must be equal in several of them."""
     for pods, pattern in job.lines("logs"):
         for pod in pods:
             log = journal.of(pod)
@@ -116,7 +116,7 @@ def check_words(job: Expectation, journal: Journal) -> None:
 
 
 def story(job: Expectation, journal: Journal) -> str:
-    """What a person would look at."""
+    """Return the facts that a person would read after a failure."""
     told = journal.kubectl("describe", job.kind.lower(), job.name)
     logs = [f"--- {path.stem}\n{path.read_text()[-1500:]}" for path in sorted(journal.folder.glob("*.log"))]
     return "\n".join([told, journal.kubectl("get", "pods", "-o", "wide"), *logs])

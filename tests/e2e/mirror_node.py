@@ -7,9 +7,9 @@ from typing import Self
 
 from support import Refused, UserClient
 
-#: What of a pod's status is told back.
+#: The fields of a pod's status that are copied back.
 TOLD = ("phase", "reason", "message", "conditions", "initContainerStatuses", "containerStatuses")
-#: What pods read, and the fields of it that matter.
+#: The objects that pods read, and the fields of them that matter.
 READ = {"configmaps": ("data",), "secrets": ("type", "data"), "services": ("spec",)}
 
 

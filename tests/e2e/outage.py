@@ -1,4 +1,4 @@
-"""A node that is stopped, cut off or drained, and what an administrator does about it."""
+"""A node that is stopped, cut off or drained, and the administrator's actions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """Whether Kubernetes hears of its kubelet."""
+        """Return whether the node is Ready."""
         conditions = self._hand.call("GET", self._path)["status"]["conditions"]
         return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
 

@@ -28,12 +28,12 @@ class Journal:
                     self.readers[container] = self._reader(pod["metadata"]["name"])
 
     def of(self, pod: str) -> str:
-        """All that pods of this name have printed."""
+        """Return the output of all pods of this name."""
         path = self._path(pod)
         return path.read_text() if path.exists() else ""
 
     def finish(self) -> None:
-        """Read what is left, then stop the readers, also those of pods that run on."""
+        """Read the rest, then stop the readers, also those of running pods."""
         self.read()
         end = time.monotonic() + PATIENCE
         while any(reader.poll() is None for reader in self.readers.values()) and time.monotonic() < end:

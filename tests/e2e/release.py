@@ -19,7 +19,7 @@ class Helm:
         self.command = [str(binary(f"helm{version}", "helm")), *where]
 
     def __call__(self, *words: str) -> str:
-        """What it prints; an error if it fails."""
+        """Return its output; raise an error if it fails."""
         done = subprocess.run([*self.command, *words], check=False, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}"
         return done.stdout
@@ -29,7 +29,7 @@ class Helm:
         return self("get", "values", NAME, "--output", "json")
 
     def install(self, values: Path) -> str:
-        """The release, made anew; Helm's notes."""
+        """Install the release again; return Helm's notes."""
         return self("install", NAME, str(CHART), "--values", str(values))
 
     def upgrade(self, values: Path, *sets: str) -> str:

@@ -18,9 +18,9 @@ from .pod_logs import Journal
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pytorch" / "torchrun-elastic.yaml"
 NAME = "torchrun-elastic"
 HOST = f"{NAME}-worker-0"
-#: So many epochs the last group trains, and so many seconds a group may take to form: torch is slow to start.
+#: The number of epochs of the last group, and the seconds for a group to form: torch starts slowly.
 LAST, PATIENCE = 10, 300
-#: The example trains on until a file says that it is enough; each new group looks for that anew.
+#: The example trains until a file exists; each new group checks for the file again.
 OWN_END = "range(first, EPOCHS + 1)"
 TOLD_END = f'range(first, first + {LAST} if (FOLDER / "enough").exists() else 10**6)'
 BEGINS = re.compile(r"^rank \d in a group of (\d) begins with epoch (\d+)$", re.MULTILINE)
@@ -29,14 +29,14 @@ EPOCH = re.compile(r"^epoch (\d+): loss [\d.]+, group of (\d)$", re.MULTILINE)
 
 @pytest.fixture
 def journal(kubectl: Callable[..., str], tmp_path: Path) -> Iterator[Journal]:
-    """What the pods print."""
+    """The output of the pods."""
     journal = Journal(kubectl, tmp_path)
     yield journal
     journal.finish()
 
 
 def an_open_end(folder: Path, workers: int) -> Path:
-    """The example with so many workers, and without an end of its own."""
+    """Return the example with this number of workers, and without an end of its own."""
     config, job = yaml.safe_load_all(EXAMPLE.read_text())
     ((script, text),) = config["data"].items()
     assert OWN_END in text
@@ -63,13 +63,13 @@ def wait(question: Callable[[], object], journal: Journal) -> None:
 
 
 def story(journal: Journal) -> str:
-    """What a person would look at."""
+    """Return the facts that a person would read after a failure."""
     logs = [f"--- {path.stem}\n{path.read_text()[-2000:]}" for path in sorted(journal.folder.glob("*.log"))]
     return "\n".join([journal.kubectl("describe", "pytorchjob", NAME), *logs])
 
 
 def scale(count: int, user: UserClient, journal: Journal) -> float:
-    """Scale, and wait until so many train together; the seconds that took."""
+    """Scale, wait until this number of workers train together, and return the seconds."""
     began = time.monotonic()
     journal.kubectl("scale", "pytorchjob", NAME, f"--replicas={count}")
     members = [f"{NAME}-worker-{index}" for index in range(count)]
@@ -109,7 +109,7 @@ def check_history(journal: Journal) -> None:
 
 
 def check_status(user: UserClient, journal: Journal) -> None:
-    """That was no failure of anybody, whatever code torchrun has ended with."""
+    """Check that no failure was counted, whatever code torchrun has exited with."""
     status = user.job("PyTorchJob", NAME)["status"]
     assert user.state("PyTorchJob", NAME) == "Succeeded", story(journal)
     assert status.get("restarts", 0) == 0

@@ -1,4 +1,4 @@
-"""Under the rights that the chart grants the examples have run: this file comes next, and reads what was asked for."""
+"""The examples have run with the rights that the chart grants: this file reads their requests afterwards."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .conftest import PATIENCE, Kubectl
 from .outage import Node
 from .test_reasons import IDLE, KIND, a_job, all_run, runs
 
-#: Pods leave a node that does not answer after so many seconds; Kubernetes' own default is 300.
+#: Seconds after which pods leave an unreachable node; Kubernetes' own default is 300.
 SOON = 3
 LEAVE = [
     {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SOON}
@@ -64,12 +64,12 @@ def places(user: UserClient) -> dict[str, str]:
 
 
 def uids(user: UserClient) -> set[str]:
-    """Which pods there are."""
+    """Return the UIDs of the pods."""
     return {pod["metadata"]["uid"] for pod in user.pods()}
 
 
 def is_told(user: UserClient, name: str) -> None:
-    """The condition says whose node was lost, and that all start again."""
+    """Check that the condition names the lost node and the restart of all replicas."""
     eventually(lambda: user.state(KIND, name) == "Restarting", PATIENCE)
     message = user.conditions(KIND, name)["Restarting"]["message"]
     assert re.search(rf"{TAKEN_OFF}.*; restarting all 2 replicas ", message), message
@@ -99,7 +99,7 @@ def test_a_job_whose_node_is_cut_off_waits_until_its_old_pods_are_known_to_be_go
     before = started(user, "cut", cut_off)
     cut_off.disconnect()
     is_told(user, "cut")
-    # The worker may still train there: as long as it is not known to be gone, none takes its place.
+    # The worker may still train there: it is not replaced until its pod is gone.
     worker = next(pod for pod in user.pods() if pod["metadata"]["name"] == "cut-worker-0")
     assert worker["metadata"]["uid"] in before
     cut_off.connect()

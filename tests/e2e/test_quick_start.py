@@ -13,14 +13,14 @@ from testbed import archives, docker, images, kind
 from testbed.binaries import binary
 from testbed.steps import output
 
-#: As the page calls it; the cluster of the other tests has another name.
+#: The name on the page; the cluster of the other tests has another name.
 CLUSTER = "trainshed"
 PROGRAMS = (("kind", "kind"), ("kube", "kubectl"), ("helm4", "helm"))
 
 
 @pytest.fixture
 def session(kubeconfig: str, tmp_path: Path) -> Iterator[Session]:
-    """A shell with a docker engine and without a cluster; what it leaves of its own is taken away."""
+    """A shell with a docker engine and without a cluster; its leftovers are removed."""
     options = {
         f"kind create cluster --name {CLUSTER}": " ".join(kind.create_options()),
         "docker build": " ".join(kind.build_options()),
@@ -32,7 +32,7 @@ def session(kubeconfig: str, tmp_path: Path) -> Iterator[Session]:
 
 
 def load(name: str, folder: Path) -> None:
-    """Load what the page's cluster would pull."""
+    """Load the images that the page's cluster would pull."""
     archive = folder / "image.tar"
     archives.write(archive, [images.stand_in(name)])
     command = [binary("kind", "kind"), "load", "image-archive", archive, "--name", CLUSTER]

@@ -1,4 +1,4 @@
-"""What ends a member on a real node: status, condition and one Warning say who it was, where, how, and what comes."""
+"""The ends of replicas on a real node: status, condition and one Warning name the replica, the node and the cause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def python(program: str) -> list[str]:
     return ["python3", "-c", f"import os, time; time.sleep(1.5); {program}"]
 
 
-#: What runs as process 1 is deaf to its own signals; its child is not. In a pod's command $$$$ stands for $$.
+#: Process 1 ignores its own signals; its child does not. In a pod's command $$$$ stands for $$.
 KILLED = ["sh", "-c", "sleep 1.5; sh -c 'kill -s KILL $$$$'; exit $?"]
 CRASHED = ["sh", "-c", "sleep 1.5; sh -c 'kill -s SEGV $$$$'; exit $?"]
 TOO_MUCH = python("hoard = [bytes(b'x' * 2**20) for _ in range(4096)]")
@@ -46,7 +46,7 @@ def a_job(name: str, command: list[str], **fields: object) -> dict:
 
 
 def verdict(user: UserClient, name: str) -> tuple[dict, str]:
-    """What the status says of the failure, and the message of the condition Failed, which is that of one Warning."""
+    """Return the failure in the status, and the message of the condition Failed, which is that of one Warning."""
     condition = eventually(lambda: user.conditions(KIND, name).get("Failed"), PATIENCE)
     status = user.job(KIND, name)["status"]
     told = ("Warning", f"{KIND}Failed", condition["message"])
@@ -144,7 +144,7 @@ def test_one_that_is_killed_is_tried_again_and_both_are_told(user: UserClient) -
 
 
 def all_run(user: UserClient, name: str) -> bool:
-    """Whether the job runs, and both of its pods."""
+    """Return whether the job and both of its pods run."""
     return user.state(KIND, name) == "Running" and all(pod["status"]["phase"] == "Running" for pod in user.pods(name))
 
 
@@ -175,6 +175,6 @@ def test_one_that_is_evicted_comes_back_and_its_time_is_told(user: UserClient) -
 
 
 def evict(user: UserClient, name: str) -> None:
-    """What `kubectl drain` asks for."""
+    """Evict a pod as `kubectl drain` does."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": user.namespace}}
     user.call("POST", f"/api/v1/namespaces/{user.namespace}/pods/{name}/eviction", eviction)

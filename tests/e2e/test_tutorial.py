@@ -35,7 +35,7 @@ def test_the_tutorials_commands_tell_the_story(
 
 
 def follow(pod: str, kubectl: Callable[..., str]) -> str:
-    """What `kubectl logs -f` prints until the pod ends; it may be asked before the container has started."""
+    """Return the output of `kubectl logs -f` until the pod ends, even before its container has started."""
     end = time.monotonic() + 180
     while time.monotonic() < end:
         reader: subprocess.Popen[str] = kubectl.follow("logs", "-f", pod)  # type: ignore[attr-defined]

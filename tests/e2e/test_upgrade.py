@@ -52,7 +52,7 @@ def lives(user: UserClient, job: str) -> dict[str, tuple[str, int]]:
 
 
 def leaving(run: Kubectl, kinds: str) -> list[str]:
-    """What is told to go and is not gone."""
+    """Return the objects that are terminating."""
     items = json.loads(run("get", kinds, "--output", "json"))["items"]
     return [item["metadata"]["name"] for item in items if "deletionTimestamp" in item["metadata"]]
 
@@ -94,9 +94,9 @@ def test_jobs_do_not_mind_what_becomes_of_the_release(
     eventually(lambda: not home("get", "deployments,pods", "--output", "name"), PATIENCE, every=0.5)
     assert lives(user, LONG) == long
     assert leaving(kubectl, f"pods,services,configmaps,{KINDS}") == []
-    user.create(tfjob("nobody-looks", Worker=1))
-    user.delete_job("TFJob", "nobody-looks")
-    eventually(lambda: user.job("TFJob", "nobody-looks") is None)
+    user.create(tfjob("unmanaged", Worker=1))
+    user.delete_job("TFJob", "unmanaged")
+    eventually(lambda: user.job("TFJob", "unmanaged") is None)
 
     assert "distributed-pytorch-job.yaml" in three.install(values)
     acts(home)
@@ -123,6 +123,6 @@ def test_jobs_do_not_mind_what_becomes_of_the_release(
     acts(home)
     assert lives(user, LONG) == long
     user.delete("pods", f"{LONG}-worker-1", grace=0)
-    # Adopted: the job is looked after, and begins anew as a whole.
+    # The operator manages the job and starts it again as a whole.
     eventually(lambda: not set(lives(user, LONG).items()) & set(long.items()), PATIENCE, every=0.5)
     eventually(lambda: lives(user, LONG).keys() == long.keys(), PATIENCE, every=0.5)

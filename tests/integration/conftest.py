@@ -1,4 +1,4 @@
-"""A real API server with our CRDs, a namespace for each test, and the operator."""
+"""A real API server with the CRDs, a namespace for each test, and the operator."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from testbed.control_plane import ControlPlane
 from trainshed import crd
 
 
+@pytest.mark.fault("J4", "J5")
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_invalid_jobs_are_refused_with_the_problem(user: UserClient, job: dict, words: str):
     with pytest.raises(Refused) as refused:
@@ -29,6 +30,7 @@ def test_valid_jobs_are_accepted(user: UserClient, job: dict):
     user.create(copy.deepcopy(job))
 
 
+@pytest.mark.fault("J5")
 def test_a_name_too_long_is_refused_with_the_length_that_fits(user: UserClient):
     with pytest.raises(Refused, match="no more than 54 characters fit with these replicas"):
         user.create(tfjob("x" * 55, Worker=10))
@@ -44,10 +46,10 @@ def test_a_job_without_replicas_is_refused_for_that_and_not_for_its_name(user: U
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_managed_by_is_immutable(user: UserClient, kind: str):
-    ours, theirs = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
+    own, theirs = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
     user.create(smallest(kind, "a"))
-    user.create(smallest(kind, "b", policy={"managedBy": ours}))
-    for name, manager in (("a", ours), ("b", theirs), ("b", None)):
+    user.create(smallest(kind, "b", policy={"managedBy": own}))
+    for name, manager in (("a", own), ("b", theirs), ("b", None)):
         with pytest.raises(Refused, match="managedBy: Invalid value: field is immutable"):
             user.patch_job(kind, name, {"spec": {"runPolicy": {"managedBy": manager}}})
 

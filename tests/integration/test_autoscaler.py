@@ -49,13 +49,13 @@ def scalers(user: UserClient) -> dict[str, dict]:
 
 
 def edit(user: UserClient, name: str, patch: dict) -> dict:
-    """Somebody changes an autoscaler by hand."""
+    """Change an autoscaler by hand."""
     path = f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers/{name}"
     return user.call("PATCH", path, patch, MERGE)
 
 
 def writes(operator: Operator) -> float:
-    """How many requests to change an autoscaler the operator has made so far."""
+    """Return the number of requests of the operator to change an autoscaler."""
     with urllib.request.urlopen(f"http://127.0.0.1:{operator.metrics}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(found.group(1)) for line in lines if (found := WRITES.match(line)))

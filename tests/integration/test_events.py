@@ -1,4 +1,4 @@
-"""What users read below `Events:` in the description of a job: v1's reasons and words, each happening once."""
+"""The section `Events:` of `kubectl describe`: v1's reasons and messages, each event once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def troubled(user: UserClient, name: str, **state: dict) -> None:
 
 
 def settled(user: UserClient, job: dict, expected: dict[Line, int], within: float = 10) -> None:
-    """What is told is this and nothing else."""
+    """Wait until the job has exactly these Events."""
     with suppress(AssertionError):
         eventually(lambda: event_counts(user, job) == expected, within)
     assert event_counts(user, job) == expected

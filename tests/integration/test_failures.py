@@ -1,4 +1,4 @@
-"""Failures on a real API server: what settles, does not leave, does not start, and must not be lost."""
+"""Failures on a real API server: settle delay, stuck pods, start-up deadlines, and results that must be kept."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from testbed.control_plane import ControlPlane
 MINUTE = 60.0
 
 
-def annotated(name: str, knobs: dict[str, str], **fields) -> dict:
-    """A PyTorchJob with annotations of ours."""
+def annotated(name: str, annotations: dict[str, str], **fields) -> dict:
+    """A PyTorchJob with annotations of Trainshed."""
     wanted = job("PyTorchJob", name, **{"Master": 1, **fields})
-    wanted["metadata"]["annotations"] = {f"trainshed.dev/{knob}": value for knob, value in knobs.items()}
+    wanted["metadata"]["annotations"] = {f"trainshed.dev/{name}": value for name, value in annotations.items()}
     return wanted
 
 
@@ -29,7 +29,7 @@ def says(user: UserClient, kind: str, name: str = "a") -> str:
 
 
 def uid(user: UserClient, name: str) -> str:
-    """Of the pod of that name, or nothing."""
+    """Return the UID of the pod of that name, or nothing."""
     return (user.pod(name) or {}).get("metadata", {}).get("uid", "")
 
 
@@ -52,9 +52,10 @@ def test_a_cascading_failure_that_is_reported_first_does_not_fail_the_job(user: 
     assert user.job("PyTorchJob", "a")["status"]["failure"]["pod"] == "a-master-0"
 
 
+@pytest.mark.fault("H4")
 @pytest.mark.usefixtures("shared_operator")
 def test_a_pod_on_an_unreachable_node_is_replaced_after_force_delete_after(user: UserClient):
-    nodes = FakeKubelet(user)  # not entered: nobody says that a pod is gone
+    nodes = FakeKubelet(user)  # not entered: it confirms no deletions
     user.create(annotated("a", {"force-delete-after": "1s"}))
     eventually(lambda: user.pod("a-master-0"), MINUTE)
     user.bind("a-master-0", "node-0")
@@ -66,6 +67,7 @@ def test_a_pod_on_an_unreachable_node_is_replaced_after_force_delete_after(user:
     assert user.job("PyTorchJob", "a")["status"]["failure"]["class"] == "Disruption"
 
 
+@pytest.mark.fault("H11")
 @pytest.mark.usefixtures("shared_operator")
 def test_an_image_pull_failure_fails_a_job_at_its_startup_deadline(user: UserClient):
     user.create(annotated("a", {"startup-deadline": "3s"}))
@@ -78,6 +80,7 @@ def test_an_image_pull_failure_fails_a_job_at_its_startup_deadline(user: UserCli
     assert says(user, "Failed").endswith("image x:1 could not be pulled (ErrImagePull): pull access denied for x")
 
 
+@pytest.mark.fault("C10")
 def test_the_result_of_a_pod_deleted_while_no_operator_runs_is_kept(keeper: Operator, second_user: UserClient):
     nodes = FakeKubelet(second_user)
     second_user.create(annotated("a", {"track-results": "true"}))

@@ -1,4 +1,4 @@
-"""A real API server accepts everything on the how-to pages, and what can be tried of them happens."""
+"""A real API server accepts every manifest of the how-to pages, and their claims are tested where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API server takes all that the chart and manifests/ can have, and kustomize makes of them what Helm does."""
+"""The API server accepts the objects of the chart and of manifests/, and kustomize produces the same as Helm."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OVERLAYS = sorted(MANIFESTS.glob("overlays/*/values.yaml"))
 SNAPSHOTS = sorted(FOLDER.glob("*.values.yaml"))
 #: The Prometheus Operator's kinds, which a bare API server does not know.
 ELSEWHERE = "monitoring.coreos.com/"
-#: Where objects go that are only tried.
+#: The namespace of objects in dry runs.
 HOMES = ("trainshed-system", "kubeflow", "team-a", "team-b", "lab")
 
 
 def kustomized(server: ControlPlane, user: UserClient, folder: Path) -> list[Document]:
-    """What `kubectl apply -k` would apply."""
+    """Return the objects that `kubectl apply -k` would apply."""
     done = kubectl(server, user, "kustomize", str(folder))
     assert done.returncode == 0, done.stderr
     return list(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))

@@ -116,6 +116,7 @@ def test_a_job_created_suspended_has_no_pods_until_it_is_resumed(user: UserClien
     eventually(lambda: not user.job("TFJob", "paused")["status"]["replicaStatuses"]["Worker"].get("active"))
 
 
+@pytest.mark.fault("I3")
 def test_scaling_down_and_up_keeps_exactly_the_wanted_pods(user: UserClient, kubelet: FakeKubelet):
     user.create(tfjob("scale", Chief=1, PS=1, Worker=3))
     eventually(lambda: len(user.pods()) == 5)
@@ -129,12 +130,13 @@ def test_scaling_down_and_up_keeps_exactly_the_wanted_pods(user: UserClient, kub
     eventually(lambda: user.state("TFJob", "scale") == "Running")
 
 
+@pytest.mark.fault("I12")
 def test_a_job_managed_elsewhere_is_left_alone(user: UserClient, kubelet: FakeKubelet):
     user.create(tfjob("theirs", policy={"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=1))
-    user.create(tfjob("ours", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1))
-    eventually(lambda: user.state("TFJob", "ours") == "Running")
+    user.create(tfjob("own", policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1))
+    eventually(lambda: user.state("TFJob", "own") == "Running")
     assert "status" not in user.job("TFJob", "theirs")
-    assert names(user.pods()) == ["ours-worker-0"]
+    assert names(user.pods()) == ["own-worker-0"]
 
 
 def test_container_restarts_in_place_count_against_the_limit(user: UserClient, kubelet: FakeKubelet):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("shared_operator")
 
 @dataclass(frozen=True)
 class Case:
-    """A job, the pods that decide about it, and some of what worker 1 is told."""
+    """A job, the pods that decide about it, and a part of the environment of worker 1."""
 
     kind: str
     roles: dict[str, int]
@@ -105,7 +105,7 @@ def test_v1s_variables_override_the_users_and_ours_do_not(user: UserClient):
 @pytest.mark.parametrize("kind", ["XGBoostJob", "PaddleJob", "JAXJob"])
 def test_a_job_that_another_manages_is_left_alone(user: UserClient, kind: str):
     user.create(smallest(kind, "theirs", policy={"managedBy": "kueue.x-k8s.io/multikueue"}))
-    user.create(smallest(kind, "ours"))
+    user.create(smallest(kind, "own"))
     (found,) = eventually(user.pods)
-    assert found["metadata"]["labels"]["training.kubeflow.org/job-name"] == "ours"
+    assert found["metadata"]["labels"]["training.kubeflow.org/job-name"] == "own"
     assert "status" not in user.job(kind, "theirs")

@@ -1,4 +1,4 @@
-"""What an MPIJob owns on a real API server: kept as it is to be, worth what it says, and gone with the job."""
+"""The objects that an MPIJob owns on a real API server: kept up to date, effective, and deleted with the job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LASTING = tuple(plural for plural in OWNED if plural != "serviceaccounts")
 
 
 def path(user: UserClient, plural: str, name: str = "") -> str:
-    """Where the objects of a kind are, or the job's own."""
+    """Return the path of a kind, or of an object."""
     group, own = OWNED[plural]
     return f"{group}/namespaces/{user.namespace}/{plural}/{name or own}"
 
@@ -43,7 +43,7 @@ def found(user: UserClient, plural: str) -> dict | None:
 
 
 def content(item: dict | None) -> dict:
-    """An object without what the API server keeps for itself."""
+    """Return an object without the fields that the API server sets."""
     kept = {key: value for key, value in (item or {}).items() if key != "metadata"}
     return kept | {"labels": (item or {}).get("metadata", {}).get("labels")}
 
@@ -151,12 +151,13 @@ def test_the_role_is_deleted_with_the_job_and_a_recreated_job_has_its_own(runnin
 def test_two_jobs_may_share_a_missing_service_account(user: UserClient):
     for name in ("first", "second"):
         wanted = job(MPI, name, Launcher=1, Worker=1)
-        wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "ours"
+        wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "own"
         user.create(wanted)
     eventually(lambda: user.state(MPI, "first") == user.state(MPI, "second") == "Running")
-    assert "ours" in names(user.core("serviceaccounts"))
+    assert "own" in names(user.core("serviceaccounts"))
 
 
+@pytest.mark.fault("J8")
 def test_a_foreign_service_account_of_that_name_gets_no_rights(user: UserClient):
     user.make("serviceaccounts", {"metadata": {"name": "m-launcher"}})
     user.create(job(MPI, "m", Launcher=1, Worker=1))
@@ -201,7 +202,7 @@ def _copy(user: UserClient, plural: str) -> dict:
 
 
 def _as_operator(server: ControlPlane, user: UserClient, objects: list[dict]) -> str:
-    """Make objects with the rights that the operator has in a cluster; what was said against it."""
+    """Create objects with the operator's rights in a cluster; return the refusals."""
     text = yaml.safe_dump_all(objects)
     account = "--as=system:serviceaccount:trainshed-system:trainshed"
     return kubectl(server, user, account, "create", "-f", "-", text=text).stderr

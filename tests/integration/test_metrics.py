@@ -1,4 +1,4 @@
-"""What /metrics serves after lives that were played: every counter has the very value, before and after a restart."""
+"""/metrics after the lives of several jobs: every counter has the exact value, before and after a restart."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def user(plane: ControlPlane) -> UserClient:
 
 @pytest.fixture
 def operator(plane: ControlPlane, user: UserClient, tmp_path: Path) -> Iterator[Operator]:
-    """An operator that nobody else uses; it counts nobody else's jobs."""
+    """An operator for this module alone, so that it counts no other jobs."""
     operator = Operator(plane.kubeconfig, tmp_path, "--no-leader-elect", f"--namespace={user.namespace}").start()
     yield operator
     if operator.alive:
@@ -195,7 +195,7 @@ def test_pod_groups_are_counted_and_have_events(plane: ControlPlane, user: UserC
 
 
 def all_looked_at(samples) -> bool:
-    """Whether some jobs have waited for a look, and every one of them has had it."""
+    """Return whether some jobs have been queued, and all of them have been reconciled."""
     waits = value(samples, "trainshed_workqueue_queue_duration_seconds_count")
     return 0 < waits == value(samples, "trainshed_reconcile_duration_seconds_count")
 

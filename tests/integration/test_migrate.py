@@ -67,7 +67,7 @@ def uids(user: UserClient) -> dict[str, str]:
 
 
 def only_reads(plane: ControlPlane, user: UserClient) -> Path:
-    """The kubeconfig of somebody who may get and list, and nothing else."""
+    """The kubeconfig of a user who may get and list, and nothing else."""
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
     user.call("POST", f"{ROLES}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
@@ -84,6 +84,7 @@ def switch(plane: ControlPlane) -> None:
     kubectl(plane, "replace", "-f", CRDS)
 
 
+@pytest.mark.fault("G5")
 def test_running_jobs_are_taken_over_without_a_restarted_pod(plane, user, operators):
     with FakeKubelet(user) as kubelet:
         create_v1_jobs(user, kubelet)
@@ -127,11 +128,11 @@ def _play(user: UserClient, kubelet: FakeKubelet) -> None:
     """Every job to its end."""
     user.patch_job("TFJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
     eventually(lambda: told(user, "paused") == ["Created", "-Suspended", "Running"])
-    for name, seat in DECIDES.items():
-        kubelet.end(f"{name}-{seat}", 0)
-    for name, seats in ALL.items():
-        for seat in seats:
-            kubelet.end(f"{name}-{seat}", 0)
+    for name, replica in DECIDES.items():
+        kubelet.end(f"{name}-{replica}", 0)
+    for name, replicas in ALL.items():
+        for replica in replicas:
+            kubelet.end(f"{name}-{replica}", 0)
     for name in (*DECIDES, *ALL):
         eventually(lambda name=name: told(user, name)[-1] == "Succeeded")
         status = user.job(V1_JOBS[name][0]["kind"], name)["status"]
@@ -141,10 +142,10 @@ def _play(user: UserClient, kubelet: FakeKubelet) -> None:
 
 
 def _fail_and_succeed(user: UserClient, kubelet: FakeKubelet, known: dict[str, str]) -> None:
-    """What fails after the switch is tried again as ever: the pods that v1 made go, and ours come."""
+    """A failure after the switch is retried: the pods of v1 are deleted, and the operator creates new ones."""
     kubelet.end("fails-worker-0", 137)
-    ours = ("fails-master-0", "fails-worker-0")
-    eventually(lambda: all(uids(user).get(name) not in (None, known[name]) for name in ours), 20)
+    own = ("fails-master-0", "fails-worker-0")
+    eventually(lambda: all(uids(user).get(name) not in (None, known[name]) for name in own), 20)
     eventually(lambda: told(user, "fails") == ["Created", "Running"], 20)
     assert user.job("PyTorchJob", "fails")["status"]["restarts"] == 1
     kubelet.end("fails-master-0", 0)
@@ -176,9 +177,9 @@ def test_jobs_that_would_fail_need_attention(plane, user):
 
 
 def test_two_operators_a_webhook_without_a_server_and_v1s_crds_are_errors(plane, user):
-    ours = {"name": "operator", "image": "ghcr.io/trainshed/trainshed:1"}
-    labels = {"app": "ours"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [ours]}}
+    own = {"name": "operator", "image": "ghcr.io/trainshed/trainshed:1"}
+    labels = {"app": "own"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [own]}}
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
     body = {"metadata": {"name": "trainshed"}, "spec": spec}
     user.call("POST", f"/apis/apps/v1/namespaces/{user.namespace}/deployments", body)

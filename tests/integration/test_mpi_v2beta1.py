@@ -199,6 +199,7 @@ def test_at_rest_nothing_is_written_and_other_kinds_run(plane: ControlPlane, use
     always(lambda: everything(user) == before, 2)
 
 
+@pytest.mark.fault("J1")
 def test_a_foreign_service_of_that_name_is_reported(user: UserClient, kubelet: FakeKubelet):
     user.make("services", {"metadata": {"name": "m"}, "spec": {"ports": [{"port": 80}]}})
     user.create(mpijob())
@@ -244,7 +245,7 @@ def test_the_operator_may_create_secrets_and_not_read_them(plane: ControlPlane, 
 
 
 def test_a_crd_with_both_versions_is_refused(plane: ControlPlane, user: UserClient):
-    """Why one of them has to go: what is stored in the one version nobody can turn into the other."""
+    """The API server cannot convert between the versions."""
     done = kubectl(plane, user, "apply", "-f", str(CRDS / "kubeflow.org_mpijobs.yaml"))
     assert done.returncode != 0
     assert "storedVersions" in done.stderr

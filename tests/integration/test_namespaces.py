@@ -1,4 +1,4 @@
-"""With rights in some namespaces only, the operator looks after these, and says what it may not do."""
+"""With rights in some namespaces only, the operator manages these, and reports the missing rights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def permit(user: UserClient, account: str, *rules: Rules) -> None:
 
 
 def readiness(operator: Operator) -> tuple[int, str]:
-    """What /readyz says; 0 before its door is open."""
+    """Return the status of /readyz; 0 before it listens."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{operator.health}/readyz", timeout=2) as answer:
             return answer.status, answer.read().decode()
@@ -69,7 +69,7 @@ def readiness(operator: Operator) -> tuple[int, str]:
 
 
 def denied(plane: ControlPlane, account: str) -> list[str]:
-    """What the account was refused, from the audit log."""
+    """Return the refused requests of the account, from the audit log."""
     lines = (json.loads(line) for line in plane.audit_log.read_text().splitlines() if account in line)
     return [
         f"{line['verb']} {line['requestURI']}" for line in lines if line.get("responseStatus", {}).get("code") == 403

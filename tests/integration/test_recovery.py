@@ -26,6 +26,7 @@ def names(objects: list[dict]) -> list[str]:
 
 @pytest.mark.usefixtures("shared_operator")
 class TestWhileTheOperatorLives:
+    @pytest.mark.fault("B4", "J1")
     def test_a_foreign_pod_with_a_needed_name_is_reported_and_left_alone(self, user: UserClient, kubelet: FakeKubelet):
         container = {"name": "c", "image": "python:3.11-slim"}
         user.make("pods", {"metadata": {"name": "clash-worker-0"}, "spec": {"containers": [container]}})
@@ -39,6 +40,7 @@ class TestWhileTheOperatorLives:
         eventually(lambda: user.state("TFJob", "clash") == "Running", 40)
         assert "Blocked" not in user.conditions("TFJob", "clash")
 
+    @pytest.mark.fault("B11")
     def test_an_exceeded_quota_is_reported_and_the_job_continues_once_it_is_raised(
         self, user: UserClient, kubelet: FakeKubelet
     ):
@@ -59,6 +61,7 @@ class TestWhileTheOperatorLives:
         eventually(lambda: len(user.pods()) == 2, 35)
         eventually(lambda: "Blocked" not in user.conditions("PyTorchJob", "tight"))
 
+    @pytest.mark.fault("B13")
     def test_a_template_that_is_only_refused_at_pod_creation_is_reported(self, user: UserClient, kubelet: FakeKubelet):
         job = tfjob("bad", Worker=3)
         job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"] = " space "
@@ -71,6 +74,7 @@ class TestWhileTheOperatorLives:
         failed = [message for _, reason, message in user.events("bad") if reason == "FailedCreatePod"]
         assert 1 <= len(failed) <= 3
 
+    @pytest.mark.fault("I2")
     def test_a_recreated_job_waits_for_the_old_pods_and_gets_its_own(self, user: UserClient, kubelet: FakeKubelet):
         user.create(tfjob("twice", Worker=2))
         eventually(lambda: user.state("TFJob", "twice") == "Running")
@@ -88,6 +92,7 @@ class TestWhileTheOperatorLives:
         assert not old & {pod["metadata"]["uid"] for pod in user.pods()}
         eventually(lambda: user.state("TFJob", "twice") == "Running")
 
+    @pytest.mark.fault("H1")
     def test_a_worker_deleted_by_hand_is_replaced_and_not_counted(self, user: UserClient, kubelet: FakeKubelet):
         user.create(tfjob("ps", policy={"backoffLimit": 0}, **PS_JOB))
         eventually(lambda: user.state("TFJob", "ps") == "Running")
@@ -105,6 +110,7 @@ class TestWhileTheOperatorLives:
         eventually(lambda: user.state("TFJob", "ps") == "Running")
         assert not user.job("TFJob", "ps")["status"].get("restarts")
 
+    @pytest.mark.fault("H8")
     def test_success_and_failure_in_one_reconcile_give_one_terminal_condition(self, user: UserClient):
         with FakeKubelet(user, lambda _name: "") as kubelet:
             user.create(tfjob("both", Chief=1, Worker=1))
@@ -118,6 +124,7 @@ class TestWhileTheOperatorLives:
             time.sleep(1)
             assert "Failed" not in user.conditions("TFJob", "both")
 
+    @pytest.mark.fault("I5")
     def test_ten_suspends_in_two_seconds_end_in_the_last_state(self, user: UserClient, kubelet: FakeKubelet):
         user.create(tfjob("flip", Worker=2))
         eventually(lambda: user.state("TFJob", "flip") == "Running")
@@ -131,6 +138,7 @@ class TestWhileTheOperatorLives:
         assert len(kubelet.created) <= 2 * (2 + took), "more than those at first, two pods a second, and those at last"
 
 
+@pytest.mark.fault("B16")
 def test_the_api_server_may_be_unavailable_for_half_a_minute(tmp_path: Path):
     # A control plane of its own: the other tests need theirs.
     with ready_control_plane(tmp_path / "plane") as plane:
@@ -153,6 +161,7 @@ def test_the_api_server_may_be_unavailable_for_half_a_minute(tmp_path: Path):
         assert operator.complaints() == []
 
 
+@pytest.mark.fault("A1", "A2")
 def test_the_operator_may_be_killed_at_any_of_its_writes(tmp_path: Path):
     """The parameter-server job, once for each write: killed there, started again, the same end.
 
@@ -160,7 +169,7 @@ def test_the_operator_may_be_killed_at_any_of_its_writes(tmp_path: Path):
     """
     writes: list[Request] = []
     at = 0
-    with ready_control_plane(tmp_path / "plane") as plane:  # where no other operator lends a hand
+    with ready_control_plane(tmp_path / "plane") as plane:  # where no other operator helps
         while at <= len(writes):
             at += 1
             user = UserClient(plane.kubeconfig, f"kill-{at}")

@@ -16,7 +16,7 @@ from trainshed.client.redaction import REDACTED
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CANARY = f"canary-{uuid.uuid4().hex}"
-#: What a policy says that quotes all that a user may have put into a pod.
+#: The message of a policy that quotes every text that a user may put into a pod.
 POD_QUOTE = (
     "'this will not do: ' + object.spec.containers[0].args[0] + ', ' + object.spec.containers[0].env[0].value"
     " + ', ' + object.spec.containers[0].command[0] + ', ' + object.metadata.annotations['note']"
@@ -42,7 +42,7 @@ def with_canary(job: dict, role: str = "Worker") -> dict:
 
 
 def forbid(user: UserClient, name: str, rule: dict, quote: str) -> None:
-    """A policy that lets nothing of a sort into the namespace, and quotes what it does not like."""
+    """Install a policy that refuses all objects of a sort in the namespace, and quotes them."""
     where = {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}
     spec = {
         "matchConstraints": {"namespaceSelector": where, "resourceRules": [rule]},
@@ -59,12 +59,12 @@ def lift(user: UserClient, name: str) -> None:
 
 
 def blocked(user: UserClient, name: str) -> str:
-    """Why the pods of a job cannot be made."""
+    """Return why the pods of a job cannot be created."""
     return user.conditions("TFJob", name).get("Blocked", {}).get("message", "")
 
 
 def everything(user: UserClient, operator: Operator) -> dict[str, str]:
-    """All that the operator has told of, by where."""
+    """Return all texts that the operator has written, by place."""
     jobs = [job for kind in ("TFJob", "PyTorchJob") for job in user.jobs(kind)]
     return {
         "log": operator.log.read_text(),
@@ -132,7 +132,7 @@ def lines(operator: Operator) -> list[str]:
 
 
 def refuses(user: UserClient) -> bool:
-    """Whether the policy is in force."""
+    """Return whether the policy is in force."""
     container = {"name": "c", "image": "x", "args": ["a"], "command": ["a"], "env": [{"name": "A", "value": "a"}]}
     body = {"metadata": {"name": "probe", "annotations": {"note": "a"}}, "spec": {"containers": [container]}}
     try:

@@ -24,7 +24,7 @@ Scale = Callable[[str, str, int], str]
 
 @pytest.fixture
 def scale(server: ControlPlane, user: UserClient) -> Scale:
-    """`kubectl scale`; what it says."""
+    """Run `kubectl scale`; return its output."""
 
     def scale(kind: str, name: str, count: int) -> str:
         done = kubectl(server, user, "scale", kind.lower(), name, f"--replicas={count}")
@@ -44,7 +44,7 @@ def uids(user: UserClient) -> dict[str, str]:
 
 
 def settled(user: UserClient, kind: str, name: str, count: int, others: tuple[str, ...] = ()) -> dict:
-    """So many workers are there, each with its Service, and the status says so; the scale as it is then."""
+    """Wait until this number of workers exist, each with its Service, and the status has them; return the scale."""
     wanted = sorted((*others, *workers(name, count)))
     eventually(lambda: names(user.pods()) == wanted, 20)
     eventually(lambda: names(user.core("services")) == wanted)
@@ -67,6 +67,7 @@ def said_to_be_deleted(user: UserClient) -> set[str]:
     return {name for message in told for name in re.findall(r"s-\S+\d", message)}
 
 
+@pytest.mark.fault("I3")
 @pytest.mark.parametrize("kind", SCALABLE)
 def test_scaling_up_and_down_restarts_no_other_pod(user: UserClient, kubelet: FakeKubelet, scale: Scale, kind: str):
     user.create(job(kind, "s", Worker=2))
@@ -97,7 +98,7 @@ def test_the_selector_finds_exactly_the_workers(user: UserClient, kubelet: FakeK
 
 
 def settled_selector(user: UserClient, kind: str) -> str:
-    """What an autoscaler is told to count."""
+    """Return the selector that an autoscaler uses."""
     path = user.path(kind, "s", "scale")
     return eventually(lambda: (now := user.call("GET", path)["status"])["replicas"] == 2 and now["selector"])
 
@@ -161,6 +162,7 @@ def test_running_pods_keep_their_environment_when_the_job_is_scaled(
     assert [env(pod)[rank] for pod in user.pods()] == [str(index) for index in range(int(whole))]
 
 
+@pytest.mark.fault("I3")
 def test_a_jax_job_may_be_scaled_to_zero(user: UserClient, kubelet: FakeKubelet, scale: Scale):
     user.create(job("JAXJob", "s", Worker=2))
     settled(user, "JAXJob", "s", 2)

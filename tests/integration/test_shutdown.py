@@ -39,7 +39,7 @@ def operator(
 
 
 def ended(operator: Operator) -> float:
-    """After how many seconds it is over once it is told to."""
+    """Return the seconds that it needs to exit after a signal."""
     began = time.monotonic()
     assert operator.stop() == 0
     return time.monotonic() - began
@@ -59,7 +59,7 @@ def test_with_a_slow_server_requests_in_flight_finish_and_the_lease_is_released(
     asked = [
         request for request in requests(second_server, second_user.namespace, second_user.namespace) if request.writes
     ]
-    assert asked[-1].what == "update leases", "somebody wrote after the Lease was given back"
+    assert asked[-1].what == "update leases", "a write followed the release of the Lease"
     assert operator.complaints() == []
     assert "not released" not in operator.log.read_text()
 

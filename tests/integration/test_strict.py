@@ -1,4 +1,4 @@
-"""`trainshed render` refuses what the API server refuses, and the API server accepts what it prints."""
+"""`trainshed render` refuses the jobs that the API server refuses, and the API server accepts its output."""
 
 from __future__ import annotations
 

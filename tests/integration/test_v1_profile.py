@@ -26,7 +26,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow/leases/trainshed"
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane of its own, with our CRDs."""
+    """A control plane with the CRDs for this module."""
     with ready_control_plane(tmp_path / "plane") as plane:
         yield plane
 
@@ -55,8 +55,8 @@ def train(user: UserClient, *jobs: dict) -> None:
         for found in jobs:
             kind, name = found["kind"], found["metadata"]["name"]
             eventually(lambda kind=kind, name=name: user.state(kind, name) == "Running", 20)
-            seat = "launcher" if kind == "MPIJob" else "worker-0" if kind in ("TFJob", "JAXJob") else "master-0"
-            kubelet.end(f"{name}-{seat}", 0)
+            replica = "launcher" if kind == "MPIJob" else "worker-0" if kind in ("TFJob", "JAXJob") else "master-0"
+            kubelet.end(f"{name}-{replica}", 0)
             eventually(lambda kind=kind, name=name: user.state(kind, name) == "Succeeded", 20)
 
 

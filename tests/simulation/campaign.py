@@ -22,7 +22,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.database import InMemoryExampleDatabase
 
-from reliability.results import keep, kept
+from support.results import keep, kept
 
 from .runner import Report, run
 from .schedule import Schedule

@@ -131,7 +131,7 @@ class JobRun:
             self.write(group(), {"status": {"phase": "Inqueue"}})
 
     def problems(self, found: Log, end: str = "Succeeded") -> list[str]:
-        """Return what is wrong at the end of the job."""
+        """Return the problems at the end of the job."""
         problems = []
         if end not in self.states():
             problems.append(f"the job is {self.states()} and not {end}: {self.status()}")

@@ -1,4 +1,4 @@
-"""Malformed and extreme values that a user may write into what a job owns or into its status, each by its name."""
+"""Malformed and extreme values, by name, that a user may write into a job's objects or into its status."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ METADATA: dict[str, Any] = {
     "index of other digits": labelled("replica-index", "\u0661"),
     "index gone": labelled("replica-index", None),
     "role another": labelled("replica-type", "chief"),
-    "role nobody's": labelled("replica-type", "Nobody"),
+    "role unknown": labelled("replica-type", "Unknown"),
     "role gone": labelled("replica-type", None),
     "finalizers odd": {"metadata": {"finalizers": []}},
 }
@@ -119,7 +119,7 @@ STATUSES: dict[str, Any] = {
 }
 SERVICES: dict[str, Any] = {
     "labels gone": {"metadata": {"labels": None}},
-    "role another": labelled("replica-type", "Nobody"),
+    "role another": labelled("replica-type", "Unknown"),
     "index huge": labelled("replica-index", "9" * 30),
     "owners gone": {"metadata": {"ownerReferences": None}},
     "selector of others": {"spec": {"selector": {"app": "x"}}},
@@ -137,7 +137,7 @@ CONFIG_MAPS: dict[str, Any] = {
 OBSTACLES: dict[str, Any] = {
     "owners gone": {"metadata": {"ownerReferences": None}},
     "data frozen": {"immutable": True},
-    "data other and frozen": {"immutable": True, "data": {"hostfile": "nobody"}},
+    "data other and frozen": {"immutable": True, "data": {"hostfile": "unknown"}},
 }
 RESTART = {
     "replica": "worker-0",
@@ -157,7 +157,7 @@ JOB_STATUS: dict[str, Any] = {
     "attempts the largest": {"attempts": {"Chief": LARGEST, "Worker": LARGEST}},
     "attempts one the largest": {"attempts": {"Worker": LARGEST}},
     "attempts negative": {"attempts": {"Chief": -1, "Worker": -LARGEST}},
-    "attempts nobody's": {"attempts": {f"Nobody{n}": LARGEST for n in range(2000)}},
+    "attempts of unknown roles": {"attempts": {f"Unknown{n}": LARGEST for n in range(2000)}},
     "restarts the largest": {"restarts": LARGEST},
     "restarts negative": {"restarts": -LARGEST},
     "streak the largest": {"retry": {"consecutiveFailures": LARGEST}},
@@ -168,7 +168,7 @@ JOB_STATUS: dict[str, Any] = {
     "in place negative": {"retry": {"containerRestarts": -1, "deletedPodContainerRestarts": -LARGEST}},
     "replacing without end": {"podsPendingReplacement": [f"uid-{n}" for n in range(20_000)]},
     "replacing odd": {"podsPendingReplacement": ["", ODD, BIG]},
-    "shrunk to none": {"scaledDownTo": {"Worker": 0, "Chief": 0, "Nobody": -1}},
+    "shrunk to none": {"scaledDownTo": {"Worker": 0, "Chief": 0, "Unknown": -1}},
     "shrunk the largest": {"scaledDownTo": {"Worker": LARGEST}},
     "start at the last of times": {"startTime": LAST},
     "start at the first of times": {"startTime": FIRST},
@@ -177,13 +177,13 @@ JOB_STATUS: dict[str, Any] = {
         "replicaStatuses": {"Worker": {"active": LARGEST, "failed": LARGEST, "ready": LARGEST, "selector": BIG}}
     },
     "tallies negative": {"replicaStatuses": {"Worker": {"active": -1, "succeeded": -LARGEST}}},
-    "tallies nobody's": {"replicaStatuses": {f"Nobody{n}": {"active": n} for n in range(2000)}},
+    "counts of unknown roles": {"replicaStatuses": {f"Unknown{n}": {"active": n} for n in range(2000)}},
     "indexes huge": {"replicaStatuses": {"Worker": {"completedIndexes": "5-" + "9" * 2000}}},
     "indexes odd": {"replicaStatuses": {"Worker": {"completedIndexes": "bits:" + ODD}}},
     "labels nested": {"replicaStatuses": {"Worker": {"labelSelector": {"a": [{"b": [[[]]]}]}}}},
     "failure malformed": {"failure": {**FAILURE, "time": LAST, "terminationMessage": ODD, "message": BIG}},
     "failure at the first of times": {"failure": {**FAILURE, "time": FIRST}},
-    "failure of nobody": {"failure": {"time": LAST, "class": BIG, "reason": ODD}},
+    "failure without a pod": {"failure": {"time": LAST, "class": BIG, "reason": ODD}},
     "restarts remembered absurd": {"recentRestarts": [{**RESTART, "time": FIRST}, {**RESTART, "time": LAST}]},
     "restarts remembered without end": {"recentRestarts": [{**RESTART, "time": LAST}] * 3000},
     "lost time the largest": {"recentRestarts": [{**RESTART, "time": FIRST, "recoverySeconds": LARGEST}]},
@@ -202,7 +202,7 @@ JOB_STATUS: dict[str, Any] = {
     "restarting at the first of times": {
         "conditions": [{"type": "Restarting", "status": "True", "lastTransitionTime": FIRST}]
     },
-    "blocked by nobody": {"conditions": [{"type": "Blocked", "status": "True", "reason": BIG, "message": BIG}]},
+    "blocked for no reason": {"conditions": [{"type": "Blocked", "status": "True", "reason": BIG, "message": BIG}]},
     "reconciled at the last of times": {"lastReconcileTime": LAST},
     "ready odd": {"ready": BIG},
 }
@@ -212,7 +212,7 @@ RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
 AUTOSCALER = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers/job"
 #: Other objects of a job: its kind, the path, and the change.
 OWNED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "rules of nobody": ("MPIJob", f"{RBAC}/roles/job-launcher", {"rules": None}),
+    "rules removed": ("MPIJob", f"{RBAC}/roles/job-launcher", {"rules": None}),
     "rules odd": ("MPIJob", f"{RBAC}/roles/job-launcher", {"rules": [{"verbs": [ODD]}, {}]}),
     "subjects gone": ("MPIJob", f"{RBAC}/rolebindings/job-launcher", {"subjects": None}),
     "account without labels": ("MPIJob", f"{CORE}/serviceaccounts/job-launcher", {"metadata": {"labels": None}}),

@@ -96,7 +96,7 @@ class FaultyNetwork:
     # ------------------------------------------------------------------------------------------------ transport.Network
 
     def exchange(self, process: str, request: Request) -> RequestOutcome:
-        """Return what becomes of a request."""
+        """Return the outcome of a request."""
         now = self.time()
         if now < self._partitioned_until.get(process, 0.0):
             self.injected["partition"] += 1
@@ -119,7 +119,7 @@ class FaultyNetwork:
         return RequestOutcome(before, after)
 
     def line(self, process: str, path: str, line: bytes) -> EventOutcome:
-        """Return what becomes of a line of a watch."""
+        """Return the outcome of a line of a watch."""
         del process, path, line
         delay = self._latency()
         if self.time() < self._delayed_until:

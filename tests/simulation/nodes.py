@@ -97,7 +97,7 @@ class Nodes:
         uid = change.object["metadata"]["uid"]
         if change.verb == CREATED:
             self._later(self._delay(BIND), lambda: self._bind(uid))
-        elif change.vanishing:
+        elif change.requests_deletion:
             self._later(self._delay(END), lambda: self._end(uid))
 
     def _bind(self, uid: str) -> None:
@@ -230,7 +230,7 @@ class PunctualKubelet:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{change.object['metadata']['name']}"
         if change.verb == CREATED:
             self._cluster.later(self.START, self._run, path)
-        elif change.vanishing:
+        elif change.requests_deletion:
             known = {"uid": change.object["metadata"]["uid"]}
             self._cluster.later(self.STOP, self._ask, "DELETE", path, {"gracePeriodSeconds": 0, "preconditions": known})
 

@@ -44,7 +44,7 @@ REACTION = 1.0
 REFUSALS = (403, 409, 422)
 #: Seconds between the two clean-ups at the end.
 CLEAN_UP = 4.0
-#: In one of so many runs the operators create one Service for a job by default.
+#: One in this number of runs creates one Service for a job by default.
 SERVICE_FORMS = 3
 #: The largest number of steps of the loop; a schedule takes some hundred thousand.
 MAX_STEPS = 2_000_000
@@ -200,14 +200,14 @@ class Run:
                 yield api_fields.seconds(status["startTime"]) + policy["activeDeadlineSeconds"]
 
     def _finish(self) -> None:
-        """Let all running pods succeed, except those that run for ever."""
+        """Let all running pods succeed, except those that never end."""
         for pod in self._nodes.pods("Running"):
-            seat = api_fields.replica_of(pod)
-            if not seat or seat[0] not in ("ps", "evaluator"):
+            replica = api_fields.replica_of(pod)
+            if not replica or replica[0] not in ("ps", "evaluator"):
                 self._nodes.write(pod, ended(pod, 0, self._cluster.now()))
 
     def _start_new_operator(self) -> None:
-        """Start an operator that knows only what the server has: it finds nothing to do."""
+        """Start an operator that has only the server's objects: it finds nothing to do."""
         for operator in self._cluster.operators:
             operator.crash(lambda _: False)
         first = self._cluster.operators[0]

@@ -1,4 +1,4 @@
-"""A schedule as data: the jobs that users create, and what happens to them and to the cluster, step by step."""
+"""A schedule as data: the jobs that users create, and the steps of users, faults and nodes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Step:
 class Schedule:
     """What happens to a cluster; `seed` draws the rest, such as latencies. `operators` is the number of replicas.
 
-    With `finish` all pods succeed at the end, except those that run for ever; otherwise the jobs keep running. `gang`
+    With `finish` all pods succeed at the end, except those that never end; otherwise the jobs keep running. `gang`
     names a gang scheduler, `mpi` is the version of MPIJob that the server serves.
     """
 

@@ -33,8 +33,8 @@ PAUSES = (
 )
 #: The values of integer fields that a schema does not bound.
 NUMBERS = (0, 0, 1, 1, 2, 3, 5, 30)
-#: Bounds that only other schemas have: scheduler-plugins refuses a PodGroup without members, and the operator would ask
-#: again for ever.
+#: Bounds that only other schemas have: scheduler-plugins refuses a PodGroup without members, and the operator would
+#: retry without end.
 BOUNDS = {"runPolicy.schedulingPolicy.minAvailable": {"minimum": 1}}
 #: The optional and the required roles of each kind, and the roles of one replica at most.
 ROLES = {
@@ -56,7 +56,7 @@ def _one_of(*values: Any) -> Values:
 
 
 NOTHING = st.none()
-#: The words of steps by what they act on, each with its argument, and how often one of them occurs.
+#: The words of steps by their object, each with its argument and its weight.
 PODS: Mapping[str, Values] = {
     "succeed": NOTHING,
     "fail": _one_of(1, 1, 2, 126, 127, 128, 130, 137, 139, 143, 255),

@@ -276,7 +276,7 @@ BUGS = {
         ),
     ),
 }
-#: What the auditor once took for a violation.
+#: Schedules in which the auditor once reported a violation by mistake.
 
 
 @pytest.mark.parametrize("claim", BUGS)

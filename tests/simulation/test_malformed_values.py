@@ -11,7 +11,7 @@ from simulation.malformed_values import CONFIG_MAPS, GROUPS, JOB_STATUS, METADAT
 
 
 def problems(run: JobRun, path: str, patch: dict[str, Any], end: str = "Succeeded") -> list[str]:
-    """Return what is wrong at the end of a job into which this was written."""
+    """Return the problems at the end of a job into which this value was written."""
     with log() as found:
         run.run(path, patch)
         found_problems = run.problems(found, end)
@@ -19,12 +19,14 @@ def problems(run: JobRun, path: str, patch: dict[str, Any], end: str = "Succeede
     return found_problems
 
 
+@pytest.mark.fault("J18")
 @pytest.mark.parametrize("scope", ["Job", "Replica"])
 @pytest.mark.parametrize("what", METADATA)
 def test_malformed_metadata_of_a_pod_neither_block_a_job_nor_make_a_loop(what, scope):
     assert problems(JobRun(scope=scope), pod(), METADATA[what]) == []
 
 
+@pytest.mark.fault("J18")
 @pytest.mark.parametrize("scope", ["Job", "Replica"])
 @pytest.mark.parametrize("what", STATUSES)
 def test_a_malformed_status_of_a_pod_neither_blocks_a_job_nor_makes_a_loop(what, scope):
@@ -71,6 +73,7 @@ def test_a_malformed_pod_group_neither_blocks_a_job_nor_makes_a_loop(what):
     assert problems(JobRun(gang="volcano"), group(), GROUPS[what]) == []
 
 
+@pytest.mark.fault("J18")
 @pytest.mark.parametrize("scope", ["Job", "Replica"])
 @pytest.mark.parametrize("what", JOB_STATUS)
 def test_a_malformed_status_of_a_job_neither_blocks_it_nor_makes_a_loop(what, scope):

@@ -1,4 +1,4 @@
-"""What the comparison with a real server does not cover: compaction, garbage collection, and the record of changes."""
+"""Parts that the comparison with a real server does not cover: compaction, garbage collection, recorded changes."""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ def test_one_conflict_costs_no_noticeable_time(job):
     assert updates[-2:] == [409, 200]
 
 
+@pytest.mark.fault("B2")
 def test_conflicts_without_end_cost_few_requests_and_are_reported(job):
     writer = second_writer(job, 10**9)
     before = job.request_count()
@@ -170,6 +171,7 @@ def messages(job: JobRun) -> list[str]:
     return [one["message"] for one in job.cluster.server.objects("events") if one["reason"] == "StatusRejected"]
 
 
+@pytest.mark.fault("B19")
 def test_a_rejected_status_is_retried_with_back_off_and_stored_once_it_is_accepted():
     job = JobRun()
     job.cluster.loop.run_for(5)
@@ -188,6 +190,7 @@ def test_a_rejected_status_is_retried_with_back_off_and_stored_once_it_is_accept
     job.close()
 
 
+@pytest.mark.fault("B19")
 def test_an_event_has_the_servers_message():
     job, server = refused()
     (event,) = messages(job)

@@ -1,6 +1,6 @@
-"""The network between an operator and the simulated server: a transport of the client, and what may happen on the way.
+"""The network between an operator and the simulated server: a transport of the client, with faults.
 
-A `Network` says what becomes of each request and of each line of a watch: how long it takes, and whether it is lost or
+A `Network` decides the outcome of each request and of each line of a watch: its latency, and whether it is lost or
 answered with an error. `ReliableNetwork` injects no fault.
 """
 
@@ -30,7 +30,7 @@ ORPHANED = 50.0
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """What becomes of a request.
+    """The outcome of a request.
 
     It reaches the server after `before` seconds, the response the client after another `after`; None is never. The
     response `instead` is sent without executing the request, `lost` after executing it, in place of the server's own;
@@ -56,7 +56,7 @@ class StreamEnd:
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """What becomes of a line of a watch: it arrives after `delay` seconds, `times` times; then the stream may `end`.
+    """The outcome of a line of a watch: it arrives after `delay` seconds, `times` times; then the stream may `end`.
 
     With `times=0` it is lost. A later line never overtakes it.
     """
@@ -74,11 +74,11 @@ class Network(Protocol):
     """Decides about each request and each line of a watch; `process` is the name of the operator's process."""
 
     def exchange(self, process: str, request: Request) -> RequestOutcome:
-        """Return what becomes of a request, or of the opening of a watch."""
+        """Return the outcome of a request, or of the start of a watch."""
         ...
 
     def line(self, process: str, path: str, line: bytes) -> EventOutcome:
-        """Return what becomes of a line of a watch."""
+        """Return the outcome of a line of a watch."""
         ...
 
 
@@ -282,7 +282,7 @@ class WatchStream:
             self._send(line)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield what arrives, until the stream ends; raises `TransportError`, also after the read timeout."""
+        """Yield the data that arrives until the stream ends; raises `TransportError`, also after the read timeout."""
         while True:
             if self._pieces:
                 arrived, self._pieces = b"".join(self._pieces), []

@@ -1,4 +1,4 @@
-"""The steps of a schedule in which users create, change and delete jobs, and interfere with what jobs own."""
+"""The steps in which users create, change and delete jobs, and interfere with the objects of jobs."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ROUND, SAMPLED, AT_ONCE = 120.0, 10.0, 4
 
 @dataclass
 class Soak:
-    """Everything that runs, and what has been found so far."""
+    """The parts of a soak, and its results so far."""
 
     env: Environment
     replicas: tuple[Replica, Replica]
@@ -116,7 +116,7 @@ async def soak(plane: ControlPlane, record: Record, folder: Path) -> AsyncIterat
 
 
 async def go(plane: ControlPlane, record: Record, folder: Path) -> None:
-    """Soak for as many minutes as were asked for."""
+    """Run the soak for the requested number of minutes."""
     async with soak(plane, record, folder) as found:
         await found.run(time.monotonic() + record.asked * 60)
     found.write()

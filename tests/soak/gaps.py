@@ -1,4 +1,4 @@
-"""The versions that a watch has missed while the server was unavailable, from what the operator and the user got."""
+"""The versions that a watch has missed during an outage, from the versions that the operator and the user received."""
 
 from __future__ import annotations
 

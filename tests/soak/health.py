@@ -1,4 +1,4 @@
-"""Whether the memory of a process grows over hours."""
+"""Detects whether the memory of a process grows over hours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WARM = 600.0
 
 
 def longest(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples of the process that lived longest, once it was warm, or all of it if it never was."""
+    """Return the warm samples of the process that ran longest, or all of them if it never was warm."""
     processes: dict[int, list[Sample]] = {}
     for one in samples:
         processes.setdefault(one.pid, []).append(one)
@@ -22,7 +22,7 @@ def longest(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """By how much the second rises with the first: the least squares' line."""
+    """Return the slope of the least-squares line."""
     if len(points) < 2:
         return 0.0
     middle = sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points)
@@ -31,7 +31,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def every(points: Sequence[tuple[float, float]], step: float) -> list[float]:
-    """The second of the first point of each step of the first, rounded."""
+    """Return the second value of the first point in each step of the first value, rounded."""
     firsts: dict[int, float] = {}
     for at, value in points:
         firsts.setdefault(int(at / step), round(value, 1))

@@ -1,4 +1,4 @@
-"""Small jobs of all kinds, each with a mishap or none, from their creation until their TTL has deleted them."""
+"""Small jobs of all kinds, some with a disruption, from their creation until their TTL has deleted them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNAVAILABLE = (Refused, aiohttp.ClientError, OSError, TimeoutError)
 
 @dataclass
 class Round:
-    """The jobs of one namespace, and what has become of them; `user_versions` and `told` are users' writes."""
+    """The jobs of one namespace, and their ends; `user_versions` and `told` are users' writes."""
 
     namespace: str
     api: AsyncClient
@@ -62,11 +62,11 @@ class Round:
         else:
             self.stuck.append(f"{self.namespace}/{name}: not running after {RUNS:.0f} s")
         await asyncio.sleep(random.uniform(0.5, 4))
-        mishap = random.choice((*MISHAPS, *(None,) * 3))
-        if mishap:
-            self.counts[mishap.__name__] += 1
+        disruption = random.choice((*DISRUPTIONS, *(None,) * 3))
+        if disruption:
+            self.counts[disruption.__name__] += 1
             with contextlib.suppress(*UNAVAILABLE, LookupError):
-                await mishap(self, plural, name)
+                await disruption(self, plural, name)
             await asyncio.sleep(random.uniform(1, 4))
         end = time.monotonic() + GONE
         while self.there(plural, name) and time.monotonic() < end:
@@ -76,12 +76,12 @@ class Round:
             self.stuck.append(f"{self.namespace}/{name}: still there after {GONE:.0f} s")
 
     async def left(self) -> list[str]:
-        """What is left a while after the last job: leaks."""
+        """Return the objects that remain some time after the last job: leaks."""
         await self._until(lambda: not self._left(), 60)
         return self._left()
 
     def there(self, plural: str, name: str) -> bool:
-        """Whether an object is there."""
+        """Return whether an object exists."""
         return name in self.history.now[plural]
 
     def pods(self, name: str) -> list[dict]:
@@ -89,7 +89,7 @@ class Round:
         return [pod for title, pod in list(self.history.now["pods"].items()) if title.startswith(f"{name}-")]
 
     def running(self, name: str) -> list[dict]:
-        """Those that run."""
+        """Return the pods that run."""
         found = (pod for pod in self.pods(name) if "deletionTimestamp" not in pod["metadata"])
         return [pod for pod in found if pod["status"].get("phase") == "Running"]
 
@@ -148,11 +148,11 @@ class Round:
         return True
 
     def _left(self) -> list[str]:
-        ours = ((plural, name) for plural, found in self.history.now.items() for name in found)
-        return [f"{plural}/{name}" for plural, name in ours if name.startswith("j-")]
+        own = ((plural, name) for plural, found in self.history.now.items() for name in found)
+        return [f"{plural}/{name}" for plural, name in own if name.startswith("j-")]
 
 
-Mishap = Callable[[Round, str, str], Awaitable[None]]
+Disruption = Callable[[Round, str, str], Awaitable[None]]
 
 
 async def failure(found: Round, _plural: str, name: str) -> None:
@@ -182,4 +182,4 @@ async def suspended(found: Round, plural: str, name: str) -> None:
     await found.merge(plural, name, {"spec": {"runPolicy": {"suspend": False}}})
 
 
-MISHAPS: tuple[Mishap, ...] = (failure, failure, eviction, pod_deleted, job_deleted, suspended)
+DISRUPTIONS: tuple[Disruption, ...] = (failure, failure, eviction, pod_deleted, job_deleted, suspended)

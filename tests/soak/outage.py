@@ -15,12 +15,12 @@ import click
 
 from chaos.evidence import Evidence
 from chaos.run import Environment, environment
-from reliability.results import keep, place
 from support.api_request import refusal
 from support.audit.final_state import RunEnd
 from support.jobs import tfjob
 from support.planes import ready_control_plane
 from support.process_usage import Sample, cpu, sample
+from support.results import keep, place
 from support.user_client import where
 from testbed.control_plane import ControlPlane
 from trainshed.runtime import EventLoop
@@ -29,7 +29,7 @@ from .replica import ROOT, Replica, begin, commit
 
 FOLDER = ROOT / "build" / "outage"
 FILE = place("outage")
-#: What an operator meets: no server listens, every request is refused, or every connection breaks.
+#: The outages: no server listens, every request is refused, or every connection breaks.
 WAYS = ("gone", "refusing", "broken")
 JOBS = 5
 #: Seconds within which all jobs must have converged afterwards.
@@ -69,7 +69,7 @@ class Subject:
             self.replica.connection.instead = refusal(503, "ServiceUnavailable")
 
     def measure(self, minutes: float) -> None:
-        """What the outage has cost."""
+        """Return the cost of the outage."""
         after = sample(self.replica.pid)
         assert self.before
         assert after
@@ -79,7 +79,7 @@ class Subject:
         self.figures |= {"files_before": self.before.files, "files_after": after.files}
 
     async def back(self) -> None:
-        """The server is back, and much has happened: the old jobs succeed, and there is a new one."""
+        """End the outage: the old jobs succeed, and a new job is created."""
         self.replica.connection.instead = None
         began = time.monotonic()
         chiefs = [pod for name, pod in list(self.history.now["pods"].items()) if "chief" in name]
@@ -107,7 +107,7 @@ class Subject:
 
 
 async def go(plane: ControlPlane, minutes: float) -> list[Subject]:
-    """An outage of so many minutes."""
+    """Run an outage of this number of minutes."""
     async with AsyncExitStack() as stack:
         env = await stack.enter_async_context(environment(plane, FOLDER))
         subjects = [

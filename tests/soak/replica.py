@@ -49,12 +49,12 @@ class Connection:
         self.proxy.hang_up()
 
     def open(self, namespace: str) -> None:
-        """Record what passes in a namespace."""
+        """Record the requests of a namespace."""
         self.proxy.routes[namespace] = self._route()
         self.heard[namespace] = []
 
     def close(self, namespace: str) -> tuple[list[Passed], list[Version]]:
-        """The writes that have passed in a namespace, and the objects that the replica has got from it."""
+        """Return the writes in a namespace, and the objects that the replica has received from it."""
         return self.proxy.routes.pop(namespace).passed, self.heard.pop(namespace)
 
     def _route(self, **records: deque) -> Route:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reliability.results import keep, place, quantile
 from support.process_usage import Sample
+from support.results import keep, place, quantile
 
 from .health import every, longest, slope
 from .jobs import Round
@@ -19,7 +19,7 @@ FILE = place("soak")
 
 @dataclass
 class Record:
-    """The results so far; `asked` are the minutes that were asked for."""
+    """The results so far; `asked` is the requested number of minutes."""
 
     asked: float
     commit: str
@@ -90,7 +90,7 @@ def lines(record: Record) -> Iterator[str]:
 
 def write(record: Record) -> None:
     """Write the result file."""
-    counted = {"fault": record.faults, "mishap": record.counts, "replica": record.starts}
+    counted = {"fault": record.faults, "disruption": record.counts, "replica": record.starts}
     tables = {
         f"by_{name}": [{name: key.replace("_", " "), "times": count} for key, count in sorted(table.items())]
         for name, table in counted.items()

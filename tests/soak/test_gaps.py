@@ -1,4 +1,4 @@
-"""What one watch has missed, another or an answer tells; and each version follows the one before it."""
+"""A version that one watch has missed is found in another watch or in a response; versions stay in order."""
 
 from __future__ import annotations
 

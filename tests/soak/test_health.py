@@ -1,4 +1,4 @@
-"""What hours of samples say: which life they are of, and whether it grew."""
+"""The samples of the longest process are used, and growth is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test of the whole operator needs: a user's client, a fake kubelet, a fault proxy, and the operator itself."""
+"""Support for tests of the whole operator: a user's client, a fake kubelet, a fault proxy, and the operator itself."""
 
 from .fake_kubelet import FakeKubelet
 from .fault_proxy import FaultProxy

@@ -15,7 +15,7 @@ JSON = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True)
 class Request:
-    """One request; `number` is its place among the writes in its namespace, from 1; 0 for what writes nothing."""
+    """One request; `number` is its place among the writes in its namespace, from 1, or 0 for a read."""
 
     verb: str
     path: str
@@ -59,22 +59,22 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change an object other than a Lease, which is renewed by the clock."""
+        """True if it may change an object other than a Lease, which is renewed at intervals."""
         return self.verb in WRITES and self.plural != "leases"
 
     @property
     def watches(self) -> bool:
-        """Whether it is a watch."""
+        """True if it is a watch."""
         return "watch" in self.query
 
     @property
     def lists(self) -> bool:
-        """Whether it is a list."""
+        """True if it is a list."""
         return self.verb == "GET" and not self.parts[2] and not self.watches
 
     @property
     def by_kopf(self) -> bool:
-        """Whether it is kopf's: the operator decides nothing by its answer."""
+        """True if kopf sent it: the operator decides nothing by the response."""
         return "kopf" in self.headers.get("User-Agent", "")
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer to the operator; `cut` aborts the connection after so many bytes of the body, -1 before a response."""
+    """A response to the operator; `cut` aborts it after that many bytes of the body, -1 before a response."""
 
     status: int
     body: bytes
@@ -95,7 +95,7 @@ class Answer:
 
 
 def refusal(code: int, reason: str, message: str = "injected by the test", **headers: str) -> Answer:
-    """An error of the API server; in the names of headers `_` stands for `-`."""
+    """Return an error of the API server; in the names of headers `_` stands for `-`."""
     said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
     body = orjson.dumps(said | {"reason": reason, "message": message})
     return Answer(code, body, JSON | {name.replace("_", "-"): value for name, value in headers.items()})

@@ -31,7 +31,7 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it is a write."""
+        """True if it is a write."""
         return self.what.split()[0] in WRITES
 
 

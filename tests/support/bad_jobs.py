@@ -1,6 +1,6 @@
-"""Jobs that cannot be, with the words that say why, and jobs at the edge that can: one table for both who judge.
+"""Invalid jobs, with the refusal of each, and extreme jobs that are valid: a table for the operator and the API server.
 
-Where the API server's own words differ from ours they follow after a bar.
+Where the API server's message differs from the operator's, it follows after a bar.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .jobs import KINDS, job, pod_spec, pytorchjob, smallest, tfjob
 
-#: The kinds whose members are found by their names, in a container that is called after the framework.
+#: The kinds whose replicas have stable names, in a container with the name of the framework.
 NAMED_KINDS = ("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
@@ -25,7 +25,7 @@ def _edited(job: dict, *path: str, value: object) -> dict:
 
 
 def _container(kind: str, **fields: object) -> dict:
-    """The smallest job of a kind, with another container; None takes a field away."""
+    """Return the smallest job of a kind with another container; None removes a field."""
     found = smallest(kind, "a")
     (container,) = pod_spec(found, KINDS[kind].least[0])["containers"]
     container |= fields
@@ -56,7 +56,7 @@ def _pytorch(**spec: object) -> dict:
 
 
 def _paddle(*, metrics: list | None = None, **rest: int) -> dict:
-    """An elastic PaddleJob; what is no role belongs to its policy."""
+    """Return an elastic PaddleJob; arguments that are no roles belong to its policy."""
     roles = {role: rest.pop(role) for role in ("Master", "Worker") if role in rest}
     found = job("PaddleJob", "a", **roles)
     found["spec"]["elasticPolicy"] = rest if metrics is None else rest | {"metrics": metrics}
@@ -88,7 +88,7 @@ def _of_every_kind() -> Iterator[tuple[str, dict, str]]:
 
 
 SETTING = {"key": "a", "value": "b"}
-#: A title, the job, and the words.
+#: A title, the job, and the message.
 BAD: list[tuple[str, dict, str]] = [
     *_of_every_kind(),
     ("name ends with a dash", tfjob("test-", Worker=1), "metadata.name: Invalid value|metadata.name"),
@@ -133,7 +133,7 @@ BAD: list[tuple[str, dict, str]] = [
         "must be configured if elastic policy is used",
     ),
     (
-        "more workers at least than at the most",
+        "a minimum of workers above the maximum",
         _pytorch(elasticPolicy={"minReplicas": 3, "maxReplicas": 2}),
         "spec.elasticPolicy.minReplicas: Invalid value: must be no more than maxReplicas",
     ),
@@ -150,7 +150,7 @@ GOOD: list[tuple[str, dict]] = [
     ("no workers of a TFJob", tfjob("none", Chief=1, Worker=0)),
     ("the longest name for one worker", tfjob("x" * 54, Worker=10)),
     ("the longest name for many workers", tfjob("x" * 52, Worker=101)),
-    ("a job of our own management", _policy(managedBy="kubeflow.org/training-operator")),
+    ("a job managed by training-operator", _policy(managedBy="kubeflow.org/training-operator")),
     ("a master and workers", pytorchjob("ddp", Master=1, Worker=3)),
     ("workers only", pytorchjob("workers", Worker=2)),
     ("an elastic job", _pytorch(elasticPolicy={"minReplicas": 1, "maxReplicas": 3, "rdzvBackend": "c10d"})),

@@ -1,4 +1,4 @@
-"""Jobs, pods and snapshots in a few words, for tests."""
+"""Builders of jobs, pods and snapshots for unit tests."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ ROLES = {
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after the beginning."""
+    """Return the time this number of seconds after the start."""
     return T0 + timedelta(seconds=seconds)
 
 
 def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=None, scope=None, **rest) -> Job:
-    """A job with so many replicas of each role, such as worker=2; `rest` may hold other fields of a Job."""
+    """Return a job with replicas of each role, such as worker=2; `rest` may hold other fields of a Job."""
     framework = FRAMEWORKS[kind]
     groups = [(ROLES[role], rest.pop(role)) for role in list(rest) if role in ROLES]
     template = rest.pop("template", {"spec": {"containers": [{"name": framework.container.name, "image": "x"}]}})
@@ -57,19 +57,19 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
 
 
 def run_policy(**fields) -> RunPolicy:
-    """A run policy; `clean` is its cleanPodPolicy."""
+    """Return a run policy; `clean` is its cleanPodPolicy."""
     clean = CleanPodPolicy(fields.pop("clean", "None"))
     return RunPolicy(clean_pods=clean, **fields)
 
 
 def elastic(low=1, high=3, **fields) -> PyTorchJobOptions:
-    """The options of an elastic PyTorchJob."""
+    """Return the options of an elastic PyTorchJob."""
     return PyTorchJobOptions(nproc_per_node="auto", elastic=Elastic(low, high, **fields))
 
 
-def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0, uid="", **fields) -> Pod:
-    """The pod of a seat such as `worker-1`; `code` is the exit code of its one container, `ended` when that was."""
-    role, _, index = seat.rpartition("-") if "-" in seat else (seat, "", "-1")
+def a_pod(replica, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0, uid="", **fields) -> Pod:
+    """Return the pod of a replica such as `worker-1`; its one container exited with `code` at `ended`."""
+    role, _, index = replica.rpartition("-") if "-" in replica else (replica, "", "-1")
     container = Container(
         fields.pop("container", "tensorflow"),
         exit_code=code,
@@ -81,8 +81,8 @@ def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0
     )
     containers = fields.pop("containers", (container,))
     known = {
-        "name": f"{job}-{seat}",
-        "uid": uid or f"{seat}-uid",
+        "name": f"{job}-{replica}",
+        "uid": uid or f"{replica}-uid",
         "version": "1",
         "owner": "job-uid",
         "namespace": "ml",
@@ -99,16 +99,16 @@ def a_pod(seat, phase="Running", *, job="mnist", attempt=0, code=None, ended=0.0
     )
 
 
-def a_service(seat, job="mnist") -> Service:
-    """The Service of a seat."""
-    role, _, index = seat.rpartition("-") if "-" in seat else (seat, "", "-1")
-    return Service(f"{job}-{seat}", f"{seat}-svc", "1", "job-uid", "ml", job, role, int(index))
+def a_service(replica, job="mnist") -> Service:
+    """Return the Service of a replica."""
+    role, _, index = replica.rpartition("-") if "-" in replica else (replica, "", "-1")
+    return Service(f"{job}-{replica}", f"{replica}-svc", "1", "job-uid", "ml", job, role, int(index))
 
 
 def seen(
     job: Job, *pods: Pod, status: Status | None = None, services=None, now=T0, refusal=None, job_defaults=None
 ) -> Snapshot:
-    """What a look sees; unless told otherwise all Services are there."""
+    """Return a snapshot; by default with all Services."""
     there = tuple(a_service(str(replica), job.name) for replica in job.all_replicas) if services is None else services
     framework: Framework = FRAMEWORKS[job.kind]
     refusal = ApiRefusal(*refusal) if refusal else None
@@ -116,12 +116,12 @@ def seen(
 
 
 def look(job: Job, *pods: Pod, **fields) -> Plan:
-    """What is decided about it."""
+    """Return the plan for these objects."""
     return plan(seen(job, *pods, **fields))
 
 
 def running(job: Job, *, now=T0) -> Status:
-    """The status of a job all of whose pods run."""
+    """Return the status of a job all of whose pods run."""
     pods = [
         a_pod(str(replica), job=job.name, container=FRAMEWORKS[job.kind].container.name) for replica in job.all_replicas
     ]
@@ -129,7 +129,7 @@ def running(job: Job, *, now=T0) -> Status:
 
 
 def pods_of(job: Job, *others: Pod, attempt=0) -> list[Pod]:
-    """A running pod for each seat, but for those that are given."""
+    """Return a running pod for each replica, except those that are given."""
     container = FRAMEWORKS[job.kind].container.name
     mine = {
         f"{job.name}-{replica}": a_pod(str(replica), job=job.name, attempt=attempt, container=container)
@@ -139,39 +139,39 @@ def pods_of(job: Job, *others: Pod, attempt=0) -> list[Pod]:
 
 
 def states(status: Status) -> list[str]:
-    """The conditions in a few letters: `Created`, or `-Running` for one that is false."""
+    """Return the conditions as short texts: `Created`, or `-Running` for one that is false."""
     return [("" if condition.true else "-") + str(condition.type) for condition in status.conditions]
 
 
 def message(status: Status, kind: str) -> str:
-    """The message of a condition."""
+    """Return the message of a condition."""
     condition = status.condition(ConditionType(kind))
     assert condition is not None, states(status)
     return condition.message
 
 
 def made(decision: Plan) -> list[str]:
-    """The names of the pods that are to be made."""
+    """Return the names of the pods to create."""
     return [action.name for action in decision.actions if isinstance(action, CreatePod)]
 
 
 def deleted(decision: Plan) -> list[str]:
-    """The names of the pods that are to be deleted."""
+    """Return the names of the pods to delete."""
     return [action.name for action in decision.actions if isinstance(action, DeletePod)]
 
 
 def services(decision: Plan, what=CreateService) -> list[str]:
-    """The names of the Services that are to be made, or with DeleteService deleted."""
+    """Return the names of the Services to create, or with DeleteService to delete."""
     return [action.name for action in decision.actions if isinstance(action, what)]
 
 
 def told(decision: Plan) -> list[str]:
-    """The reasons of what is told."""
+    """Return the reasons of the Events."""
     return [note.reason for note in decision.events]
 
 
 def _column(document: dict, path: str) -> object:
-    """What the API server prints for a printer column."""
+    """Return the value of a printer column, as the API server computes it."""
     value = document
     for name, kind in re.findall(r'\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?', path):
         value = value.get(name, {})
@@ -180,7 +180,7 @@ def _column(document: dict, path: str) -> object:
 
 
 def printed(decision: Plan, job: Job | None = None) -> dict[str, object]:
-    """The columns of `kubectl get -o wide`, but for the age; READY needs the job."""
+    """Return the columns of `kubectl get -o wide` without the age; READY needs the job."""
     document = {"status": status_codec.status_patch(job or a_job(worker=1), Status(), decision.status)["status"]}
     return {name: _column(document, path) for name, _, path, _ in COLUMNS if name != "Age"}
 

@@ -34,7 +34,7 @@ class World:
         self.secrets: dict[str, dict] = {}
         self.writes: list[str] = []
         self.made: list[str] = []
-        self.strangers, self.hidden = set[str](), set[str]()
+        self.name_conflicts, self.hidden = set[str](), set[str]()
         self.quota = 10_000
         self._news: list[tuple[str, str, object]] = []
 
@@ -128,7 +128,7 @@ class World:
         meta = body["metadata"]
         self.writes.append(f"create pod {meta['name']}")
         there = self.pods.get(meta["name"])
-        if meta["name"] in self.strangers or (there and there.owner != meta["ownerReferences"][0]["uid"]):
+        if meta["name"] in self.name_conflicts or (there and there.owner != meta["ownerReferences"][0]["uid"]):
             raise NameConflict(meta["name"])
         if there is None and len(self.pods) >= self.quota:
             raise Forbidden("exceeded quota", "QuotaExceeded")

@@ -16,7 +16,7 @@ import urllib3
 from .user_client import AsyncClient, Refused, UserClient, where
 
 NODE = "node-0"
-#: What becomes of a new pod, by its name: "Running" is the usual, an exit code ends it; "" leaves it pending.
+#: Returns the fate of a new pod by its name: "Running", an exit code, or "" to leave it pending.
 Script = Callable[[str], str]
 #: How often the async kubelet repeats a request that has failed, and the seconds between.
 TRIES, PAUSE = 100, 0.3
@@ -28,7 +28,7 @@ def running(_name: str) -> str:
 
 
 def runs(container: str, *, ready: bool = True, restarts: int = 0) -> dict[str, Any]:
-    """The status of a pod whose container runs, and has been restarted so often."""
+    """Return the status of a pod whose container runs after this number of restarts."""
     return _status("Running", _container(container, ready, {"running": {"startedAt": _now()}}, restarts))
 
 
@@ -83,7 +83,7 @@ class FakeKubelet:
         self.user.set_pod_status(name, ended(self._name_of_container(name), code, reason, message))
 
     def restart_in_place(self, name: str, times: int) -> None:
-        """Report that the container was restarted so often."""
+        """Report that the container was restarted this number of times."""
         self.user.set_pod_status(name, runs(self._name_of_container(name), restarts=times))
 
     def evict(self, name: str) -> None:
@@ -98,8 +98,8 @@ class FakeKubelet:
 
     def _loop(self) -> None:
         while not self._over.wait(self._pause):
-            # As many at a time as a few nodes would: one after another they would take longer than a real cluster.
-            # A pod may be gone already, or the API server unavailable: then the next round sees to it.
+            # Parallel, as on several nodes: one after another the pods would take longer than on a real cluster.
+            # If a pod no longer exists or the API server is unavailable, the next round repeats the request.
             with contextlib.suppress(Refused, OSError, urllib3.exceptions.HTTPError):
                 list(self._pool.map(self._act, self.user.pods()))
 

@@ -57,7 +57,7 @@ class Passed:
 
 @dataclass
 class Route:
-    """What happens to the requests in one namespace; `writes` are all that came, in the order of arrival.
+    """The fate of the requests in one namespace; `writes` are all writes so far, in the order of arrival.
 
     `instead` is the answer to a request, or to a watch, that is not forwarded.
     """

@@ -1,4 +1,4 @@
-"""Jobs whose members are placed together, their groups, and what is decided about both, in a few words."""
+"""Builders of jobs with gang scheduling and of their PodGroups, and the plan for both."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def a_gang(kind="PyTorchJob", *, needs=({"requests": {"cpu": "1"}},), asked=None
 
 
 def decided(job, *pods, group=None, job_defaults=VOLCANO, **fields):
-    """What a look decides while this is the job's group."""
+    """Return the plan while this is the job's group."""
     there = (group,) if group else ()
     return plan(replace(seen(job, *pods, job_defaults=job_defaults, **fields), dependents=there))
 
 
 def about_group(decision):
-    """What is to be done about the group."""
+    """Return the actions on the group."""
     return [action for action in decision.actions if isinstance(action, DEPENDENTS)]
 
 
 def spec(job, job_defaults=VOLCANO, group=None):
-    """The spec of the group that is to be made."""
+    """Return the spec of the group to create."""
     (action,) = about_group(decided(job, job_defaults=job_defaults, group=group, services=()))
     return action.body["spec"] if isinstance(action, CreateDependent) else action.patch["spec"]
 
 
 def a_group(job, phase="", *, job_defaults=VOLCANO, conditions=(), **fields) -> Dependent:
-    """The group as it was made, in this phase."""
+    """Return the group as the operator created it, in this phase."""
     (action,) = about_group(decided(job, job_defaults=job_defaults, services=()))
     document = {**action.body, "status": {"phase": phase, "conditions": list(conditions)} if phase else {}}
     known = {"name": job.name, "uid": "g1", "version": "5", "owner": job.uid, "namespace": "ml", "job": job.name}

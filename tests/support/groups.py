@@ -10,7 +10,7 @@ from .user_client import MERGE, Refused, UserClient, eventually
 
 HERE = Path(__file__).parent / "podgroups"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-#: The phases in which Volcano has let a group in.
+#: The phases in which Volcano has admitted a group.
 INSIDE = ("Inqueue", "Running")
 
 
@@ -33,7 +33,7 @@ class Groups:
         self._volcano = "volcano" in api
 
     def served(self) -> bool:
-        """Whether the API server serves them."""
+        """Return whether the API server serves them."""
         try:
             return self.user.call("GET", self.path)["items"] == []
         except Refused:
@@ -59,12 +59,12 @@ class Groups:
         self.user.call("PATCH", path, {"status": {"phase": phase, "conditions": list(conditions)}}, MERGE)
 
     def turn_down(self, name: str) -> None:
-        """What Volcano does when there is no room: the group stays outside, and why stands in a condition."""
+        """Refuse a group as Volcano does without room: a condition has the reason."""
         why = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no room for 10"}
         self.set_phase(name, "Pending", why)
 
     def place(self, pod: str) -> str:
-        """A pod runs once its group is let in and has as many pods as it must; of no group it stays where it is."""
+        """Run a pod once its group is admitted and has its minimum of pods; a pod without a group stays pending."""
         metadata = (self.user.pod(pod) or {}).get("metadata", {})
         name = self._group(metadata)
         group = self.get(name) if name else None

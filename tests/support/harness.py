@@ -26,7 +26,7 @@ def a_spec(*, policy: dict | None = None, restart: str = "Never", **roles: int) 
     return {"tfReplicaSpecs": replicas, "runPolicy": policy or {}}
 
 
-class Office:
+class Harness:
     """A reconciler with its cache and a fake cluster; watch events arrive at `hear`, answers to writes at once."""
 
     def __init__(
@@ -111,12 +111,12 @@ class Weak:
         return await self._call(*arguments)
 
 
-async def group_with_one_hidden() -> Office:
+async def group_with_one_hidden() -> Harness:
     """Return a job that runs and restarts as a whole, and one pod of which has just lost its label."""
-    office = Office()
-    office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=2), {"trainshed.dev/restart-scope": "Job"})
-    office.hear()
-    await office.run_all()
-    office.world.hide("mnist-worker-0")
-    office.hear()
-    return office
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=2), {"trainshed.dev/restart-scope": "Job"})
+    harness.hear()
+    await harness.run_all()
+    harness.world.hide("mnist-worker-0")
+    harness.hear()
+    return harness

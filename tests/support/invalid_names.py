@@ -124,7 +124,7 @@ GOOD_ANNOTATIONS: list[dict] = [
 
 
 def foreign() -> dict:
-    """A job with annotations of others only, on itself and on its template."""
+    """Return a job with annotations of other programs, on itself and on its template."""
     found = copy.deepcopy(_on_template())
     found["metadata"]["annotations"] = {"example.trainshed.dev/ends": "Succeeded", "a.b/c": "d"}
     replicas(found, "Worker")["template"]["metadata"]["annotations"] = {"a.b/c": "d"}

@@ -20,7 +20,7 @@ def events(user: UserClient, job: dict) -> list[dict]:
 
 
 def event_counts(user: UserClient, job: dict) -> Counter[Line]:
-    """How often each Event was emitted, by type, reason and message; the names of a combined message one by one."""
+    """Return how often each Event was emitted, by type, reason and message; combined messages are split by name."""
     counts: Counter[Line] = Counter()
     for event in events(user, job):
         head, _, names = event["message"].rpartition(": ")

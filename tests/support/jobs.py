@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a test must know of a kind: where its replicas stand, their container, the roles of the smallest job."""
+    """A kind: the field of its replica specs, its container, and the roles of the smallest job."""
 
     field: str
     container: str
@@ -32,14 +32,14 @@ def template(container: str, **spec: object) -> dict:
 def job(
     kind: str, name: str, *, policy: dict | None = None, restart: str | None = "Never", **roles: int | None
 ) -> dict:
-    """A job of any kind with so many replicas of each role; None leaves the number, or the policy, unsaid."""
+    """Return a job of any kind with replicas of each role; None omits the number, or the policy."""
     known = KINDS[kind]
     spec = {"runPolicy": policy or {}, known.field: {role: _replicas(known, n, restart) for role, n in roles.items()}}
     return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def smallest(kind: str, name: str, *, policy: dict | None = None) -> dict:
-    """The smallest job of a kind that can be: one replica of each role that must be there."""
+    """Return the smallest valid job of a kind: one replica of each required role."""
     return job(kind, name, policy=policy, **dict.fromkeys(KINDS[kind].least, 1))
 
 
@@ -54,12 +54,12 @@ def pod_spec(job: dict, role: str) -> dict:
 
 
 def tfjob(name: str, *, policy: dict | None = None, restart: str | None = "Never", **roles: int | None) -> dict:
-    """A TFJob with so many replicas of each role."""
+    """Return a TFJob with replicas of each role."""
     return job("TFJob", name, policy=policy, restart=restart, **roles)
 
 
 def pytorchjob(name: str, *, policy: dict | None = None, restart: str | None = "Never", **roles: int | None) -> dict:
-    """A PyTorchJob with so many replicas of each role."""
+    """Return a PyTorchJob with replicas of each role."""
     return job("PyTorchJob", name, policy=policy, restart=restart, **roles)
 
 

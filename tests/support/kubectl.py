@@ -12,7 +12,7 @@ from .user_client import UserClient
 
 
 def kubectl(server: ControlPlane, user: UserClient, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """kubectl in the user's namespace; `text` is what it reads."""
+    """Run kubectl in the user's namespace; `text` is its standard input."""
     command = [str(binary("kube", "kubectl")), "--kubeconfig", str(server.kubeconfig), "-n", user.namespace, *words]
     return subprocess.run(command, input=text, check=False, capture_output=True, text=True)
 

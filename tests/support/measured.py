@@ -1,4 +1,4 @@
-"""What an operator has asked of the API server, by its audit log, and what it has used of the machine."""
+"""The requests of an operator, from the audit log, and its use of CPU and memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .audit_log import entries
 from .operator import Operator
 from .process_usage import cpu, rss
 
-#: The operator's user, which tells its requests from all others.
+#: The operator's own user, by which its requests are identified.
 USER = "trainshed-operator"
 
 
 class Measured:
-    """The operator, and what it has asked of the API server."""
+    """An operator, with its requests to the API server."""
 
     def __init__(self, operator: Operator, audit: Path) -> None:
         self.operator = operator
         self._audit = audit
 
     def requests(self, namespace: str = "") -> Counter[str]:
-        """How many requests of each sort have ended so far, as `verb resource`; watches are counted when they begin."""
+        """Return how many requests of each sort have ended, as `verb resource`; watches count when they begin."""
         found: Counter[str] = Counter()
         for entry in entries(self._audit):
             target = entry.get("objectRef") or {}

@@ -1,4 +1,4 @@
-"""Meters that have something in every family, and what can be told of them: names, types and labels."""
+"""Metrics with a value in every family, and their names, types and labels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
 
 
-def all_meters() -> Metrics:
-    """As they are once a job has failed, with the series of jobs."""
+def all_metrics() -> Metrics:
+    """Return the metrics after a job has failed, with the series of jobs."""
     metrics, job = Metrics(), replace(a_job(worker=1), created=T0)
     metrics.register(JobCollector(lambda: [CachedJob(job, Status())], lambda: T0))
     failed = Status(conditions=(Condition(ConditionType.FAILED, True, "r", "m", T0, T0),))
@@ -31,12 +31,12 @@ def all_meters() -> Metrics:
 
 
 def families() -> dict[str, Metric]:
-    """All families by the name that is asked for, but for those of the process, which the client brings."""
-    found = all_meters().registry.collect()
+    """Return all families by the name in queries, without those of the process, which the client library adds."""
+    found = all_metrics().registry.collect()
     named = {family.name + ("_total" if family.type == "counter" else ""): family for family in found}
     return {name: family for name, family in named.items() if not name.startswith("process_")}
 
 
 def labels() -> dict[str, set[str]]:
-    """The labels of each series, those of the process among them."""
-    return {sample.name: set(sample.labels) for family in all_meters().registry.collect() for sample in family.samples}
+    """Return the labels of each series, with those of the process."""
+    return {sample.name: set(sample.labels) for family in all_metrics().registry.collect() for sample in family.samples}

@@ -38,7 +38,7 @@ class Operator:
         return self
 
     def wait_until_ready(self, within: float = 30) -> None:
-        """Return once /readyz says so."""
+        """Return once /readyz succeeds."""
         end = time.monotonic() + within
         while time.monotonic() < end:
             assert self._process is not None
@@ -58,7 +58,7 @@ class Operator:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self._process is not None and self._process.poll() is None
 
     async def ended(self) -> int:
@@ -69,7 +69,7 @@ class Operator:
         return code
 
     def wait_until_over(self, within: float = 30) -> int:
-        """Wait until it ends by itself; its exit code."""
+        """Wait until it exits by itself; return its exit code."""
         assert self._process is not None
         return self._process.wait(within)
 
@@ -92,7 +92,7 @@ class Operator:
             return answer.read().decode()
 
     def complaints(self) -> list[str]:
-        """The lines of its log that no operator may write, with at most 40 that follow each."""
+        """Return the lines of its log that are errors, each with up to 40 lines that follow."""
         unwanted = "Traceback|never retrieved|never pods_to_verify|unhandled|please report"
         text = self.log.read_text(errors="replace")
         return re.findall(rf"^.*(?:{unwanted}).*(?:\n.+){{0,40}}", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Control planes that know our kinds."""
+"""Control planes with the project's CRDs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .kubectl import kubectl_file
 from .user_client import Refused, UserClient, eventually
 
 CRDS = Path(__file__).parents[2] / "crds"
-#: Where MPIJobs are that are not v1's.
+#: The path of MPIJobs of v2beta1.
 V2BETA1 = "/apis/kubeflow.org/v2beta1"
 
 
 @contextmanager
 def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterator[ControlPlane]:
-    """An API server with more flags, its controllers (garbage collection, quota, namespaces) and our CRDs."""
+    """Start an API server with more flags, its controllers (garbage collection, quota, namespaces) and the CRDs."""
     plane = ControlPlane(folder, controllers=True, audit=audit)
     plane.extra_flags = flags
     with plane:
@@ -32,7 +32,7 @@ def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterat
 
 
 def change_to_v2beta1(plane: ControlPlane) -> None:
-    """Let MPIJobs of v2beta1 take the place of v1's, as docs/mpi.md says."""
+    """Replace v1's MPIJob by that of v2beta1, as docs/mpi.md says."""
     kubectl_file(plane, "delete", CRDS / "kubeflow.org_mpijobs.yaml")
     kubectl_file(plane, "apply", CRDS / "v2beta1")
     user = UserClient(plane.kubeconfig, "default", V2BETA1)
@@ -40,7 +40,7 @@ def change_to_v2beta1(plane: ControlPlane) -> None:
 
 
 def served(user: UserClient, kind: str) -> bool:
-    """Whether the server knows this kind of job."""
+    """Return whether the server serves this kind of job."""
     try:
         return user.jobs(kind) == []
     except Refused:

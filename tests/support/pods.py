@@ -1,4 +1,4 @@
-"""What a test reads from the objects of a cluster."""
+"""Accessors for pods and other objects of a cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Servers that answer as a test says, in virtual time: lists and watches, Events, and the Lease of a leader election.
 
-`Moody` has a socket, for tests of an informer with its connections. `Desk` and `Leases` take the place of the client.
+`ScriptedServer` has a socket, for tests of an informer with its connections. `EventSink` and `StoredLease` replace the
+client.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from aiohttp import web
 
 from support.builders import a_job
-from support.virtual_time import clock, hastily, now
+from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.actions import Event
 from trainshed.client import Conflict, Forbidden, NotFound, Unavailable
 from trainshed.client.credentials import Credentials
@@ -34,7 +35,7 @@ def event(what: str, name: str, version: int) -> dict:
     return {"type": what, "object": a_pod(name, version)}
 
 
-class Moody:
+class ScriptedServer:
     """An API server that gives the answers `lists` and `watches` one after another, and repeats the last of each.
 
     A list is a status and its body; a watch is the seconds that it lasts, None without an end, and its events.
@@ -105,7 +106,7 @@ class Listener:
 
 
 @contextlib.asynccontextmanager
-async def listening(server: Moody):
+async def listening(server: ScriptedServer):
     """Run an informer of pods against this server."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
@@ -124,7 +125,7 @@ async def listening(server: Moody):
     await runner.cleanup()
 
 
-def after(server: Moody, seconds: float) -> tuple[Listener, Informer]:
+def after(server: ScriptedServer, seconds: float) -> tuple[Listener, Informer]:
     """Return the store and its informer, this number of seconds after the informer was started."""
 
     async def story():
@@ -132,10 +133,10 @@ def after(server: Moody, seconds: float) -> tuple[Listener, Informer]:
             await asyncio.sleep(seconds)
             return listener, informer
 
-    return hastily(story())
+    return in_virtual_time(story())
 
 
-class Desk:
+class EventSink:
     """Takes Events as an API server does; `slow` is the latency in seconds."""
 
     def __init__(self) -> None:
@@ -171,9 +172,9 @@ class Desk:
 class Scene:
     """A recorder that runs, and the place of its Events."""
 
-    def __init__(self, desk: Desk | None = None) -> None:
-        self.desk, self.losses = desk or Desk(), 0
-        self.recorder = EventRecorder(self.desk, self._lose, now)
+    def __init__(self, sink: EventSink | None = None) -> None:
+        self.sink, self.losses = sink or EventSink(), 0
+        self.recorder = EventRecorder(self.sink, self._lose, now)
         self.task = asyncio.create_task(self.recorder.run())
 
     def tell(self, *notes: Event, job=JOB) -> None:
@@ -190,7 +191,7 @@ class Scene:
         self.losses += 1
 
 
-class Leases:
+class StoredLease:
     """The Lease as a server keeps it."""
 
     def __init__(self) -> None:
@@ -198,10 +199,10 @@ class Leases:
         self.version = 0
 
 
-class Line:
+class LeaseConnection:
     """A connection to the Lease that may be cut, hang or answer late; `renewed` is when the last write was sent."""
 
-    def __init__(self, leases: Leases) -> None:
+    def __init__(self, leases: StoredLease) -> None:
         self.leases = leases
         self.cut = self.hangs = False
         self.late = self.asked = self.renewed = 0.0
@@ -216,7 +217,7 @@ class Line:
         await self._carry()
         there = self.leases.lease
         if (there or {"metadata": {}})["metadata"].get("resourceVersion") != body["metadata"].get("resourceVersion"):
-            raise Conflict("somebody was faster")
+            raise Conflict("another client was faster")
         self.leases.version += 1
         metadata = {**body["metadata"], "resourceVersion": str(self.leases.version)}
         self.leases.lease = {**body, "metadata": metadata}
@@ -234,8 +235,8 @@ class Line:
 class Replica:
     """A replica of the operator that takes part in the leader election."""
 
-    def __init__(self, leases: Leases, name: str) -> None:
-        self.line = Line(leases)
+    def __init__(self, leases: StoredLease, name: str) -> None:
+        self.line = LeaseConnection(leases)
         self.losses: list[float] = []
         self.elector = LeaderElector(
             self.line, LeaseConfig("ml", "lease", name), lambda: self.losses.append(clock()), now

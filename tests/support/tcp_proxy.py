@@ -12,7 +12,7 @@ import yaml
 
 from .background import in_background
 
-#: Bytes that are read at once.
+#: The number of bytes that are read at once.
 PIECE = 16384
 
 

@@ -26,7 +26,7 @@ GROUP = "/apis/kubeflow.org/v1"
 MERGE = "application/merge-patch+json"
 #: The status of a server that is busy, or has just got another definition of a kind.
 BUSY = 429
-#: The APIs of the objects that a job may own, or that matter to it.
+#: The API groups of jobs and of the objects that tests read.
 PREFIXES = {
     "pods": "/api/v1",
     "services": "/api/v1",
@@ -172,7 +172,7 @@ class UserClient:
         return {condition["type"]: condition for condition in found}
 
     def state(self, kind: str, name: str) -> str:
-        """What `kubectl get` prints as STATE."""
+        """Return the column STATE of `kubectl get`."""
         return (self.job(kind, name) or {}).get("status", {}).get("state", "")
 
     def events(self, job: str) -> list[tuple[str, str, str]]:
@@ -187,7 +187,7 @@ class UserClient:
         return (lease or {"spec": {}})["spec"].get("holderIdentity") or ""
 
     def path(self, kind: str, name: str, subresource: str = "") -> str:
-        """Where a job is, or its `status`, or its `scale`."""
+        """Return the path of a job, or of its `status` or `scale`."""
         return "/".join(part for part in (self._jobs(kind), name, subresource) if part)
 
     def _jobs(self, kind: str) -> str:
@@ -273,7 +273,7 @@ async def split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 def where(plural: str, namespace: str = "", name: str = "", sub: str = "") -> str:
-    """The path of an object, of a kind in a namespace, or of a kind in all namespaces."""
+    """Return the path of an object, of a kind in a namespace, or of a kind in all namespaces."""
     within = f"/namespaces/{namespace}" if namespace else ""
     parts = (plural, name, sub)
     return PREFIXES.get(plural, GROUP) + within + "".join(f"/{part}" for part in parts if part)

@@ -1,4 +1,4 @@
-"""What training-operator v1 leaves in a cluster: its CRDs as far as they matter, its operator, and jobs half-way."""
+"""Objects that training-operator v1 leaves in a cluster: its CRDs, its operator, and unfinished jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CRD, RBAC = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/rb
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 LABELS = {"control-plane": "kubeflow-training-operator"}
 SINCE = "2026-01-01T12:00:00Z"
-#: v1's status, in which nothing of ours has a place.
+#: v1's status, without fields of Trainshed.
 TEXT, WHOLE, TIME = (
     {"type": "string"},
     {"type": "integer", "format": "int32"},
@@ -52,7 +52,7 @@ RULES = (
 
 
 def crds() -> list[dict]:
-    """CRDs without a rule, an enum, a default or a field of ours."""
+    """Return the CRDs without rules, enums, defaults and fields of Trainshed."""
     found = [copy.deepcopy(definition(framework)) for framework in FRAMEWORKS]
     for crd in found:
         (version,) = crd["spec"]["versions"]
@@ -92,7 +92,7 @@ def grant(user: UserClient, account: str) -> None:
 
 
 def deploy(user: UserClient, *flags: str) -> None:
-    """v1's Deployment, as far as anybody looks at it."""
+    """Create v1's Deployment, with the fields that matter here."""
     container = {"name": "training-operator", "image": "kubeflow/training-operator:v1-0000000", "command": ["/manager"]}
     spec = {
         "replicas": 1,
@@ -104,7 +104,7 @@ def deploy(user: UserClient, *flags: str) -> None:
 
 
 def guard(user: UserClient) -> None:
-    """v1's webhook configuration: nobody will answer."""
+    """Create v1's webhook configuration, for which no server answers."""
     service = {"namespace": user.namespace, "name": "training-operator", "path": "/validate"}
     rule = {
         "apiGroups": ["kubeflow.org"],
@@ -166,7 +166,7 @@ def _owner(job: dict) -> dict:
 
 
 def _own(user: UserClient, job: dict) -> None:
-    """What v1 makes besides pods and Services, for a job that is there: an MPIJob's configuration, an autoscaler."""
+    """Create v1's objects besides pods and Services, for an existing job: an MPIJob's ConfigMap, an autoscaler."""
     name, made = job["metadata"]["name"], user.job(job["kind"], job["metadata"]["name"])
     if job["kind"] == "MPIJob":
         labels = {"labels": {"app": name}, "ownerReferences": [_owner(made)]}
@@ -197,7 +197,7 @@ def _own(user: UserClient, job: dict) -> None:
 
 
 def scalers(user: UserClient) -> str:
-    """Where autoscalers are."""
+    """The path of autoscalers."""
     return f"/apis/autoscaling/v2/namespaces/{user.namespace}/horizontalpodautoscalers"
 
 

@@ -280,7 +280,7 @@ def _do_nothing(*_: object) -> None:
     """Take the place of a cancelled callback."""
 
 
-def hastily(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def in_virtual_time(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Return the result of a coroutine that runs in virtual time."""
     loop = VirtualTimeLoop()
     try:

@@ -1,4 +1,4 @@
-"""The definitions of our kinds."""
+"""The CRDs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_we_do_not_describe_is_kept():
 
 
 def undescribed(node: dict, path: str) -> Iterator[str]:
-    """The fields without a sentence, outside of what Kubernetes describes."""
+    """Yield the fields without a description, except those that Kubernetes describes."""
     for name, part in node.get("properties", {}).items():
         inner = f"{path}.{name}"
         if inner not in (".apiVersion", ".kind", ".metadata") and not part.get("description", "").endswith("."):

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.metric_reader import all_meters
+from support.metric_reader import all_metrics
 
 #: Units and the base units that promlint requires instead.
 UNITS = {
@@ -28,12 +28,14 @@ UNITS = {
     "gibibytes": "bytes",
     "percent": "ratio",
 }
-ABBREVIATIONS = frozenset(("s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d"))
+ABBREVIATIONS = frozenset(
+    ("s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d")  # codespell:ignore us
+)
 TYPES = ("counter", "gauge", "histogram", "summary", "untyped")
 #: Names that may break a rule, with the reason; none of v1's names breaks one.
 EXCEPTIONS: dict[str, str] = {}
 
-TEXT = all_meters().text().decode()
+TEXT = all_metrics().text().decode()
 FAMILIES = list(text_string_to_metric_families(TEXT))
 
 

@@ -1,4 +1,4 @@
-"""The page on failures says what the code does: every reason with its class, and every field of the status."""
+"""The page on failures agrees with the code: every reason with its class, and every field of the status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CELLS = r"^\|([^|]+)\|([^|]+)\|"
 
 
 def rows(first: str) -> list[tuple[list[str], list[str]]]:
-    """What stands in backticks in the first two cells of the table whose first heading is this."""
+    """Return the texts in backticks in the first two cells of the table with this first heading."""
     table = PAGE.partition(f"| {first} |")[2].partition("\n\n")[0]
     return [tuple(re.findall(r"`([^`]+)`", cell) for cell in found) for found in re.findall(CELLS, table, re.MULTILINE)]
 

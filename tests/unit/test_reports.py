@@ -1,4 +1,4 @@
-"""How a failing test is reported: whatever else goes wrong meanwhile, its reason is told."""
+"""A failing test is reported with its cause, even if a finalizer fails at the same time."""
 
 from __future__ import annotations
 

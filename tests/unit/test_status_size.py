@@ -1,4 +1,4 @@
-"""A status stays small whatever its job: 100,000 members, and pods in which anybody may have written anything."""
+"""A status stays small for jobs of 100,000 replicas, and for pods with extreme content."""
 
 from __future__ import annotations
 

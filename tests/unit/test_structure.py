@@ -38,10 +38,10 @@ SMALL_MODULES = {
     "trainshed.frameworks.xgboost": "one kind of job, one file",
 }
 
-#: Names that say nothing about what a module knows.
+#: Module names that do not describe the content.
 EMPTY_NAMES = frozenset(("utils", "util", "common", "helpers", "helper", "base", "misc", "tools"))
 
-#: Where packages come from is the machine's business, not the repository's. In pieces: this file does not name them.
+#: Package registries are a setting of the machine, not of the repository. In pieces: this file does not name them.
 REGISTRIES = tuple(
     ".".join(labels) for labels in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"))
 )
@@ -52,7 +52,7 @@ def files() -> tuple[Path, ...]:
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
-        pytest.skip("not a git checkout: which files are ours cannot be told")
+        pytest.skip("not a git checkout: the files of the project are unknown")
     found = (ROOT / name for name in listed.stdout.decode().split("\0") if name)
     return tuple(sorted(path for path in found if path.is_file()))
 
@@ -130,7 +130,7 @@ def test_every_example_is_an_end_to_end_test() -> None:
 
 
 def test_nothing_in_the_repository_belongs_to_one_machine() -> None:
-    # Where MPI pods have their keys is mpi-operator's word, on whoever's machine.
+    # The path of the keys in MPI pods is set by mpi-operator.
     home = rf"{re.escape(f'{Path.home()}/')}(?!\.ssh\b)"
     places = "|".join((re.escape(str(ROOT)), home, r"/(?:home|Users)/\w"))
     private = re.compile(rf"(?<![\w.}})])(?:{places})|{'|'.join(map(re.escape, REGISTRIES))}")

@@ -1,1 +1,1 @@
-"""What the chart gives the operator and keeps from people: rights, service accounts, and what linters say of it all."""
+"""The rights of the operator and of users: RBAC, service accounts, admission policies, and linters for the chart."""

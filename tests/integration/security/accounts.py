@@ -1,4 +1,4 @@
-"""Jobs whose pods have a service account, people who may and may not have it, and what the server says to them."""
+"""Jobs whose pods have a service account, users with and without rights to it, and the server's responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.user_client import MERGE
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Who has what rights in a namespace: all may have jobs."""
+    """Users with different rights in a namespace: all may create jobs."""
 
     admin: UserClient
     jobs_only: UserClient
@@ -36,7 +36,7 @@ def with_account(wanted: Document, account: str, *roles: str, field: str = "serv
 
 
 def refusal(user: UserClient, wanted: Document) -> str:
-    """What the server says to a new job, beginning with the code; nothing if it lets it in. None is made."""
+    """Return the server's refusal of a new job, beginning with the code, or "" if it is accepted. A dry run."""
     path, _, _ = user.path(wanted["kind"], "x").rpartition("/")
     try:
         user.call("POST", f"{path}?dryRun=All", wanted)
@@ -51,7 +51,7 @@ def code(user: UserClient, wanted: Document) -> int:
 
 
 def change(user: UserClient, wanted: Document, patch: Document) -> int:
-    """What the server says to a change of a job: 200, or why not."""
+    """Return the server's response to a change of a job: 200, or the refusal."""
     try:
         user.call("PATCH", user.path(wanted["kind"], wanted["metadata"]["name"]), patch, MERGE)
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""A real API server with our CRDs, a namespace for each test, Helm and kube-score."""
+"""A real API server with the CRDs, a namespace for each test, Helm and kube-score."""
 
 from __future__ import annotations
 

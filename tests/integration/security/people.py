@@ -23,13 +23,13 @@ class May:
     name: str = ""
 
     def rule(self) -> Document:
-        """As a rule of a role."""
+        """Return it as a rule of a role."""
         named = {"resourceNames": [self.name]} if self.name else {}
         return {"apiGroups": [self.group], "resources": [self.resource], "verbs": list(self.verbs), **named}
 
 
 def person(server: ControlPlane, namespace: str, name: str, *rights: May, role: str = "") -> UserClient:
-    """Somebody who may do this in a namespace, and whatever a ClusterRole lets him."""
+    """Return a user who has these rights in a namespace, and those of a ClusterRole."""
     admin, roles = UserClient(server.kubeconfig, namespace), f"{RBAC}/namespaces/{namespace}"
     if rights:
         rules = [right.rule() for right in rights]

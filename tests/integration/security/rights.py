@@ -1,4 +1,4 @@
-"""Rights as a set that can be compared: what roles grant, and what is written down in rights.toml."""
+"""Rights as a set that can be compared: the grants of roles, and the content of rights.toml."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _line(entry: Document) -> Line:
 
 
 def written(parts: Iterable[str], kinds: Iterable[str]) -> frozenset[Right]:
-    """What is to be granted for these parts and kinds of jobs, where it is not said."""
+    """Return the rights in rights.toml for these parts and kinds of jobs, unless they are restricted to others."""
     needed, plurals = frozenset(parts), {f"{kind.lower()}s" for kind in kinds}
     found = (line.rights for line in lines() if not line.parts or line.parts & needed)
     rights = frozenset().union(*found)
@@ -56,7 +56,7 @@ def written(parts: Iterable[str], kinds: Iterable[str]) -> frozenset[Right]:
 
 
 def granted(documents: Iterable[Document], account: str) -> frozenset[Right]:
-    """What the roles among the objects grant a service account, by the bindings among them."""
+    """Return the rights that roles among the objects grant a service account, by the bindings among them."""
     listed = tuple(documents)
     found: set[Right] = set()
     for binding in listed:

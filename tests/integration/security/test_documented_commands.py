@@ -1,4 +1,4 @@
-"""What the pages tell users to type needs no more rights than the role `edit`, and to look, no more than `view`."""
+"""The commands in the docs for users need only the role `edit`, and those that read only `view`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .used_rights import UsedRights, used_rights
 
 ROLES = ROOT / "manifests" / "base" / "aggregated-roles.yaml"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-#: What marks a command of an administrator.
+#: Marks a command of an administrator.
 ADMINISTRATORS = ("trainshed-system", "--namespace kubeflow", "crds/", "manifests/", "get nodes", "--as ")
 #: The namespace of the pages, in place of which the test has one of its own.
 NAMESPACE = " --namespace team-a"
 LOOKING = frozenset(("get", "describe", "logs", "wait", "explain"))
-#: What needs no right on any object.
+#: Commands that need no right on any object.
 DISCOVERY = "kubectl explain "
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 #: The jobs in the commands.
@@ -57,7 +57,7 @@ def roles(server: ControlPlane) -> Iterator[None]:
 
 
 def may_look(user: UserClient) -> bool:
-    """Whether the user's rights have come into force."""
+    """Return whether the user's rights are in force."""
     try:
         user.jobs("PyTorchJob")
     except Refused:
@@ -66,7 +66,7 @@ def may_look(user: UserClient) -> bool:
 
 
 def typed(server: ControlPlane, role: str, command: str) -> tuple[UsedRights, str]:
-    """What was asked by a user with a role who types a command where the jobs of the pages are; and what he read."""
+    """Run a command as a user with a role in the namespace of the pages' jobs; return the requests and the output."""
     admin = UserClient.somewhere(server.kubeconfig)
     if " create " not in command:
         for name in JOBS:

@@ -1,4 +1,4 @@
-"""What the chart grants is what rights.toml says, verb by verb, whatever the values; some things it never grants."""
+"""The chart grants exactly the rights of rights.toml, verb by verb, for all values; some rights it never grants."""
 
 from __future__ import annotations
 

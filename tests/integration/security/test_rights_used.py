@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("helm")
 SYSTEM, ACCOUNT = "trainshed-system", "system:serviceaccount:trainshed-system:trainshed"
 ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 KEPT = {"trainshed.dev/track-results": "true"}
-#: An Event whose count grows: that the owner of a name is still somebody else.
+#: An Event whose count grows: another object still has the name.
 SAYS_AGAIN = Right("", "events", "patch")
 #: The pod whose end is the end of the smallest job of a kind.
 DECIDES = {"PyTorchJob": "master-0", "XGBoostJob": "master-0", "MPIJob": "launcher"}
@@ -41,7 +41,7 @@ CASES = {
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane that knows groups of pods, is strict about owners, and has granted nothing to anybody yet."""
+    """A control plane with PodGroups and strict owner references, and no RBAC rules yet."""
     with ready_control_plane(tmp_path / "plane", ENFORCED) as plane:
         admin = UserClient(plane.kubeconfig, SYSTEM)
         admin.make_namespace()
@@ -50,7 +50,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 
 
 def leave(user: UserClient, groups: Groups) -> None:
-    """What is there before the operator: v1's jobs with what v1 made for them, and a stranger's pod and Service."""
+    """Create the objects that precede the operator: v1's jobs with their objects, and a foreign pod and Service."""
     for name in ("mpi", "elastic"):
         found, states = V1_JOBS[name]
         v1.create_job(user, found, *states)
@@ -66,7 +66,7 @@ def leave(user: UserClient, groups: Groups) -> None:
 
 
 def play(user: UserClient, kubelet: FakeKubelet, groups: Groups) -> None:
-    """Jobs of all kinds to their end and beyond, one that begins anew, one whose results are kept."""
+    """Run jobs of all kinds to the end, one that restarts, and one with job tracking."""
     policy = {"ttlSecondsAfterFinished": 0, "cleanPodPolicy": "All"}
     for kind in KINDS:
         user.create(smallest(kind, kind.lower(), policy=policy))
@@ -89,7 +89,7 @@ def play(user: UserClient, kubelet: FakeKubelet, groups: Groups) -> None:
 
 
 def install(plane: ControlPlane, documents: list[Document]) -> tuple[str, ...]:
-    """Grant what the chart grants; the operator's flags as the chart has them."""
+    """Grant the rights of the chart; return the operator's flags in the chart."""
     roles = [found for found in documents if found["apiVersion"].startswith("rbac.")]
     for where in {found["metadata"].get("namespace", "") for found in roles}:
         here = yaml.safe_dump_all(found for found in roles if found["metadata"].get("namespace", "") == where)
@@ -133,8 +133,8 @@ def test_rights_that_no_request_shows_are_needed(plane: ControlPlane):
     pod = "/api/v1/namespaces/held/pods", {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     role = f"{RBAC}/namespaces/held/roles", {"metadata": {"name": "enter"}, "rules": [enters.rule()]}
     for name, rights, wanted in (("neither", (), [403, 403]), ("both", (finalizes, enters), [201, 201])):
-        somebody = person(plane, "held", name, *creates, *rights)
-        eventually(lambda who=somebody, said=wanted: [_code(who, *pod), _code(who, *role)] == said)
+        person_ = person(plane, "held", name, *creates, *rights)
+        eventually(lambda who=person_, said=wanted: [_code(who, *pod), _code(who, *role)] == said)
 
 
 def _code(who: UserClient, path: str, body: Document) -> int:

@@ -1,4 +1,4 @@
-"""Nobody runs pods by a job as a service account that he could not use himself: the chart's admission policy."""
+"""A job can use only service accounts that its user could use directly: the chart's admission policy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CREATES_PODS, USES_BUILDER = May(("create",), "pods"), May(("use",), "serviceacc
 
 @pytest.fixture(scope="module", autouse=True)
 def policy(server: ControlPlane) -> Iterator[None]:
-    """The policy is in force, as the chart has it when nobody says anything; afterwards it is not."""
+    """The policy with the chart's default values, in force for this module."""
     admin = UserClient(server.kubeconfig, "default")
     (found, binding), roles = parts()
     for role in roles:
@@ -60,6 +60,7 @@ def people(server: ControlPlane) -> People:
     return People(admin, jobs_only, pods_too, as_builder)
 
 
+@pytest.mark.fault("J8")
 @pytest.mark.parametrize(("kind", "role"), ROLES, ids=lambda value: value)
 def test_an_account_in_any_role_needs_the_right_to_create_pods_or_to_use_it(people: People, kind: str, role: str):
     roles = dict.fromkeys(dict.fromkeys((*KINDS[kind].least, role)), 1)
@@ -120,7 +121,7 @@ def test_jobs_without_template_roles_or_spec_are_refused_by_the_schema(people: P
 
 @pytest.fixture
 def running(people: People) -> Document:
-    """A job that somebody made who may: its workers have an account."""
+    """A running job of a user with the right: its workers have an account."""
     wanted = with_account(job("PyTorchJob", f"theirs-{uuid.uuid4().hex[:6]}", Master=1, Worker=2), "builder", "Worker")
     people.pods_too.create(wanted)
     return wanted
@@ -153,6 +154,7 @@ def test_a_change_of_the_queue_needs_no_right(people: People, running: Document)
     assert change(people.jobs_only, running, taken_back) == 200
 
 
+@pytest.mark.fault("J8")
 @pytest.mark.parametrize(
     ("role", "spec"),
     [
@@ -184,6 +186,7 @@ def test_removing_the_account_needs_no_right(people: People, running: Document):
     )
 
 
+@pytest.mark.fault("J8")
 def test_existing_jobs_finish_and_are_deleted_as_before(server: ControlPlane, people: People, running: Document):
     writes = May(("patch",), "pytorchjobs/status", group="kubeflow.org")
     operator = person(server, people.admin.namespace, "operator", writes, role=EDIT)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .rights import Right
 
-#: Where an audit entry says what the authorizer has decided: "allow" or "forbid".
+#: The audit annotation with the authorizer's decision: "allow" or "forbid".
 DECISION = "authorization.k8s.io/decision"
 
 

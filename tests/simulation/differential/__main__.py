@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from reliability.results import keep
+from support.results import keep
 
 from .campaign import Campaign
 from .conftest import comparable_control_plane

@@ -181,9 +181,9 @@ class Comparison:
         real, simulated = (ranked([said for _, said in script.trace], apart=apart) for script in self._scripts)
         if apart:
             real, simulated = ([_by_object(said) for said in trace] for trace in (real, simulated))
-        for (call, _), theirs, ours in zip(self._scripts[0].trace, real, simulated, strict=True):
-            if theirs != ours:
-                return Difference(self.seed, call, *_narrowed(theirs, ours))
+        for (call, _), theirs, own in zip(self._scripts[0].trace, real, simulated, strict=True):
+            if theirs != own:
+                return Difference(self.seed, call, *_narrowed(theirs, own))
         return None
 
 
@@ -198,17 +198,17 @@ def _by_object(found: Document) -> Document:
     return {**found, "lines": dict(sorted(told.items()))}
 
 
-def _narrowed(theirs: Any, ours: Any, where: str = "") -> tuple[Any, Any]:
+def _narrowed(theirs: Any, own: Any, where: str = "") -> tuple[Any, Any]:
     """Return the smallest part that differs."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        for key in sorted({*theirs, *ours}, key=str):
-            if theirs.get(key, "(nothing)") != ours.get(key, "(nothing)"):
-                return _narrowed(theirs.get(key, "(nothing)"), ours.get(key, "(nothing)"), f"{where}.{key}")
-    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        for number, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+    if isinstance(theirs, dict) and isinstance(own, dict):
+        for key in sorted({*theirs, *own}, key=str):
+            if theirs.get(key, "(nothing)") != own.get(key, "(nothing)"):
+                return _narrowed(theirs.get(key, "(nothing)"), own.get(key, "(nothing)"), f"{where}.{key}")
+    if isinstance(theirs, list) and isinstance(own, list) and len(theirs) == len(own):
+        for number, (one, other) in enumerate(zip(theirs, own, strict=True)):
             if one != other:
                 return _narrowed(one, other, f"{where}[{number}]")
-    return f"{where} {theirs}", f"{where} {ours}"
+    return f"{where} {theirs}", f"{where} {own}"
 
 
 __all__ = ["KINDS", "Comparison", "Difference", "Lines"]

@@ -1,4 +1,4 @@
-"""What no random sequence covers: quotas, the deletion of namespaces, evictions, and the messages of errors."""
+"""Cases that no random sequence covers: quotas, deletion of namespaces, evictions, and messages of errors."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .change import Object
 
-#: The kinds of jobs by the plural of their resource, and where their roles stand.
+#: The kinds of jobs by the plural of their resource, and the fields of their replica specs.
 JOBS = {
     "tfjobs": "tfReplicaSpecs",
     "pytorchjobs": "pytorchReplicaSpecs",
@@ -22,11 +22,11 @@ ROLE, INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/repli
 JOB = "training.kubeflow.org/job-name"
 ATTEMPT, SCOPE = "trainshed.dev/restart-attempt", "trainshed.dev/restart-scope"
 #: Part of every finalizer of the operator.
-OURS = "trainshed"
+OPERATOR_DOMAIN = "trainshed"
 OVER = ("Succeeded", "Failed")
-#: What the message of a job says that a limit has failed: two sentences of v1's, and one of the operator's own.
+#: Messages of jobs that a limit has failed: two of v1's sentences, and one of the operator's.
 LIMITS = ("longer than specified deadline", "reached the specified backoff limit", "did not start running within")
-#: What others than jobs may own, or nobody: no promise is made about them.
+#: Kinds that objects other than jobs may own, or that have no owner: no promise covers them.
 EXEMPT = ("leases", "events", "nodes", "namespaces", "resourcequotas")
 
 
@@ -47,7 +47,7 @@ def title(plural: str, found: Object) -> str:
 
 def held(found: Object) -> bool:
     """Return whether it has a finalizer of the operator."""
-    return any(OURS in one for one in meta(found).get("finalizers") or ())
+    return any(OPERATOR_DOMAIN in one for one in meta(found).get("finalizers") or ())
 
 
 def owner(found: Object) -> str:

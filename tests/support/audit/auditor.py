@@ -111,7 +111,7 @@ def _asked(change: Change, asked: dict[tuple[str, str], deque[float]]) -> bool:
     path = f"{meta.get('namespace', '')}/{change.plural}"
     one = f"{path}/{meta.get('name', '')}"
     keys = [("PATCH", f"{one}/status" if change.plural in api_fields.JOBS else one)]
-    if change.verb == DELETED or change.vanishing:
+    if change.verb == DELETED or change.requests_deletion:
         keys = [("DELETE", one)]
     elif change.verb == CREATED:
         keys = [("POST", path)]

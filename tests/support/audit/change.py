@@ -34,7 +34,7 @@ class Change:
         return found
 
     @property
-    def vanishing(self) -> bool:
+    def requests_deletion(self) -> bool:
         """True if this change requests the deletion of the object."""
         if self.verb == DELETED:
             return "deletionTimestamp" not in (self.before or {}).get("metadata", {})

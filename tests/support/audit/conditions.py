@@ -26,7 +26,7 @@ EXCLUSIVE = frozenset(("Running", "Restarting", "Suspended", "Succeeded", "Faile
 
 
 class Conditions:
-    """Compares the conditions of each version of a job with those before."""
+    """Compares the conditions of each version of a job with the earlier versions."""
 
     def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
         """Check a version of a job."""

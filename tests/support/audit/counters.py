@@ -18,7 +18,7 @@ class Counters:
             job = records.jobs[api_fields.uid(change.after)]
             for message in (*_wrong(change, job), *_beyond(change, job)):
                 yield Violation("V3", job.title, change.at, message)
-        elif change.plural == "pods" and change.actor == OPERATOR and change.vanishing:
+        elif change.plural == "pods" and change.actor == OPERATOR and change.requests_deletion:
             known = records.job(change)
             pod = known.pods.get(api_fields.uid(change.object)) if known else None
             if known and pod and pod.made and not _justified(pod, known):
@@ -26,7 +26,7 @@ class Counters:
                 yield Violation("V3", pod.name, change.at, message)
 
     def close(self, records: Records, injected: Mapping[str, tuple[int, int]], at: float) -> Iterator[Violation]:
-        """Compare the counts with the failures that were injected: at least and at most so many, by the job's uid."""
+        """Compare the counts with the injected failures: their minimum and maximum, by the job's uid."""
         for uid, (least, most) in injected.items():
             job = records.jobs[uid]
             used = int(api_fields.status(job.document).get("restarts", 0))
@@ -74,9 +74,9 @@ def _forgotten(change: Change, job: JobRecord, attempts: Mapping[str, int]) -> I
 
 
 def _countable(job: JobRecord) -> int:
-    """Return how many pods have failed by themselves. So has an MPIJob's worker that ends before its launcher."""
-    deserters = job.plural == "mpijobs"
-    return sum(1 for pod in job.pods.values() if pod.countable or (deserters and (pod.succeeded or pod.restarts)))
+    """Return how many pods have failed by themselves, with the workers of an MPIJob that end before its launcher."""
+    early_exits = job.plural == "mpijobs"
+    return sum(1 for pod in job.pods.values() if pod.countable or (early_exits and (pod.succeeded or pod.restarts)))
 
 
 def _justified(pod: PodRecord, job: JobRecord) -> bool:

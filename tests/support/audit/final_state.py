@@ -11,11 +11,11 @@ from . import api_fields
 from .change import CREATED, OPERATOR, Change, Violation
 from .records import Records
 
-#: Seconds within which all must be quiet once nothing goes wrong any more, besides a back-off that is in force.
+#: Seconds until the cluster must be quiet after the last fault, in addition to a back-off in force.
 MAX_TIME_TO_QUIET = 30.0
-#: What of an object differs from one run to the next.
+#: Fields of an object that differ from run to run.
 MOVING = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "managedFields")
-#: What of a status does: times, what is counted by the way, and who failed when.
+#: Fields of a status that do: times, derived counts, and the last failure.
 TIMES = frozenset(
     (
         "startTime",
@@ -34,7 +34,7 @@ Summary = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """What the driver of a run knows at its end, at `at`.
+    """The facts that a run knows at its end, at `at`.
 
     `lifted` is when the last fault was lifted and `quiet` when the last thing happened after that; None skips the
     check of the time. `longest_back_off` is in seconds, of those in force. `injected` has the countable failures, at
@@ -64,7 +64,7 @@ class WriteCounts:
         if change.actor == OPERATOR and change.plural not in api_fields.EXEMPT:
             name = api_fields.title(change.plural, change.object)
             self._made[name] += change.verb == CREATED
-            self._deleted[name] += change.vanishing
+            self._deleted[name] += change.requests_deletion
         yield from ()
 
     def summary(self, records: Records) -> Summary:

@@ -1,4 +1,4 @@
-"""V2: in the end nothing is left of deleted jobs, and everything that jobs need exists."""
+"""V2: at the end nothing is left of deleted jobs, and all objects that jobs need exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Leftovers:
     """Checks finalizers and repeated replicas at every change, and all objects in the end."""
 
     def on_change(self, change: Change, records: Records) -> Iterator[Violation]:
-        """Check that only pods have our finalizer, and that no completed replica is created again."""
+        """Check that only pods have the operator's finalizer, and that no completed replica is created again."""
         about = api_fields.title(change.plural, change.object)
         if change.plural != "pods":
             if api_fields.held(change.after or {}):
@@ -22,8 +22,8 @@ class Leftovers:
         job = records.job(change)
         if change.actor != OPERATOR or change.verb != CREATED or job is None or job.gone is not None or job.forged:
             return
-        if any(api_fields.OURS not in one for one in api_fields.meta(change.object).get("finalizers") or ()):
-            yield Violation("V2", about, change.at, "the operator made it with a finalizer of somebody else's")
+        if any(api_fields.OPERATOR_DOMAIN not in one for one in api_fields.meta(change.object).get("finalizers") or ()):
+            yield Violation("V2", about, change.at, "the operator created it with a finalizer that is not its own")
         if _done_already(change.object, job):
             yield Violation("V9", about, change.at, f"made again, though {job.title} has stored that it is done")
         if _kept(change.object, job):
@@ -46,7 +46,7 @@ class Leftovers:
 
 
 def _kept(pod: Object, job: JobRecord) -> bool:
-    """Return whether an earlier pod of the replica succeeded in the same attempt while it had our finalizer."""
+    """Return whether an earlier pod of the replica succeeded in the same attempt and had the operator's finalizer."""
     replica, attempt = api_fields.replica_of(pod), api_fields.attempt(pod)
     kept = (one for one in job.pods.values() if one.kept and (one.role, one.index) == replica)
     return job.resumed < job.born and any(one.attempt >= attempt and not job.was_surplus(one) for one in kept)
@@ -91,7 +91,7 @@ def _all_ended(pod: Object) -> bool:
 
 
 def _wanting(job: JobRecord, records: Records) -> Iterator[str]:
-    """Yield what a running job lacks, unless it is blocked or waits for its next retry."""
+    """Yield the missing objects of a running job, unless it is blocked or waits for its next retry."""
     document, policy = job.document, api_fields.policy(job.document)
     managed = policy.get("managedBy") not in (None, "", "kubeflow.org/training-operator")
     if (

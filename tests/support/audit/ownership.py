@@ -8,12 +8,12 @@ from . import api_fields
 from .change import CREATED, DELETED, OPERATOR, Change, Object, Violation
 from .records import NEVER, JobRecord, Records
 
-#: What the server itself moves with every change.
+#: Fields that the server itself changes with every write.
 MOVING = ("resourceVersion", "managedFields", "generation")
-#: Seconds by which the times in a status may be off: they are whole ones.
+#: The accuracy of the times in a status in seconds: they have whole seconds.
 ROUNDING = 1.0
-#: Seconds that a request may take on its way, and the watch that would have message better. Deletions name the uid and
-#: not the version that was seen: a pod that its kubelet is busy with could otherwise never be deleted.
+#: Seconds for which a request, or the watch event that would have prevented it, may be under way. Deletes name the uid
+#: and not the version: a pod whose status changes all the time could otherwise never be deleted.
 IN_FLIGHT = 20.0
 
 
@@ -47,7 +47,7 @@ class Ownership:
     def _job(self, change: Change, job: JobRecord) -> str:
         if change.verb == CREATED:
             return "the operator has made a job"
-        if change.verb == DELETED or change.vanishing:
+        if change.verb == DELETED or change.requests_deletion:
             return self._early(change, job)
         assert change.before is not None
         assert change.after is not None
@@ -57,7 +57,7 @@ class Ownership:
     def _early(self, change: Change, job: JobRecord) -> str:
         ttl, end = api_fields.policy(job.document).get("ttlSecondsAfterFinished"), api_fields.status(job.document)
         if ttl is None or "completionTime" not in end:
-            return "deleted by the operator, and nobody had asked for that"
+            return "deleted by the operator without a reason"
         due = api_fields.seconds(end["completionTime"]) + float(ttl)
         return f"deleted {due - change.at:.1f} s before its time" if change.at < due - self._slack else ""
 
@@ -68,7 +68,7 @@ def _stays(change: Change, job: JobRecord) -> bool:
     One of an attempt that was given up was to go for that, whatever has become of the job since.
     """
     pod = job.pods.get(api_fields.uid(change.object))
-    if pod is None or not change.vanishing or job.given_up(pod):
+    if pod is None or not change.requests_deletion or job.given_up(pod):
         return False
     policy = api_fields.clean_pod_policy(job.document)
     running = policy == "Running" or (policy == "None" and api_fields.limited(job.document))

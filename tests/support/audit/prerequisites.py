@@ -1,4 +1,4 @@
-"""V1: a pod is made only for a job that may have pods, and only once what the pod needs is there.
+"""V1: a pod is created only if its job may have pods and the objects that the pod needs exist.
 
 A pod of a gang needs the PodGroup of its job, which Volcano must have admitted; and a pod needs the Secrets and
 ConfigMaps of its job that it mounts.
@@ -14,7 +14,7 @@ from .records import IN_FLIGHT, NEVER, JobRecord, Records
 
 GROUPS = "podgroups"
 NEEDED = (GROUPS, "secrets", "configmaps")
-#: How a pod names its PodGroup: to Volcano by an annotation, to the coscheduling plugin by a label.
+#: The name of a pod's PodGroup: an annotation for Volcano, a label for the coscheduling plugin.
 VOLCANO_NAME, COSCHEDULING_NAME = "scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"
 #: The API group of Volcano's PodGroups, and their phases before Volcano has admitted them.
 VOLCANO, OUTSIDE = "scheduling.volcano.sh/", ("", "Pending")
@@ -23,11 +23,11 @@ VOLUMES = {"secret": ("secrets", "secretName"), "configMap": ("configmaps", "nam
 
 
 class Prerequisites:
-    """Records until when each object was there, and which PodGroups were admitted.
+    """Records until when each object existed, and which PodGroups were admitted.
 
     `watched` are the plurals of the objects, besides jobs and pods, of which all changes are reported: others are not
     missed. With `gang` every pod of a job must name a PodGroup. `in_flight` are the seconds for which the operator may
-    act on what is no longer so.
+    act on outdated facts.
     """
 
     def __init__(self, watched: Collection[str] = NEEDED, *, gang: bool = False, in_flight: float = IN_FLIGHT) -> None:

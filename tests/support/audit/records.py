@@ -8,7 +8,7 @@ from . import api_fields
 from .change import DELETED, OPERATOR, Change, Object
 
 NEVER = float("-inf")
-#: Seconds that a request of the operator may be under way, from what it has read to what comes of it.
+#: Seconds for which a request of the operator may be under way.
 IN_FLIGHT = 90.0
 #: Reasons in a pod's `status.reason` of pods that were evicted.
 TAKEN = frozenset({"Evicted", "Preempting", "Preempted", "Shutdown", "NodeShutdown", "Terminated", "NodeLost"})
@@ -43,10 +43,10 @@ class PodRecord:
 
 @dataclass(slots=True)
 class JobRecord:
-    """The history of one job: its versions, what was stored in its status, and its pods by uid.
+    """The history of one job: its versions, the stored status, and its pods by uid.
 
     `suspended` is when it was last stored as suspended, and `ended` when its terminal condition was stored. `forged` is
-    whether somebody else wrote its status, and `others` counts what others did to it and to what it owns.
+    true if another client wrote its status; `others` counts the changes of other clients to it and its objects.
     """
 
     uid: str

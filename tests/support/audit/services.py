@@ -27,7 +27,7 @@ class RequiredServices:
         """Check that no pod needs a Service that the operator deletes."""
         self._watched = self._watched or change.plural == "services"
         job = records.job(change) if change.plural == "services" and change.actor == OPERATOR else None
-        if job is None or not change.vanishing or job.gone is not None or job.over or job.plural == "mpijobs":
+        if job is None or not change.requests_deletion or job.gone is not None or job.over or job.plural == "mpijobs":
             return
         since = change.at - self._in_flight
         if any(api_fields.policy(spec).get("suspend") for spec in job.specs_since(since)):

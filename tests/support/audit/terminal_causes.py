@@ -9,13 +9,13 @@ from . import api_fields
 from .change import DELETED, USER, Change, Object, Violation
 from .records import JobRecord, PodRecord, Records
 
-#: An annotation: that a disrupted pod fails its job.
+#: The annotation with which a disrupted pod fails its job.
 ON_DISRUPTION = "trainshed.dev/on-disruption"
-#: An annotation: the seconds within which a pod must run, or its job fails.
+#: The annotation with the seconds within which a pod must run, or its job fails.
 STARTUP, UNITS = "trainshed.dev/startup-deadline", {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: Exit codes from here on are retried under the restart policy ExitCode.
 RETRYABLE = 128
-#: What a role's restart policy is by default: v1's.
+#: The default restart policies of v1 by role.
 DEFAULT = {"pytorchjobs": "OnFailure", "paddlejobs": "OnFailure"}
 
 
@@ -46,7 +46,7 @@ def _seen(job: JobRecord) -> str:
 
 
 def deciders(job: JobRecord, spec: Object) -> tuple[str, frozenset[int], bool]:
-    """Return the role and the indexes that define success, and whether one of them is enough. v1's rules."""
+    """Return the role and the indexes that define success, and whether one of them is enough, by v1's rules."""
     counts, message = api_fields.counts(job.plural, spec), spec.get("spec") or {}
     for leader in ("launcher", "chief", "master"):
         if leader in counts:
@@ -112,7 +112,7 @@ def _permanent(pod: PodRecord, job: JobRecord, spec: Object) -> bool:
     message = api_fields.replicas(job.plural, spec).get(pod.role, {}).get("restartPolicy") or DEFAULT.get(
         job.plural, "Never"
     )
-    # A worker of an MPIJob that was done, or began again, before its launcher was, has failed with code 0.
+    # A worker of an MPIJob that exited, or started again, before its launcher did, has failed with code 0.
     deserted = job.plural == "mpijobs" and (pod.succeeded or pod.restarts > 0)
     if message == "Never":
         return pod.countable or deserted

@@ -49,7 +49,7 @@ def test_a_pod_without_its_job_is_found_and_so_is_a_terminating_one():
 
 
 def hold(scenario: Scenario, *finalizers: str) -> None:
-    """Somebody sets the finalizers of a pod."""
+    """A user sets the finalizers of a pod."""
     scenario.change("pods", "job-worker-0", OPERATOR, lambda pod: pod["metadata"].update(finalizers=list(finalizers)))
 
 

@@ -1,4 +1,4 @@
-"""V1: what a pod needs is there before the operator makes it, and its job may have pods."""
+"""V1: the objects that a pod needs exist before the operator creates it, and its job may have pods."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_the_operator_may_not_delete_the_service_of_a_pod_that_runs():
     assert scenario.violated == {"V2"}
 
 
-@pytest.mark.parametrize("why", ["somebody else", "over", "suspended", "scaled down", "leaving", "new", "job gone"])
+@pytest.mark.parametrize("why", ["another client", "over", "suspended", "scaled down", "leaving", "new", "job gone"])
 def test_a_service_may_go_with_its_pod_or_its_job(why):
     scenario, job = running("job-worker-0", "job-worker-1")
     if why == "over":
@@ -73,6 +73,6 @@ def test_a_service_may_go_with_its_pod_or_its_job(why):
     elif why == "job gone":
         scenario.delete("jaxjobs", "job", USER)
     before = len(scenario.auditor.violations)
-    scenario.delete("services", "job-worker-1", USER if why == "somebody else" else OPERATOR)
+    scenario.delete("services", "job-worker-1", USER if why == "another client" else OPERATOR)
     later = [found for found in scenario.auditor.violations[before:] if "worker-1 runs" in found.sentence]
     assert later == []

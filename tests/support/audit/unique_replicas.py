@@ -12,7 +12,7 @@ from .records import IN_FLIGHT, Records
 class UniqueReplicas:
     """Checks each new pod against the others of its job, by the role and index at its creation.
 
-    `in_flight` are the seconds for which the operator may act on what is no longer so.
+    `in_flight` are the seconds for which the operator may act on outdated facts.
     """
 
     def __init__(self, in_flight: float = IN_FLIGHT) -> None:

@@ -10,13 +10,13 @@ from . import api_fields
 from .change import CREATED, MODIFIED, OPERATOR, Change, Request, Violation
 from .records import Records
 
-#: Bytes of a status at the most, whatever the size of its job.
+#: The maximum size of a status in bytes, for jobs of any size.
 LARGEST = 16 * 1024
 CONFLICT = 409
-#: Events of a job in one life of the operator, and raised counts of them: so many at once, and one more every so many
+#: The budget of Events for a job in one life of the operator, with raised counts: a burst, and one more every this many
 #: seconds.
 BURST, EVERY = 25, 300.0
-#: Status writes that a job may cost anyhow, for each thing that happens to it, and for each fault.
+#: Status writes that any job may cost, that each change of it may cost, and each fault.
 ALWAYS, EACH, FAULT = 6, 2, 4
 
 

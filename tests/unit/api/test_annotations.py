@@ -1,4 +1,4 @@
-"""What a user says of a job in annotations."""
+"""The annotations of a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainshed.api.status import STARTUP_DEADLINE
 
 
 def test_whoever_says_nothing_gets_what_is_usual():
-    assert job_annotations({"somebody.else/knob": "1"}) == (JobAnnotations(), ())
+    assert job_annotations({"example.com/name": "1"}) == (JobAnnotations(), ())
 
 
 def test_scope_and_disruption_are_chosen_from_what_there_is():

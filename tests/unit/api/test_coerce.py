@@ -1,4 +1,4 @@
-"""Pieces of a document that anybody may have written."""
+"""Parsing of untrusted values in a document."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainshed.api.indexes import MAP, READABLE, Indexes
 
 ROOM = 4096
-#: So many members at random are remembered in this room, whichever of them have succeeded.
+#: The bytes that a set of random indexes may take.
 SURE = 6 * ROOM - 150
 
 

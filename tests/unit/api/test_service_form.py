@@ -1,4 +1,4 @@
-"""Which form of Services a job gets: its own choice, the operator's default, or v1's where nothing else is possible."""
+"""The form of a job's Services: its annotation, the operator's default, or v1's where no other is possible."""
 
 from __future__ import annotations
 

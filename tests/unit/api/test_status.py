@@ -1,4 +1,4 @@
-"""What is stored about a job, and what of it must be stored first."""
+"""The status of a job, and the parts of it that must be stored before an action."""
 
 from __future__ import annotations
 

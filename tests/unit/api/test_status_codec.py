@@ -109,7 +109,7 @@ def test_the_patch_says_how_many_are_ready_of_how_many():
     assert status_codec.status_patch(a_job(worker=3), Status(), after)["status"]["ready"] == "2/3"
 
 
-#: What anybody may have written into a pod or a reason: of any length, any characters, and some that swell in JSON.
+#: Untrusted texts of pods and reasons: of any length, any characters, and some that grow in JSON.
 ANYTHING = st.text(st.sampled_from('ab<&>"\\\n\x1b\u2028ü€😀'), max_size=40).map(lambda text: text * 100)
 CLASSES = st.sampled_from(["Application", "Infrastructure", "Disruption", "Cascading"])
 LONG_NAMES = st.just("n" * 63) | ANYTHING
@@ -141,7 +141,7 @@ HUGE = {
 
 
 def done(step: int, seed: int) -> Indexes:
-    """Every so many-th of 100,000 members, or with 0 half of them at random."""
+    """Every Nth of 100,000 indexes, or with 0 a random half of them."""
     random = Random(seed)
     return Indexes.of(index for index in range(0, 100_000, step or 1) if step or random.random() < 0.5)
 

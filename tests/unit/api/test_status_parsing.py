@@ -1,4 +1,4 @@
-"""The status as we stored it, read back; tests/unit/api/test_status_codec.py reads back what was written."""
+"""Parsing of a stored status; tests/unit/api/test_status_codec.py parses what the operator writes."""
 
 from __future__ import annotations
 

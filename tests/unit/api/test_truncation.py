@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainshed.api import coerce
 
-#: No half characters: nobody can send or store those.
+#: Surrogates are left out: they cannot be sent or stored.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 MOST = st.integers(3, 200)
 

@@ -15,6 +15,7 @@ from trainshed.frameworks.tensorflow import TENSORFLOW
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
 
 
+@pytest.mark.fault("J4")
 @pytest.mark.parametrize(("job", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_what_cannot_be_is_named(job, words):
     problems = parse.job(job, KINDS[job["kind"]], JobDefaults()).problems

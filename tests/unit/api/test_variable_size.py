@@ -1,4 +1,4 @@
-"""What the kernel of a node allows."""
+"""The limit of the kernel for an environment variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forecast for a job is what the planner decides; only harm to a job needs attention."""
+"""The forecast for a job is the planner's decision; only harm to a job needs attention."""
 
 from __future__ import annotations
 

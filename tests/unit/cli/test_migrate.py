@@ -1,4 +1,4 @@
-"""The output of `trainshed migrate`; what it reports of a real API server is tested in test_adopt.py."""
+"""The output of `trainshed migrate`; tests/integration/test_migrate.py has its checks of a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trainshed render` prints what the operator would create for the jobs of a file, or why it would not."""
+"""`trainshed render` prints the objects that the operator would create for the jobs of a file, or the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server refuses by the schema or by the policy on annotations is reported by `trainshed render` too."""
+"""`trainshed render` reports what the API server refuses by the schema or by the policy on annotations."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ def a_pod(job):
     return builders.pod_maker(TENSORFLOW, job, JobDefaults())(Replica("Worker", 0), 3).body
 
 
+@pytest.mark.fault("B3")
 async def test_a_pod_is_made_once_however_often_it_is_asked_for(gateway, user):
     body = a_pod(a_job(user))
     first = await gateway.create_pod(user.namespace, body)

@@ -31,6 +31,6 @@ async def test_who_is_there_still_is_not_taken_for_gone():
         await ApiClient(Stumbling("it"), TokenBucket()).delete_pod("ml", "mnist-worker-0", "it", None, "")
 
 
-@pytest.mark.parametrize("there", ["another", ""], ids=["its name is another's", "nobody has its name"])
+@pytest.mark.parametrize("there", ["another", ""], ids=["another object has the name", "the name is free"])
 async def test_an_object_with_another_uid_means_that_it_is_deleted(there):
     assert await ApiClient(Stumbling(there), TokenBucket()).delete_pod("ml", "mnist-worker-0", "it", None, "") is None

@@ -126,24 +126,24 @@ def test_the_fields_of_a_service_are_converted():
 def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     owner = {"kind": "TFJob", "name": "a", "uid": "job", "controller": True}
     wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, owner]}}
-    ours = [decode.OwnerReference("job", controller=True)]
+    own = [decode.OwnerReference("job", controller=True)]
     labelled, bare = (
-        decode.ObjectMeta(labels={objects.JOB_NAME_LABEL: "a"}, owner_references=ours),
+        decode.ObjectMeta(labels={objects.JOB_NAME_LABEL: "a"}, owner_references=own),
         decode.ObjectMeta(name="a"),
     )
     assert (decode.owned_by_other("pod", labelled, wanted), decode.missing_label("pod", labelled)) == (None, "")
     assert "pod a is controlled by this job, but its label" in decode.missing_label("pod", bare)
     assert decode.missing_label("configmap", bare) == "", "v1 puts no label on these"
-    strangers = decode.ObjectMeta(labels=labelled.labels, owner_references=[decode.OwnerReference("job")])
+    foreign = decode.ObjectMeta(labels=labelled.labels, owner_references=[decode.OwnerReference("job")])
     head = "pod a already exists and is not controlled by this job; "
     expected = f"{head}it has no controller: delete the pod, or rename this job"
-    assert str(decode.owned_by_other("pod", strangers, wanted)) == expected
-    strangers.owner_references = [decode.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
+    assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
+    foreign.owner_references = [decode.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
     expected = f"{head}its controller is StatefulSet web: delete the pod, or rename this job"
-    assert str(decode.owned_by_other("pod", strangers, wanted)) == expected
-    strangers.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+    assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
+    foreign.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     expected = f"{head}its controller is StatefulSet web, and it is being deleted"
-    assert str(decode.owned_by_other("pod", strangers, wanted)) == expected
+    assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
 
 
 def test_an_object_of_the_previous_job_of_that_name_is_waited_for():

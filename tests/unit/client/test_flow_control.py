@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from support.virtual_time import clock, hastily
+from support.virtual_time import clock, in_virtual_time
 from trainshed.client import NotLeader, TooManyRequests
 from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket
 
@@ -59,6 +59,7 @@ async def test_the_width_is_at_least_one():
     assert lane.width == 1
 
 
+@pytest.mark.fault("J12")
 async def test_who_asks_for_much_lets_others_through():
     lane, order = Limiter(1, TokenBucket()), []
 
@@ -95,6 +96,7 @@ async def test_the_requests_of_the_earliest_reconcile_are_admitted_first():
     assert order == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
+@pytest.mark.fault("K2")
 def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
     async def scenario() -> tuple[list[int], float]:
         lane, clock = Limiter(16, TokenBucket()), asyncio.get_running_loop().time
@@ -111,7 +113,7 @@ def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
             await lane.run("slow", lambda: asyncio.sleep(0))
         return [*shares, lane.share("slow")], waited
 
-    shares, waited = hastily(scenario())
+    shares, waited = in_virtual_time(scenario())
     assert shares == [12, 1, 12, 16, 12]
     assert waited < 1
 
@@ -126,7 +128,7 @@ def test_a_reduced_share_is_kept_for_some_minutes():
             most = max(most, len(lane._shares))
         return soon, lane.share("slow"), most
 
-    soon, later, most = hastily(scenario())
+    soon, later, most = in_virtual_time(scenario())
     assert (soon, later) == (8, 12)
     assert most <= 300 / 10 + 2
 
@@ -186,7 +188,7 @@ def test_a_closed_lane_admits_no_request_and_those_in_flight_continue():
         assert [type(end) for end in ends] == [type(None), NotLeader, NotLeader, NotLeader]
         assert len(done) == 1
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
@@ -203,7 +205,7 @@ def test_a_request_waiting_for_the_rate_limit_is_refused_by_a_closed_lane():
         assert [type(end) for end in ends] == [type(None), NotLeader]
         assert len(done) == 1
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
@@ -216,7 +218,7 @@ def test_a_request_cancelled_while_the_lane_is_closed_leaves_no_trace():
         await asyncio.gather(first, second, return_exceptions=True)
         assert not lane._under_way
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_closed_lanes_admit_only_events():
@@ -238,4 +240,4 @@ def test_closed_lanes_admit_only_events():
         await asyncio.gather(*tasks, return_exceptions=True)
         assert len(done) == CREATES + 1
 
-    hastily(story())
+    in_virtual_time(story())

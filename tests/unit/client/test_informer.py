@@ -91,14 +91,16 @@ async def test_what_comes_changes_and_goes_is_heard(wire, user):
         assert informer.plural == "pods"
 
 
+@pytest.mark.fault("C11")
 async def test_pods_without_our_label_are_never_sent(wire, user):
     user.make("pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
     async with listening(wire, user) as (listener, _):
-        make_pod(user, "ours")
-        await until(lambda: "ours" in listener.known)
-        assert set(listener.known) == {"ours"}
+        make_pod(user, "own")
+        await until(lambda: "own" in listener.known)
+        assert set(listener.known) == {"own"}
 
 
+@pytest.mark.fault("A16")
 async def test_a_list_of_several_pages_is_whole(wire, user, monkeypatch):
     monkeypatch.setattr("trainshed.client.lists.PAGE_SIZE", 3)
     for number in range(8):

@@ -26,10 +26,10 @@ async def test_all_pages_are_read(wire, user, monkeypatch):
 
 async def test_a_list_may_be_restricted_to_a_label(wire, user):
     spec = {"containers": [{"name": "a", "image": "x"}]}
-    user.make("pods", {"metadata": {"name": "a", "labels": {"ours": "1"}}, "spec": spec})
+    user.make("pods", {"metadata": {"name": "a", "labels": {"own": "1"}}, "spec": spec})
     user.make("pods", {"metadata": {"name": "b"}, "spec": spec})
     census = Lister(wire)
-    assert [pod.name for pod in await census.all(Path(CORE, "pods", user.namespace), PODS, "ours")] == ["a"]
+    assert [pod.name for pod in await census.all(Path(CORE, "pods", user.namespace), PODS, "own")] == ["a"]
     assert len(await census.all(Path(CORE, "pods", user.namespace), PODS)) == 2
 
 

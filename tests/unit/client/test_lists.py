@@ -18,9 +18,9 @@ OBJECT = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}, "data
 async def test_a_list_is_read_in_pages_or_as_a_whole(wire, user, monkeypatch, whole, sizes):
     monkeypatch.setattr(lists, "PAGE_SIZE", 2)
     for number in range(5):
-        user.make("configmaps", {"metadata": {"name": f"c-{number}", "labels": {"ours": "1"}}})
+        user.make("configmaps", {"metadata": {"name": f"c-{number}", "labels": {"own": "1"}}})
     path = Path("/api/v1", "configmaps", user.namespace)
-    found = [page async for page in list_pages(wire, path, {"labelSelector": "ours"}, whole=whole)]
+    found = [page async for page in list_pages(wire, path, {"labelSelector": "own"}, whole=whole)]
     assert [len(page.items) for page in found] == sizes
     assert len({page.metadata.version for page in found}) == 1, "all pages are of one version"
 

@@ -32,7 +32,7 @@ async def test_a_stored_status_is_recognized_after_a_lost_response(gateway, user
     assert stored["status"] == {"restarts": 1, "replicaStatuses": {"Worker": {"active": 1}}}
 
 
-@pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "somebody else writes"])
+@pytest.mark.parametrize("touched", [False, True], ids=["nothing happens", "another client writes"])
 async def test_a_status_that_was_not_stored_is_an_error(gateway, user, wire, monkeypatch, touched):
     job = a_job(user)
     lose_answers(wire, monkeypatch, "PATCH", before=True)
@@ -77,7 +77,7 @@ class Faltering:
     async def write(self, verb: str, *_request: object) -> bytes:
         self.sent.append(verb)
         if self.sent.count(verb) == 1:
-            raise Unavailable("nobody answers")
+            raise Unavailable("no answer")
         return b"{}"
 
 

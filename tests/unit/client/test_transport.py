@@ -89,8 +89,8 @@ async def test_a_redirect_is_not_followed(status):
 
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])
 async def test_a_server_with_an_unknown_certificate_gets_no_request(scheme, tmp_path):
-    ours, other = Authority(tmp_path / "ours"), Authority(tmp_path / "other")
-    for authority in (ours, other):
+    own, other = Authority(tmp_path / "own"), Authority(tmp_path / "other")
+    for authority in (own, other):
         authority.make()
         authority.sign("server", "server", hosts=("127.0.0.1",))
     asked = []
@@ -102,7 +102,7 @@ async def test_a_server_with_an_unknown_certificate_gets_no_request(scheme, tmp_
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(other.folder / "server.crt", other.folder / "server.key")
     end, port = await serving(handler, context)
-    sockets = AiohttpTransport(Credentials(f"{scheme}://127.0.0.1:{port}", ca=str(ours.certificate), token="secret"))
+    sockets = AiohttpTransport(Credentials(f"{scheme}://127.0.0.1:{port}", ca=str(own.certificate), token="secret"))
     with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"):
         await sockets.exchange(READ)
     assert asked == []

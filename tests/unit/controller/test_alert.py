@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.virtual_time import hastily, now
+from support.virtual_time import in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import (
     ApiError,
@@ -63,7 +63,7 @@ def raised(end: Callable[[], Result]) -> float:
         worker.cancel()
         return matched(metrics)
 
-    return hastily(story())
+    return in_virtual_time(story())
 
 
 def matched(metrics: Metrics) -> float:

@@ -48,7 +48,7 @@ def known() -> Known:
 
 def test_a_snapshot_contains_the_objects_of_the_job_sorted_by_name(known):
     known.hear_of_job()
-    for pod in (a_pod("worker-1"), a_pod("worker-0"), replace(a_pod("ps-0"), owner="somebody")):
+    for pod in (a_pod("worker-1"), a_pod("worker-0"), replace(a_pod("ps-0"), owner="another")):
         known.view.pods.store.changed(pod)
     known.view.services.store.changed(a_service("worker-0"))
     snapshot = known.view.snapshot(KEY, T0)

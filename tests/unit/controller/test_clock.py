@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from support.virtual_time import clock as virtual
-from support.virtual_time import hastily
+from support.virtual_time import in_virtual_time
 from trainshed import runtime as module
 from trainshed.runtime import COMPARED, LASTING, Clock, uptime
 
@@ -39,6 +39,7 @@ def test_the_clock_starts_at_wall_time_and_advances():
     assert clock.skew() == pytest.approx(0)
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize("leap", [3600.0, -3600.0])
 def test_a_step_of_the_wall_clock_is_measured_but_does_not_change_the_time(leap):
     machine = Machine()
@@ -89,9 +90,10 @@ def found_after(*steps: tuple[float, float], within: float = 3600.0) -> tuple[fl
         stepped.cancel()
         return (virtual() - began, stepped.result()) if stepped.done() else None
 
-    return hastily(story())
+    return in_virtual_time(story())
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize("by", [3600.0, -3600.0, 6.0, 56 * 365 * 86_400.0])
 def test_a_lasting_step_of_the_wall_clock_is_detected_within_minutes(by):
     when, how = found_after((100, by))

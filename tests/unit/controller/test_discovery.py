@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from support.virtual_time import clock, hastily
+from support.virtual_time import clock, in_virtual_time
 from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.client import Forbidden, NotFound, TooManyRequests, Unavailable
 from trainshed.controller.namespaces import discover_gang_resources
@@ -28,19 +28,19 @@ class Guide:
 
 def test_without_a_gang_scheduler_nothing_is_discovered():
     guide = Guide()
-    hastily(discover_gang_resources(guide, ""))
+    in_virtual_time(discover_gang_resources(guide, ""))
     assert guide.asked == []
 
 
 @pytest.mark.parametrize(("scheduler", "kind"), [("Volcano", VOLCANO_GROUPS), ("mine", COSCHEDULING_GROUPS)])
 def test_the_pod_groups_of_the_scheduler_must_be_served(scheduler, kind):
     guide = Guide(kind)
-    hastily(discover_gang_resources(guide, scheduler))
+    in_virtual_time(discover_gang_resources(guide, scheduler))
     assert guide.asked == [kind]
     other = {VOLCANO_GROUPS: COSCHEDULING_GROUPS, COSCHEDULING_GROUPS: VOLCANO_GROUPS}[kind]
     said = f"--gang-scheduler-name={scheduler}: the API server does not serve PodGroup in {kind.api_version}"
     with pytest.raises(NotFound, match=said):
-        hastily(discover_gang_resources(Guide(other), scheduler))
+        in_virtual_time(discover_gang_resources(Guide(other), scheduler))
 
 
 def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
@@ -51,11 +51,11 @@ def test_discovery_is_retried_without_a_response_and_logged_once(caplog):
         await discover_gang_resources(Guide(VOLCANO_GROUPS, errors=errors), "volcano")
         return clock() - begun
 
-    assert hastily(waited()) == 6
+    assert in_virtual_time(waited()) == 6
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told == ["cannot discover scheduling.volcano.sh/v1beta1: no connection"]
 
 
 def test_a_forbidden_discovery_fails_at_once():
     with pytest.raises(Forbidden):
-        hastily(discover_gang_resources(Guide(errors=[Forbidden("no")]), "volcano"))
+        in_virtual_time(discover_gang_resources(Guide(errors=[Forbidden("no")]), "volcano"))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.scripted_server import JOB, Scene
-from support.virtual_time import clock, hastily, now
+from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.actions import Event, EventType
 from trainshed.controller.events import (
     AGGREGATION_SECONDS,
@@ -31,7 +31,7 @@ def test_one_note_becomes_one_event_on_its_job():
         scene = Scene()
         scene.tell(created("mnist-worker-0"))
         await scene.settle()
-        (event,) = scene.desk.events.values()
+        (event,) = scene.sink.events.values()
         assert event["message"] == "Created pod: mnist-worker-0"
         assert (event["type"], event["reason"], event["count"]) == ("Normal", "SuccessfulCreatePod", 1)
         assert event["source"] == {"component": "tfjob-controller"}
@@ -45,23 +45,23 @@ def test_one_note_becomes_one_event_on_its_job():
             "resourceVersion": "1",
         }
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_events_wait_a_while_for_objects_that_wait_to_be_created():
     async def written_after(busy_seconds: float) -> float:
         scene, began = Scene(), clock()
-        scene.desk.is_busy = lambda: clock() - began < busy_seconds
+        scene.sink.is_busy = lambda: clock() - began < busy_seconds
         scene.tell(created("mnist-worker-0"))
-        while not scene.desk.events:
+        while not scene.sink.events:
             await asyncio.sleep(0.05)
         scene.task.cancel()
         return clock() - began
 
-    assert hastily(written_after(0)) == pytest.approx(AGGREGATION_SECONDS, abs=0.1)
-    assert hastily(written_after(3)) == pytest.approx(3, abs=EVENT_DELAY_STEP + 0.1)
+    assert in_virtual_time(written_after(0)) == pytest.approx(AGGREGATION_SECONDS, abs=0.1)
+    assert in_virtual_time(written_after(3)) == pytest.approx(3, abs=EVENT_DELAY_STEP + 0.1)
     longest = AGGREGATION_SECONDS + MAX_EVENT_DELAY
-    assert hastily(written_after(60)) == pytest.approx(longest, abs=EVENT_DELAY_STEP + 0.1)
+    assert in_virtual_time(written_after(60)) == pytest.approx(longest, abs=EVENT_DELAY_STEP + 0.1)
 
 
 def test_notes_with_one_reason_are_aggregated_into_one_event():
@@ -70,12 +70,12 @@ def test_notes_with_one_reason_are_aggregated_into_one_event():
         scene.tell(*(created(f"mnist-worker-{index}") for index in (10, 9, 1)))
         scene.tell(Event(EventType.WARNING, "FailedCreatePod", "Error creating: full"))
         await scene.settle()
-        assert scene.desk.messages() == [
+        assert scene.sink.messages() == [
             "Created pod: mnist-worker-1, mnist-worker-9, mnist-worker-10",
             "Error creating: full",
         ]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_an_event_names_five_objects_and_the_number_of_the_others(pods, more):
         scene.tell(*(created(f"mnist-worker-{index}") for index in reversed(range(pods))))
         await scene.settle()
         first = ", ".join(f"mnist-worker-{index}" for index in range(5))
-        assert scene.desk.messages() == [f"Created pod: {first}{more}"]
+        assert scene.sink.messages() == [f"Created pod: {first}{more}"]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_message_is_truncated_to_the_limit_of_the_api_server():
@@ -98,14 +98,14 @@ def test_a_message_is_truncated_to_the_limit_of_the_api_server():
         scene.tell(*(created("n" * 250 + str(index)) for index in range(5)))
         scene.tell(Event(EventType.WARNING, "Long", "ä" * 2000))
         await scene.settle()
-        message, long = scene.desk.messages()
+        message, long = scene.sink.messages()
         assert message.startswith("Created pod: nnn")
         assert long.startswith("äää")
         for text in (message, long):
             assert text.endswith(" ...")
             assert MAX_EVENT_MESSAGE_BYTES - 2 <= len(text.encode()) <= MAX_EVENT_MESSAGE_BYTES
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
@@ -116,18 +116,18 @@ def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
         await scene.settle()
         scene.tell(note)
         await scene.settle()
-        (event,) = scene.desk.events.values()
+        (event,) = scene.sink.events.values()
         assert event["count"] == 3
         for _ in range(20):
             scene.tell(note)
             await scene.settle()
-        assert [patch["count"] for patch in scene.desk.updates] == [3, 5, 8, 12, 18], "few writes for many repetitions"
+        assert [patch["count"] for patch in scene.sink.updates] == [3, 5, 8, 12, 18], "few writes for many repetitions"
         await asyncio.sleep(SAME)
         scene.tell(note)
         await scene.settle()
-        assert len(scene.desk.events) == 2
+        assert len(scene.sink.events) == 2
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_repeated_message_whose_event_expired_is_written_again():
@@ -135,12 +135,12 @@ def test_a_repeated_message_whose_event_expired_is_written_again():
         scene = Scene()
         scene.tell(created("a"))
         await scene.settle()
-        scene.desk.events.clear()
+        scene.sink.events.clear()
         scene.tell(created("a"))
         await scene.settle()
-        assert scene.desk.messages() == ["Created pod: a"]
+        assert scene.sink.messages() == ["Created pod: a"]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_note_with_a_key_is_written_once_per_job():
@@ -151,15 +151,15 @@ def test_a_note_with_a_key_is_written_once_per_job():
             scene.tell(lasting)
             scene.tell(lasting, job=replace(JOB, uid="other"))
             await scene.settle()
-        uids = [event["involvedObject"]["uid"] for event in scene.desk.events.values()]
+        uids = [event["involvedObject"]["uid"] for event in scene.sink.events.values()]
         assert uids == ["job-uid", "other"]
-        later = Scene(scene.desk)  # the next process
+        later = Scene(scene.sink)  # the next process
         later.tell(replace(lasting, message="it is overwritten, still"), replace(lasting, key="another"))
         await later.settle()
-        assert scene.desk.messages() == ["it is overwritten"] * 3
+        assert scene.sink.messages() == ["it is overwritten"] * 3
         assert (scene.losses, later.losses) == (0, 0)
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_events_of_a_job_are_rate_limited():
@@ -168,15 +168,15 @@ def test_events_of_a_job_are_rate_limited():
         for number in range(BURST + 10):
             scene.tell(Event(EventType.NORMAL, "Different", f"number {number}"))
         await scene.settle()
-        assert len(scene.desk.events) == BURST
+        assert len(scene.sink.events) == BURST
         assert scene.losses == 10
         await asyncio.sleep(2 * EVERY + 1)
         for number in range(5):
             scene.tell(Event(EventType.NORMAL, "Later", f"number {number}"))
         await scene.settle()
-        assert len(scene.desk.events) == BURST + 2
+        assert len(scene.sink.events) == BURST + 2
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_count_updates_have_a_rate_limit_of_their_own():
@@ -188,18 +188,18 @@ def test_count_updates_have_a_rate_limit_of_their_own():
         for _ in range(6):
             scene.tell(*refused)
             await scene.settle()
-        assert len(scene.desk.updates) == BURST
+        assert len(scene.sink.updates) == BURST
         scene.tell(Event(EventType.WARNING, "TFJobRestarting", "job mnist is restarting"))
         await scene.settle()
-        assert len(scene.desk.events) == 11
+        assert len(scene.sink.events) == 11
         await asyncio.sleep(EVERY + 1)
         scene.tell(*refused)
         await scene.settle()
-        assert len(scene.desk.updates) == BURST + 1
-        assert scene.desk.updates[-1]["count"] == 7, "the dropped Events were counted"
+        assert len(scene.sink.updates) == BURST + 1
+        assert scene.sink.updates[-1]["count"] == 7, "the dropped Events were counted"
         assert scene.losses == 0
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_entries_without_effect_are_removed():
@@ -213,56 +213,56 @@ def test_entries_without_effect_are_removed():
         assert len(recorder._written) <= 2 * (SAME / 60 + 2)
         assert len(recorder._budgets) <= 2 * EVERY / 60 + 2
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_rejected_event_is_only_counted():
     async def story():
         scene = Scene()
-        scene.desk.refuses = True
+        scene.sink.refuses = True
         scene.tell(created("a"), Event(EventType.NORMAL, "B", "b"))
         await scene.settle()
         assert scene.losses == 2
-        scene.desk.refuses = False
+        scene.sink.refuses = False
         scene.tell(created("c"))
         await scene.settle()
-        assert scene.desk.messages() == ["Created pod: c"]
+        assert scene.sink.messages() == ["Created pod: c"]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_flush_awaits_writes_in_progress():
     async def story():
         scene = Scene()
-        scene.desk.slow = 0.5
+        scene.sink.slow = 0.5
         scene.tell(created("first"))
         await asyncio.sleep(AGGREGATION_SECONDS + 0.1)
         await scene.recorder.flush()
-        assert scene.desk.messages() == ["Created pod: first"]
+        assert scene.sink.messages() == ["Created pod: first"]
         scene.tell(created("last"))
         began = clock()
         await scene.recorder.flush()
-        assert scene.desk.messages() == ["Created pod: first", "Created pod: last"]
+        assert scene.sink.messages() == ["Created pod: first", "Created pod: last"]
         assert clock() - began < 1
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_cancelled_writes_do_not_end_the_recorder():
     async def story():
         scene = Scene()
-        scene.desk.slow = 5
+        scene.sink.slow = 5
         before = asyncio.all_tasks()
         scene.tell(created("lost"))
         await asyncio.sleep(AGGREGATION_SECONDS + 1)
         for task in asyncio.all_tasks() - before:
             task.cancel()
-        scene.desk.slow = 0
+        scene.sink.slow = 0
         scene.tell(created("kept"))
         await scene.settle()
-        assert scene.desk.messages() == ["Created pod: kept"]
+        assert scene.sink.messages() == ["Created pod: kept"]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_an_internal_error_is_raised():
@@ -272,4 +272,4 @@ def test_an_internal_error_is_raised():
         with pytest.raises(AttributeError):
             await recorder.flush()
 
-    hastily(story())
+    in_virtual_time(story())

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from support.harness import KEY, Office, a_spec
+from support.harness import KEY, Harness, a_spec
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -32,12 +32,12 @@ def a_config_map(name: str) -> dict:
     return {"metadata": {"name": name, "ownerReferences": [{"uid": "x"}], "labels": labels}, "data": {"a": "1"}}
 
 
-class Scene(Office):
+class Scene(Harness):
     """A harness whose actions the test executes."""
 
     def __init__(self, workers: int = 2, job_defaults: JobDefaults | None = None) -> None:
         super().__init__(a_spec(Worker=workers), job_defaults)
-        self.errands = Executor(self.world, self.view, self.recorder, self.metrics)
+        self.executor = Executor(self.world, self.view, self.recorder, self.metrics)
 
     def planned(self) -> list:
         return list(plan(self.snapshot()).actions)
@@ -47,7 +47,7 @@ class Scene(Office):
         return (await self.outcome(*actions)).error
 
     async def outcome(self, *actions):
-        return await self.errands.run(self.snapshot(), actions)
+        return await self.executor.run(self.snapshot(), actions)
 
     def counted(self) -> dict[str, float]:
         value, labels = self.metrics.registry.get_sample_value, {"job_namespace": "ml", "framework": "tensorflow"}
@@ -78,6 +78,7 @@ async def test_ssh_keys_are_created_before_the_pods_and_never_reported():
     assert await scene.events() == ["event SuccessfulCreateService", "event SuccessfulCreatePod"]
 
 
+@pytest.mark.fault("A5")
 async def test_dependents_are_created_before_the_pods_that_mount_them():
     scene = Scene()
     shared = CreateDependent(CONFIG_MAPS, "mnist-env", a_config_map("mnist-env"))
@@ -108,6 +109,7 @@ async def test_a_dependent_of_v1_gets_the_labels_by_which_watches_select():
     assert scene.world.writes[before:] == ["create configmaps mnist-env"], "it has its labels"
 
 
+@pytest.mark.fault("B13")
 async def test_a_definite_refusal_stops_the_creation_of_further_pods():
     scene = Scene(workers=50)
     scene.world.quota = 0
@@ -122,7 +124,7 @@ async def test_a_definite_refusal_stops_the_creation_of_further_pods():
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_the_reported_error_does_not_depend_on_the_order(reverse):
     scene = Scene(workers=3)
-    scene.world.strangers = {"mnist-worker-1", "mnist-worker-2"}
+    scene.world.name_conflicts = {"mnist-worker-1", "mnist-worker-2"}
     error = await scene.run(*sorted(scene.planned(), key=str, reverse=reverse))
     assert str(error) == "mnist-worker-1"
 

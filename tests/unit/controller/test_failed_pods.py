@@ -55,8 +55,8 @@ def test_a_new_process_does_not_count_failures_in_the_status():
     assert FailedPods().count_new(KEY, snapshot(failed(0), status=counted)) == 0
     assert FailedPods().count_new(KEY, snapshot(failed(0), failed(1), status=counted)) == 1
 
-    anew = replace(running(JOB), attempts={"Worker": 1})
-    assert FailedPods().count_new(KEY, snapshot(failed(0), status=anew)) == 0
+    restarted = replace(running(JOB), attempts={"Worker": 1})
+    assert FailedPods().count_new(KEY, snapshot(failed(0), status=restarted)) == 0
 
 
 def test_a_recreated_job_is_a_different_job():

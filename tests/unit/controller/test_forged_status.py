@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.fake_client import KINDS
-from support.harness import Office, a_spec
+from support.harness import Harness, a_spec
 
 LARGEST = 2**31 - 1
 NUMBERS = st.sampled_from([0, 1, 5, 999_999_999, 1_000_000_000, LARGEST])
@@ -22,7 +22,7 @@ CONDITIONS = st.fixed_dictionaries(
     },
     optional={"reason": TEXTS, "message": TEXTS, "lastUpdateTime": TIMES, "lastTransitionTime": TIMES},
 )
-ROLES = st.sampled_from(["Worker", "Chief", "Nobody"])
+ROLES = st.sampled_from(["Worker", "Chief", "Unknown"])
 FORGED = st.fixed_dictionaries(
     {},
     optional={
@@ -43,70 +43,72 @@ FORGED = st.fixed_dictionaries(
 )
 
 
-async def forge(office: Office, status: dict) -> None:
+async def forge(harness: Harness, status: dict) -> None:
     """Overwrite the status as another client would."""
-    job = office.job()
+    job = harness.job()
     gone = {key: None for key in job.get("status", {}) if key not in status}
     patch = {"metadata": job["metadata"], "status": gone | status}
-    await office.world.store_status(KINDS["TFJob"], "ml", "mnist", patch)
-    office.hear()
+    await harness.world.store_status(KINDS["TFJob"], "ml", "mnist", patch)
+    harness.hear()
 
 
-async def live(office: Office, looks: int) -> None:
+async def live(harness: Harness, looks: int) -> None:
     """Run the pods, complete deletions, and reconcile every second."""
     for _ in range(looks):
-        for pod in list(office.world.pods.values()):
+        for pod in list(harness.world.pods.values()):
             if pod.deleting:
-                office.world.confirm_deletion(pod.name)
+                harness.world.confirm_deletion(pod.name)
             elif pod.phase == "Pending":
-                office.world.set_pod(pod.name, "Running", ready=True)
-        office.hear()
-        outcome = await office.reconcile(seconds=1)
+                harness.world.set_pod(pod.name, "Running", ready=True)
+        harness.hear()
+        outcome = await harness.reconcile(seconds=1)
         assert outcome.error is None
 
 
+@pytest.mark.fault("I11")
 @given(FORGED)
 @settings(max_examples=60, deadline=None)
 def test_a_forged_status_causes_no_endless_writes(status):
     async def story() -> None:
-        office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode"))
-        await live(office, 6)
-        made = len(office.world.made)
-        await forge(office, status)
-        await live(office, 12)
-        assert len(office.world.made) - made <= 6, "at most two sets of pods"
-        mark = len(office.world.writes)
-        await live(office, 5)
-        assert office.since(mark) == []
+        harness = Harness(a_spec(Chief=1, Worker=2, restart="ExitCode"))
+        await live(harness, 6)
+        made = len(harness.world.made)
+        await forge(harness, status)
+        await live(harness, 12)
+        assert len(harness.world.made) - made <= 6, "at most two sets of pods"
+        mark = len(harness.world.writes)
+        await live(harness, 5)
+        assert harness.since(mark) == []
 
     asyncio.run(story())
 
 
+@pytest.mark.fault("I11")
 async def test_a_wiped_status_is_recovered_and_the_backoff_limit_holds():
-    office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
-    await live(office, 6)
+    harness = Harness(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
+    await live(harness, 6)
     for used in (1, 2, 3):
-        office.world.set_pod("mnist-worker-0", "Failed", code=137)
-        await live(office, 12)
-        assert office.job()["status"]["restarts"] == used
-    made = len(office.world.made)
-    await forge(office, {})
-    await live(office, 3)
-    assert office.job()["status"]["restarts"] == 3
-    assert office.states()[-1] == "Running"
-    assert len(office.world.made) == made, "running pods stay"
-    office.world.set_pod("mnist-worker-0", "Failed", code=137)
-    await live(office, 12)
-    assert office.states()[-1] == "Failed"
+        harness.world.set_pod("mnist-worker-0", "Failed", code=137)
+        await live(harness, 12)
+        assert harness.job()["status"]["restarts"] == used
+    made = len(harness.world.made)
+    await forge(harness, {})
+    await live(harness, 3)
+    assert harness.job()["status"]["restarts"] == 3
+    assert harness.states()[-1] == "Running"
+    assert len(harness.world.made) == made, "running pods stay"
+    harness.world.set_pod("mnist-worker-0", "Failed", code=137)
+    await live(harness, 12)
+    assert harness.states()[-1] == "Failed"
 
 
 @pytest.mark.parametrize("count", [1_000_000_000, LARGEST - 1])
 async def test_the_highest_attempts_are_recovered_from_pods(count):
-    office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode"))
-    await live(office, 6)
-    await forge(office, office.job()["status"] | {"attempts": {"Chief": count, "Worker": count}})
-    await live(office, 12)
-    assert {pod.attempt for pod in office.world.pods.values()} == {count + 1}, "the deleted pods are lost"
-    made = len(office.world.made)
-    await live(office, 12)
-    assert len(office.world.made) == made
+    harness = Harness(a_spec(Chief=1, Worker=2, restart="ExitCode"))
+    await live(harness, 6)
+    await forge(harness, harness.job()["status"] | {"attempts": {"Chief": count, "Worker": count}})
+    await live(harness, 12)
+    assert {pod.attempt for pod in harness.world.pods.values()} == {count + 1}, "the deleted pods are lost"
+    made = len(harness.world.made)
+    await live(harness, 12)
+    assert len(harness.world.made) == made

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.scripted_server import Leases, Line, Replica
-from support.virtual_time import clock, hastily, now
+from support.scripted_server import LeaseConnection, Replica, StoredLease
+from support.virtual_time import clock, in_virtual_time, now
 from trainshed.client import Forbidden
 from trainshed.controller.leader_election import (
     LEASE_DURATION,
@@ -27,7 +28,7 @@ def told(caplog, words: str) -> int:
 
 def test_one_of_two_concurrent_replicas_acquires_the_lease():
     async def story():
-        leases = Leases()
+        leases = StoredLease()
         both = Replica(leases, "a"), Replica(leases, "b")
         await asyncio.sleep(60)
         assert [replica.elector.is_leader() for replica in both].count(True) == 1
@@ -35,12 +36,12 @@ def test_one_of_two_concurrent_replicas_acquires_the_lease():
         assert leases.lease["spec"]["leaseDurationSeconds"] == 15
         assert leases.lease["spec"]["acquireTime"] <= leases.lease["spec"]["renewTime"]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
     async def story():
-        leases = Leases()
+        leases = StoredLease()
         first, second = Replica(leases, "a"), Replica(leases, "b")
         while not (first.elector.is_leader() or second.elector.is_leader()):
             await asyncio.sleep(0.1)
@@ -51,12 +52,12 @@ def test_another_replica_leads_after_the_lease_of_a_dead_leader_expires():
             "no other delay applies"
         )
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_released_lease_is_acquired_at_once():
     async def story():
-        leases = Leases()
+        leases = StoredLease()
         first = Replica(leases, "a")
         await first.acquires(5)
         second = Replica(leases, "b")
@@ -67,12 +68,12 @@ def test_a_released_lease_is_acquired_at_once():
         assert not first.elector.is_leader()
         assert await second.acquires(60) <= 1.5
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_lease_is_released_during_an_acquisition_or_renewal_too():
     async def story(renewed):
-        leases = Leases()
+        leases = StoredLease()
         replica = Replica(leases, "a")
         if renewed:
             await replica.acquires(5)
@@ -85,13 +86,13 @@ def test_a_lease_is_released_during_an_acquisition_or_renewal_too():
         assert leases.lease["spec"]["holderIdentity"] == "", "a released Lease is not acquired again"
         assert replica.losses == []
 
-    hastily(story(renewed=False))
-    hastily(story(renewed=True))
+    in_virtual_time(story(renewed=False))
+    in_virtual_time(story(renewed=True))
 
 
 def test_a_replica_without_the_lease_releases_nothing():
     async def story():
-        leases = Leases()
+        leases = StoredLease()
         first, second = Replica(leases, "a"), Replica(leases, "b")
         await asyncio.sleep(5)
         other = second if first.elector.is_leader() else first
@@ -99,12 +100,12 @@ def test_a_replica_without_the_lease_releases_nothing():
         await other.elector.release(1)
         assert leases.lease is before
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog):
     async def story(trouble):
-        replica = Replica(Leases(), "a")
+        replica = Replica(StoredLease(), "a")
         await replica.acquires(5)
         await asyncio.sleep(20)
         began = clock()
@@ -119,16 +120,17 @@ def test_a_leader_that_cannot_renew_steps_down_in_time_and_can_lead_again(caplog
         assert len(replica.losses) == 1
 
     with caplog.at_level(logging.INFO):
-        hastily(story("cut"))
+        in_virtual_time(story("cut"))
         assert told(caplog, "the line is cut") == 1, "one line per outage"
         assert told(caplog, "lost") == 1
-        hastily(story("hangs"))
+        in_virtual_time(story("hangs"))
         assert told(caplog, "request timed out") == 1
 
 
+@pytest.mark.fault("F4")
 def test_a_renewal_counts_from_its_request_not_from_its_response():
     async def story():
-        leader = Replica(Leases(), "a")
+        leader = Replica(StoredLease(), "a")
         leader.line.late = 3.0
         await leader.acquires(10)
         await asyncio.sleep(20)
@@ -137,12 +139,12 @@ def test_a_renewal_counts_from_its_request_not_from_its_response():
             await asyncio.sleep(0.05)
         assert clock() - leader.line.renewed <= RENEW_DEADLINE + 0.1
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
     async def story():
-        replica = Replica(Leases(), "a")
+        replica = Replica(StoredLease(), "a")
         await replica.acquires(5)
         asyncio.get_running_loop().suspend(60)  # a machine that was suspended
         assert not replica.elector.is_leader()
@@ -150,12 +152,12 @@ def test_a_leader_that_was_suspended_does_not_act_before_a_renewal():
         assert replica.elector.is_leader(), "no other replica has acquired it"
         assert len(replica.losses) == 1
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
     async def story():
-        leases = Leases()
+        leases = StoredLease()
         replica = Replica(leases, "a")
         await replica.acquires(5)
         metadata = {**leases.lease["metadata"], "resourceVersion": "99"}
@@ -164,12 +166,12 @@ def test_a_lease_that_another_replica_holds_is_lost_at_the_next_try():
         assert len(replica.losses) == 1
         assert not replica.elector.is_leader()
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_lease_that_cannot_be_released_does_not_delay_the_shutdown(caplog):
     async def story():
-        replica = Replica(Leases(), "a")
+        replica = Replica(StoredLease(), "a")
         await replica.acquires(5)
         await replica.die()
         replica.line.hangs = True
@@ -177,15 +179,16 @@ def test_a_lease_that_cannot_be_released_does_not_delay_the_shutdown(caplog):
         await replica.elector.release(1)
         assert clock() - began <= 2.1
 
-    hastily(story())
+    in_virtual_time(story())
     assert told(caplog, "not released") == 1
 
 
+@pytest.mark.fault("F4")
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["cut", "hangs"]), st.booleans()), max_size=12))
 @settings(max_examples=25, deadline=None)
 def test_at_most_one_replica_holds_the_lease_and_finally_one_does(troubles):
     async def story():
-        leases = Leases()
+        leases = StoredLease()
         replicas = [Replica(leases, name) for name in "abc"]
         for who, trouble, on in troubles:
             setattr(replicas[who].line, trouble, on)
@@ -197,17 +200,17 @@ def test_at_most_one_replica_holds_the_lease_and_finally_one_does(troubles):
         await asyncio.sleep(LEASE_DURATION + 4 * RETRY_PERIOD)
         assert sum(replica.elector.is_leader() for replica in replicas) == 1
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_waiting_replica_sends_few_requests_to_a_failing_server():
     async def story():
-        replica = Replica(Leases(), "a")
+        replica = Replica(StoredLease(), "a")
         replica.line.cut = True
         await asyncio.sleep(60)
         assert 45 <= replica.line.requests <= 80
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
@@ -215,7 +218,7 @@ def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
 
     async def story():
         nonlocal frozen
-        line = Line(Leases())
+        line = LeaseConnection(StoredLease())
         elector = LeaderElector(line, LeaseConfig("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(5)
@@ -227,12 +230,12 @@ def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_forbidden_lease_is_reported_until_it_is_allowed():
     async def story():
-        replica = Replica(Leases(), "a")
+        replica = Replica(StoredLease(), "a")
         read = replica.line.read_lease
 
         async def refuse(_namespace: str, _name: str) -> None:
@@ -249,4 +252,4 @@ def test_a_forbidden_lease_is_reported_until_it_is_allowed():
         await replica.acquires(5)
         await replica.die()
 
-    hastily(story())
+    in_virtual_time(story())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from support.harness import Office, a_spec
+import pytest
+
+from support.harness import Harness, a_spec
 from trainshed.client import Unavailable
 
 
@@ -21,28 +23,30 @@ class Deafened:
         return answer
 
 
+@pytest.mark.fault("A6")
 async def test_a_restart_whose_status_response_was_lost_is_counted_once():
-    office = Office(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
-    await office.run_all()
-    office.world.set_pod("mnist-worker-1", "Failed", code=137)
-    office.hear()
-    Deafened(office.world, "store_status")
-    outcome = await office.reconcile(deaf=True)
+    harness = Harness(a_spec(Chief=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 3}))
+    await harness.run_all()
+    harness.world.set_pod("mnist-worker-1", "Failed", code=137)
+    harness.hear()
+    Deafened(harness.world, "store_status")
+    outcome = await harness.reconcile(deaf=True)
     assert isinstance(outcome.error, Unavailable)
-    await office.reconcile(3, deaf=True)
-    office.hear()
-    await office.reconcile(5, seconds=2)
-    status = office.job()["status"]
+    await harness.reconcile(3, deaf=True)
+    harness.hear()
+    await harness.reconcile(5, seconds=2)
+    status = harness.job()["status"]
     assert (status["restarts"], status["attempts"]) == (1, {"Chief": 1, "Worker": 1})
 
 
+@pytest.mark.fault("A8")
 async def test_a_terminal_condition_whose_response_was_lost_stays():
-    office = Office(a_spec(Chief=1, Worker=2))
-    await office.run_all()
-    office.world.set_pod("mnist-chief-0", "Succeeded", code=0)
-    office.hear()
-    Deafened(office.world, "store_status")
-    assert isinstance((await office.reconcile(deaf=True)).error, Unavailable)
-    verdict = office.job()["status"]
-    await office.reconcile(5, seconds=2)
-    assert office.job()["status"] == verdict
+    harness = Harness(a_spec(Chief=1, Worker=2))
+    await harness.run_all()
+    harness.world.set_pod("mnist-chief-0", "Succeeded", code=0)
+    harness.hear()
+    Deafened(harness.world, "store_status")
+    assert isinstance((await harness.reconcile(deaf=True)).error, Unavailable)
+    verdict = harness.job()["status"]
+    await harness.reconcile(5, seconds=2)
+    assert harness.job()["status"] == verdict

@@ -91,6 +91,7 @@ async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settin
     await operator.stop()
 
 
+@pytest.mark.fault("A17")
 async def test_no_job_is_reconciled_before_the_cache_sync(settings):
     operator, looking = an_operator(replace(settings, leader_elect=False)), asyncio.Event()
 

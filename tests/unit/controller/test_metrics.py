@@ -160,6 +160,7 @@ def test_the_buckets_separate_reconciles_of_a_millisecond_and_a_minute(seconds, 
     assert next(bound for bound, count in buckets.items() if count) == within
 
 
+@pytest.mark.fault("J17")
 def test_no_metric_has_a_job_name_label_or_a_created_series():
     metrics = Metrics()
     metrics.on_status_stored(SNAPSHOT, having(ConditionType.CREATED))

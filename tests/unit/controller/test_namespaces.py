@@ -158,13 +158,13 @@ async def test_jobs_are_routed_to_the_cache_of_their_namespace(caches, woken):
         return Result(message="looked")
 
     caches.all["a"].reconciler.reconcile = look
-    ours, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
-    assert (await caches.reconcile(ours, NOW)).message == "looked"
+    own, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
+    assert (await caches.reconcile(own, NOW)).message == "looked"
     assert (await caches.reconcile(theirs, NOW)).message == ""
-    assert looked == [ours]
-    caches.wake(ours, "1000")
+    assert looked == [own]
+    caches.wake(own, "1000")
     caches.wake(theirs, "1000")
-    assert woken == [ours]
+    assert woken == [own]
     opening.cancel()
 
 

@@ -16,7 +16,7 @@ from trainshed.controller import kopf_shim, manager
 from trainshed.controller.kopf_shim import handle_loop_error, supervise
 from trainshed.controller.manager import exit_after_clock_step, freeze_gc
 
-#: What uvloop raises when a connection breaks during a write, and in the TLS handshake.
+#: The error of uvloop when a connection breaks during a write, and during the TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
 
 
@@ -86,9 +86,9 @@ async def test_a_step_of_the_wall_clock_ends_the_process_with_an_error(monkeypat
     monkeypatch.setattr(runtime, "LASTING", 0.05)
     monkeypatch.setattr(runtime, "COMPARED", 0.01)
     ahead = [0.0]
-    ours = runtime.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
+    own = runtime.Clock(lambda: time.monotonic() + ahead[0], time.monotonic)
     operator = SimpleNamespace(over=asyncio.Event(), broken=False)
-    watching = asyncio.create_task(exit_after_clock_step(ours, operator))
+    watching = asyncio.create_task(exit_after_clock_step(own, operator))
     await asyncio.sleep(0.2)
     assert not watching.done()
     ahead[0] = 3600.0

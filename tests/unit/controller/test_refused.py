@@ -4,62 +4,62 @@ from __future__ import annotations
 
 from itertools import count
 
-from support.harness import KEY, Office, Weak, a_spec, group_with_one_hidden
+from support.harness import KEY, Harness, Weak, a_spec, group_with_one_hidden
 from trainshed.client import Forbidden, NameConflict, PreviousJobTerminating
 
 SMALL = a_spec(Chief=1, Worker=2)
 
 
 async def test_a_foreign_pod_with_a_needed_name_is_not_touched():
-    office = Office(SMALL)
-    office.world.strangers = {"mnist-worker-0"}
-    assert (await office.reconcile()).error.reason == "NameConflict"
-    assert "Blocked" in office.states()
-    assert "mnist-worker-0" not in office.world.made
+    harness = Harness(SMALL)
+    harness.world.name_conflicts = {"mnist-worker-0"}
+    assert (await harness.reconcile()).error.reason == "NameConflict"
+    assert "Blocked" in harness.states()
+    assert "mnist-worker-0" not in harness.world.made
 
 
 async def test_a_job_that_is_created_again_waits_for_the_pods_of_the_one_before_without_alarm():
-    office = Office(SMALL)
+    harness = Harness(SMALL)
     waits = "waiting for pod mnist-chief-0 of the previous job to terminate"
-    Weak(office.world, "create_pod", PreviousJobTerminating(waits), times=6)
+    Weak(harness.world, "create_pod", PreviousJobTerminating(waits), times=6)
     for _ in range(2):
-        await office.reconcile()
-    condition = office.snapshot().status.decisive
+        await harness.reconcile()
+    condition = harness.snapshot().status.decisive
     assert (condition.type, condition.reason) == ("Blocked", "PreviousJobTerminating")
     assert condition.message == f"{waits}; 0 of 3 pods created; retrying the rest"
-    await office.recorder.flush()
-    events = [write for write in office.world.writes if write.startswith("event") and "Service" not in write]
+    await harness.recorder.flush()
+    events = [write for write in harness.world.writes if write.startswith("event") and "Service" not in write]
     assert events == ["event PreviousJobTerminating"]
-    await office.reconcile(3)
-    assert "Blocked" not in office.states()
+    await harness.reconcile(3)
+    assert "Blocked" not in harness.states()
 
 
-async def rests(office: Office) -> bool:
+async def rests(harness: Harness) -> bool:
     """Return whether no further reconcile is due after a few; the time stands still meanwhile."""
     for _ in range(10):
-        office.woken.clear()
-        await office.reconcile()
-        if KEY not in office.woken:
+        harness.woken.clear()
+        await harness.reconcile()
+        if KEY not in harness.woken:
             return True
     return False
 
 
 async def test_a_refusal_with_changing_messages_causes_no_endless_requests():
-    office, asked = Office(SMALL), count(1)
+    harness, asked = Harness(SMALL), count(1)
 
     async def refuse(*_: object) -> None:
         raise Forbidden(f"request {next(asked)} is not wanted", "Forbidden")
 
-    office.world.create_pod = refuse
-    assert await rests(office)
-    assert "Blocked" in office.states()
+    harness.world.create_pod = refuse
+    assert await rests(harness)
+    assert "Blocked" in harness.states()
 
 
 async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
-    office = await group_with_one_hidden()
-    service = office.world.services["mnist-chief-0"]
-    await office.world.delete_service("ml", service.name, service.uid)
-    Weak(office.world, "create_service", NameConflict("mnist-chief-0"), times=100)
-    office.hear()
-    assert await rests(office)
-    assert office.snapshot().refusal.reason == "LabelRemoved"
+    harness = await group_with_one_hidden()
+    service = harness.world.services["mnist-chief-0"]
+    await harness.world.delete_service("ml", service.name, service.uid)
+    Weak(harness.world, "create_service", NameConflict("mnist-chief-0"), times=100)
+    harness.hear()
+    assert await rests(harness)
+    assert harness.snapshot().refusal.reason == "LabelRemoved"

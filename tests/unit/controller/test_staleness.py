@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from trainshed.controller.cache import Staleness
 
 
+@pytest.mark.fault("C12")
 def test_a_foreign_status_write_makes_the_cache_stale_until_the_watch_catches_up():
     horizon = Staleness()
     horizon.heard("a", "50")

@@ -1,4 +1,4 @@
-"""Counts are written with a delay and once; what cannot be computed again is written at once."""
+"""Counts are written with a delay and once; facts that cannot be computed again are written at once."""
 
 from __future__ import annotations
 

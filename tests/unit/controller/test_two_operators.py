@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from support.harness import Office, a_spec
+import pytest
+
+from support.harness import Harness, a_spec
 from trainshed.client import Unavailable
 
 SMALL = a_spec(Chief=1, Worker=2)
@@ -13,8 +15,8 @@ class Replicas:
     """Two operators on one cluster: the first receives all events, the second lacks those of some kinds."""
 
     def __init__(self, spec: dict) -> None:
-        self.first = Office()
-        self.second = Office(world=self.first.world)
+        self.first = Harness()
+        self.second = Harness(world=self.first.world)
         self.undelivered: list[tuple] = []
         self.first.world.submit("TFJob", "mnist", spec)
         self.hear()
@@ -43,6 +45,7 @@ class Replicas:
         await self.act(4)
 
 
+@pytest.mark.fault("C5")
 async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     both = Replicas(a_spec(Chief=1, PS=1, Worker=2, restart="ExitCode", policy={"backoffLimit": 1}))
     world = both.first.world
@@ -65,6 +68,7 @@ async def test_a_new_leader_with_stale_pods_counts_no_failure_twice():
     assert [write for write in world.writes[mark:] if "pod" in write] == []
 
 
+@pytest.mark.fault("C5")
 async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     both = Replicas(a_spec(Worker=2, policy={"suspend": True}))
     world = both.first.world
@@ -80,34 +84,35 @@ async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     assert len(world.pods) == 2
 
 
+@pytest.mark.fault("B18")
 async def test_pods_missing_in_a_list_are_read():
-    office = Office(SMALL)
-    await office.run_all()
-    office.view.pods.store.replaced([], str(office.world.version))
-    assert office.snapshot().pods == ()
-    mark = len(office.world.writes)
-    await office.reconcile(3, seconds=1)
-    assert office.since(mark) == []
-    assert [pod.name for pod in office.snapshot().pods] == PODS
+    harness = Harness(SMALL)
+    await harness.run_all()
+    harness.view.pods.store.replaced([], str(harness.world.version))
+    assert harness.snapshot().pods == ()
+    mark = len(harness.world.writes)
+    await harness.reconcile(3, seconds=1)
+    assert harness.since(mark) == []
+    assert [pod.name for pod in harness.snapshot().pods] == PODS
 
 
 async def test_a_list_of_pods_older_than_the_watch_is_ignored():
-    office = Office(SMALL)
-    await office.run_all()
-    office.view.pods.store.replaced([], "999")
-    outcome = await office.reconcile()
+    harness = Harness(SMALL)
+    await harness.run_all()
+    harness.view.pods.store.replaced([], "999")
+    outcome = await harness.reconcile()
     assert isinstance(outcome.error, Unavailable)
-    assert office.snapshot().pods == ()
+    assert harness.snapshot().pods == ()
 
 
 async def test_a_job_response_older_than_the_cache_causes_back_off():
-    office = Office(SMALL)
-    await office.run_all()
-    old = dict(office.job()["metadata"])
-    office.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
-    office.hear()
-    office.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
-    outcome = await office.reconcile()
+    harness = Harness(SMALL)
+    await harness.run_all()
+    old = dict(harness.job()["metadata"])
+    harness.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
+    harness.hear()
+    harness.job()["metadata"] |= {"resourceVersion": old["resourceVersion"]}
+    outcome = await harness.reconcile()
     assert isinstance(outcome.error, Unavailable)
     assert outcome.requeue_at is None
 
@@ -122,5 +127,5 @@ async def test_failures_under_another_leader_are_not_counted():
     await both.act(6)
     await both.second.reconcile(deaf=True)
     counter = 'failed_pods_total{framework="tensorflow",job_namespace="ml"} '
-    counts = [office.metrics.text().decode().split(counter)[1].split()[0] for office in (both.first, both.second)]
+    counts = [harness.metrics.text().decode().split(counter)[1].split()[0] for harness in (both.first, both.second)]
     assert counts == ["1.0", "0.0"]

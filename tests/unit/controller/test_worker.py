@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from support.virtual_time import clock, hastily, now
+from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import Forbidden, PreviousJobTerminating, StatusRejected, Unavailable
 from trainshed.controller.metrics import Metrics
@@ -71,7 +71,7 @@ def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
         await asyncio.sleep(1)
         assert sorted(scene.looks.keys) == [A, A, B, B], "an event during a reconcile causes one more"
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_the_next_reconcile_starts_at_the_requested_time():
@@ -81,7 +81,7 @@ def test_the_next_reconcile_starts_at_the_requested_time():
         await asyncio.sleep(61)
         assert scene.gaps() == [30.0, 30.0]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
@@ -94,7 +94,7 @@ def test_a_time_due_during_a_failing_reconcile_does_not_wait_for_the_back_off():
         await asyncio.sleep(10)
         assert scene.gaps()[:3] == [1.6, 0.6, 4.6], "the back-off continues after the reconcile that was due"
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_errors_increase_the_back_off(error, first, longest, caplog):
         assert max(gaps) == pytest.approx(longest, abs=0.1)
         assert scene.errors(error) == len(scene.looks.at)
 
-    hastily(story())
+    in_virtual_time(story())
     assert f"TFJob ml/a: {error.reason}: {error}; retrying in at most {first:.1f} s" in caplog.messages
     assert all(record.exc_info is None for record in caplog.records)
 
@@ -128,7 +128,7 @@ def test_an_unexpected_error_is_logged_with_its_traceback_and_the_worker_continu
         assert scene.looks.keys == [A, B, A]
         assert scene.metrics.registry.get_sample_value("trainshed_internal_errors_total") == 1
 
-    hastily(story())
+    in_virtual_time(story())
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "TFJob ml/a" in record.getMessage()
     assert record.exc_info[0] is ZeroDivisionError
@@ -143,7 +143,7 @@ def test_an_outcome_is_one_log_line_and_an_empty_one_is_none(caplog):
         scene.queue.add(B)
         await asyncio.sleep(1)
 
-    hastily(story())
+    in_virtual_time(story())
     assert [message for message in caplog.messages if "TFJob" in message] == [
         "TFJob ml/a: Running=True, created 2 pods"
     ]
@@ -166,7 +166,7 @@ def test_what_was_done_and_what_failed_are_one_line(caplog, result, level, line)
         scene.queue.add(A)
         await asyncio.sleep(0.5)
 
-    hastily(story())
+    in_virtual_time(story())
     (record,) = [record for record in caplog.records if "TFJob" in record.getMessage()]
     assert record.levelname == level
     assert record.getMessage().startswith(f"TFJob ml/a: {line}")
@@ -182,7 +182,7 @@ def test_a_change_of_the_job_shortens_the_back_off_that_the_log_tells():
         assert len(scene.looks.at) == 2
         assert scene.gaps()[0] < AFTER_NO[0]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_standby_reconciles_nothing():
@@ -200,7 +200,7 @@ def test_a_standby_reconciles_nothing():
         assert scene.looks.keys == [A]
         again.cancel()
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_cancelled_reconcile_is_requeued():
@@ -213,7 +213,7 @@ def test_a_cancelled_reconcile_is_requeued():
         await asyncio.sleep(1)
         assert scene.looks.keys == [A, A]
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_at_shutdown_reconciles_have_a_limited_time_to_finish():
@@ -231,8 +231,8 @@ def test_at_shutdown_reconciles_have_a_limited_time_to_finish():
         assert await scene.worker.finish(10)
         return finished, waited
 
-    assert hastily(story(3)) == (True, pytest.approx(2.5))
-    assert hastily(story(60)) == (False, pytest.approx(10))
+    assert in_virtual_time(story(3)) == (True, pytest.approx(2.5))
+    assert in_virtual_time(story(60)) == (False, pytest.approx(10))
 
 
 def test_reconciles_are_measured():
@@ -242,7 +242,7 @@ def test_reconciles_are_measured():
         await asyncio.sleep(1)
         assert b"trainshed_reconcile_duration_seconds_count 1.0" in scene.metrics.text()
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 def test_a_requested_time_does_not_shorten_the_back_off():
@@ -253,7 +253,7 @@ def test_a_requested_time_does_not_shorten_the_back_off():
         assert scene.gaps()[:3] == pytest.approx([1, 2, 4], abs=0.1)
         assert len(scene.looks.at) < 20
 
-    hastily(story())
+    in_virtual_time(story())
 
 
 @pytest.mark.parametrize(
@@ -271,5 +271,5 @@ def test_a_known_error_is_not_a_second_warning_and_a_normal_wait_is_none(result,
         scene.queue.add(A)
         await asyncio.sleep(10)
 
-    hastily(story())
+    in_virtual_time(story())
     assert caplog.messages == []

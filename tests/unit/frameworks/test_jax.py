@@ -1,4 +1,4 @@
-"""What JAX's processes are told, in v1's order, and what a JAXJob needs to succeed."""
+"""The environment of a JAXJob in v1's order, and its success policy."""
 
 from __future__ import annotations
 

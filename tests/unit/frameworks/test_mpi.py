@@ -1,4 +1,4 @@
-"""MPIJob: what the launcher finds and may do, and what the workers do."""
+"""MPIJob: the launcher's files and rights, and the workers' command."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def template(command=(), limits=None, **spec) -> dict:
 
 
 def a_run(worker=2, slots=4, **fields):
-    """A job `m` with so many workers."""
+    """A job `m` with this number of workers."""
     options = MPIJobOptions(slots=slots, main_container=fields.pop("main", ""))
     return a_job("MPIJob", name="m", launcher=1, worker=worker, options=options, **fields)
 
 
 def wishes(job, *running, job_defaults=None) -> dict:
-    """What the job owns, by kind."""
+    """Return the dependents of the job, by kind."""
     return {wish.resource: wish for wish in MPI.hooks.dependents(job, job_defaults or JobDefaults(), running)}
 
 

@@ -1,4 +1,4 @@
-"""MPIJob of v2beta1: what is written and what is made of it, and when."""
+"""MPIJob of v2beta1: parsing, created objects, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Paddle's launcher reads, in v1's order, and what a PaddleJob needs to succeed."""
+"""The environment of a PaddleJob in v1's order, and its success policy."""
 
 from __future__ import annotations
 

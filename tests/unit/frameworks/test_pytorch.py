@@ -120,7 +120,7 @@ AUTO = "PET_NPROC_PER_NODE=auto"
 
 
 def ranks(host, rank, size):
-    """The variables of a job that has somebody at rank 0."""
+    """Return the variables of a job that has a replica of rank 0."""
     return [
         "MASTER_PORT=23456",
         "PET_MASTER_PORT=23456",
@@ -138,7 +138,7 @@ def meeting(nodes, endpoint="j-worker-0:23456", backend="c10d"):
 
 
 @pytest.mark.parametrize(
-    ("roles", "spec", "seat", "expected"),
+    ("roles", "spec", "replica", "expected"),
     [
         ({"Master": 1, "Worker": 2}, {}, ("Worker", 1), [OWN, *ranks("j-master-0", 2, 3), AUTO, "PET_NNODES=3"]),
         ({"Master": 1}, {}, ("Master", 0), [OWN, *ranks("j-master-0", 0, 1), AUTO, "PET_NNODES=1"]),
@@ -199,12 +199,12 @@ def meeting(nodes, endpoint="j-worker-0:23456", backend="c10d"):
         ),
     ],
 )
-def test_a_job_as_it_is_written_becomes_v1s_environment(roles, spec, seat, expected):
+def test_a_job_as_it_is_written_becomes_v1s_environment(roles, spec, replica, expected):
     document = pytorchjob("j", **roles)
     document["spec"].update(spec)
     job = parse.job(document, PYTORCH, JobDefaults())
     assert job.problems == ()
-    assert env(job, *seat) == expected
+    assert env(job, *replica) == expected
 
 
 def test_an_elastic_jobs_port_is_its_workers():

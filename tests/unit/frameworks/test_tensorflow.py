@@ -1,4 +1,4 @@
-"""TF_CONFIG, byte for byte as v1 writes it, and what TensorFlow needs of restarts and success."""
+"""TF_CONFIG, byte for byte as in v1, and TensorFlow's rules for restarts and success."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def test_a_dynamic_worker_without_servers_is_told_of_none():
     assert '"ps":null' in config(a_job(worker=2, options=DYNAMIC), "Worker", 0)
 
 
+@pytest.mark.fault("J10")
 def test_a_big_job_shares_one_text_which_expands_to_the_same():
     job = a_job(worker=LITERAL_UP_TO + 1)
     (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
@@ -94,6 +95,7 @@ def test_a_big_job_shares_one_text_which_expands_to_the_same():
     assert shared.name.startswith("mnist-cluster-")
 
 
+@pytest.mark.fault("J10")
 def test_a_variable_that_the_kernel_would_refuse_is_refused_with_the_figures():
     (problem,) = TENSORFLOW.hooks.validate(a_job(worker=5000), JobDefaults())
     assert "5000 replicas" in problem

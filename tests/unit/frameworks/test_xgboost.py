@@ -1,4 +1,4 @@
-"""What XGBoost's master and workers are told, in v1's order, and what an XGBoostJob needs to begin and to succeed."""
+"""The environment of an XGBoostJob in v1's order, its start order, and its success policy."""
 
 from __future__ import annotations
 

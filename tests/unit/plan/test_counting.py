@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.builders import a_job, a_pod, at, look, pods_of, run_policy, running, states
 
 
-def killed(seat: str, seconds: float, **fields):
+def killed(replica: str, seconds: float, **fields):
     """Return a pod whose container was killed this number of seconds after the start."""
-    return a_pod(seat, "Failed", code=137, ended=seconds, container="tensorflow", **fields)
+    return a_pod(replica, "Failed", code=137, ended=seconds, container="tensorflow", **fields)
 
 
 def a_job_with_ps(limit: int):
@@ -15,6 +17,7 @@ def a_job_with_ps(limit: int):
     return a_job(restart="ExitCode", chief=1, ps=1, worker=1, policy=run_policy(backoff_limit=limit))
 
 
+@pytest.mark.fault("H7")
 def test_two_that_fall_together_count_as_one():
     job = a_job_with_ps(3)
     fallen = killed("ps-0", 10), killed("worker-0", 12)
@@ -33,6 +36,7 @@ def test_a_consequence_uses_up_nothing():
     assert second.status.retries.used == 1
 
 
+@pytest.mark.fault("H7")
 def test_two_that_fall_one_long_after_the_other_count_twice():
     job = a_job_with_ps(3)
     first = look(job, *pods_of(job, killed("ps-0", 10)), status=running(job), now=at(11))

@@ -126,8 +126,8 @@ def test_of_what_is_no_longer_wished_for_only_the_passing_goes():
 
 
 def test_kinds_of_one_name_are_not_mistaken_for_each_other():
-    namesake = replace(SETTINGS, name="mnist")
-    actions = dependents.apply(facts(namesake, there=[scaler()]))
+    same_name = replace(SETTINGS, name="mnist")
+    actions = dependents.apply(facts(same_name, there=[scaler()]))
     assert [type(action) for action in actions] == [CreateDependent, DeleteDependent]
 
 

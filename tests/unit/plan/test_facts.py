@@ -30,6 +30,7 @@ def facts(job, *pods, **fields):
     return Facts(seen(job, *pods, **fields))
 
 
+@pytest.mark.fault("J3")
 def test_names_decide_whose_seat_a_pod_has_never_labels():
     pod = replace(a_pod("worker-0"), index=2_000_000_000, role="ps")
     asked = facts(a_job(worker=1), pod)
@@ -56,10 +57,11 @@ def test_names_decide_whose_seat_a_pod_has_never_labels():
     ],
 )
 def test_success_is_as_the_framework_has_it(job, done, achieved):
-    pods = [a_pod(seat, "Succeeded", code=0) for seat in done]
+    pods = [a_pod(replica, "Succeeded", code=0) for replica in done]
     assert facts(job, *pods_of(job, *pods)).achieved is achieved
 
 
+@pytest.mark.fault("H9")
 def test_a_member_that_succeeded_stays_done_when_its_pod_is_gone():
     job = a_job(chief=1, worker=3)
     status = look(job, *pods_of(job, a_pod("worker-1", "Succeeded", code=0))).status
@@ -115,12 +117,13 @@ def test_a_leftover_of_a_smaller_job_disturbs_nobody_when_the_job_grows_again():
     one_left = look(job, *leaving[:3], status=grown.status)
     assert (made(one_left), one_left.status.scaled_down_to) == ([], {"Worker": 1})
     masterless = look(job, *leaving[1:2], status=replace(one_left.status, scaled_down_to={"Worker": 1}))
-    assert masterless.status.failure.pod == "mnist-master-0", "of the others nobody may be missing"
+    assert masterless.status.failure.pod == "mnist-master-0", "no other replica may be missing"
     back = look(job, *leaving[:2], status=one_left.status)
     assert made(back) == ["mnist-worker-1", "mnist-worker-2"]
     assert (back.status.attempts, back.status.scaled_down_to) == ({}, {})
 
 
+@pytest.mark.fault("H10")
 def test_restarts_in_place_are_counted_exactly_though_others_go_on_while_a_pod_is_replaced():
     job = a_job(restart="OnFailure", ps=1, worker=2, policy=run_policy(backoff_limit=9))
     evicted = a_pod("worker-0", "Failed", reason="Evicted", restarted=3)

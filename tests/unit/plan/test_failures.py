@@ -25,6 +25,7 @@ def told(pod):
     return found and (found.kind, found.reason, found.exit_code)
 
 
+@pytest.mark.fault("H3")
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
@@ -61,6 +62,7 @@ def test_each_end_has_its_class(pod, expected):
     assert told(pod) == expected
 
 
+@pytest.mark.fault("H3")
 @pytest.mark.parametrize("reason", sorted(CLASSES))
 def test_every_reason_has_a_class_of_which_there_are_three(reason):
     assert failure_class(reason) in (APPLICATION, INFRASTRUCTURE, DISRUPTION)
@@ -72,6 +74,7 @@ def test_too_little_of_anything_on_a_node_is_the_infrastructures(resource):
     assert told(pod) == ("Infrastructure", f"OutOf{resource}", None)
 
 
+@pytest.mark.fault("H3")
 def test_whoever_marks_a_pod_as_the_target_of_a_disruption_is_believed_whatever_his_reason():
     assert told(a_pod("worker-0", "Failed", code=137, disruption="SomethingNew")) == (
         "Disruption",
@@ -96,6 +99,7 @@ def test_a_pod_evicted_for_using_more_disk_than_it_may_is_its_own_fault(message)
     assert told(replace(pod, disruption="TerminationByKubelet"))[0] == "Disruption"
 
 
+@pytest.mark.fault("H6")
 def test_an_exit_code_that_is_not_the_programs_is_none():
     for reason in ("StartError", "ContainerCannotRun"):
         assert told(a_pod("worker-0", "Failed", code=128, why=reason)) == ("Application", reason, None)
@@ -132,6 +136,7 @@ def test_a_condition_dates_an_eviction_whose_grace_is_forgotten():
     assert told(replace(last_word, disrupted=at(11))) == ("Application", "Error", 1), "it was deleted before"
 
 
+@pytest.mark.fault("H13")
 def test_the_frameworks_own_container_decides_and_no_other():
     sidecar, own = Container("sidecar", exit_code=9), Container("tensorflow", exit_code=3)
     assert told(a_pod("worker-0", "Failed", containers=(sidecar, own))) == ("Application", "Error", 3)
@@ -151,6 +156,7 @@ def test_an_init_container_that_failed_is_named_and_a_sidecar_never():
     assert failure(pod, "tensorflow", at(99)).container == "setup"
 
 
+@pytest.mark.fault("H13")
 @pytest.mark.parametrize(
     ("phase", "code", "policy", "expected"),
     [
@@ -187,6 +193,7 @@ def test_the_last_words_are_kept_from_their_end():
     assert (silent.termination_message, silent.time) == ("low on memory", at(99))
 
 
+@pytest.mark.fault("H14")
 def test_a_pod_of_which_nothing_is_known_for_a_while_is_waited_for():
     job = a_job(worker=2)
     pods, status = pods_of(job), running(job)

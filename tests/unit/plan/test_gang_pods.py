@@ -89,8 +89,8 @@ def test_since_when_it_waits_is_written_once_and_taken_back():
 
 def test_what_the_api_server_refused_comes_first():
     job = a_gang()
-    status = decided(job, refusal=("NameConflict", "somebody has it")).status
-    assert message(status, "Blocked").startswith("somebody has it; 0 of ")
+    status = decided(job, refusal=("NameConflict", "the name is taken")).status
+    assert message(status, "Blocked").startswith("the name is taken; 0 of ")
     assert "lastReconcileTime" not in status_codec.status_document(status)
 
 

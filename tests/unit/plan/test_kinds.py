@@ -20,9 +20,9 @@ KINDS = [
 every_kind = pytest.mark.parametrize(("kind", "roles", "decide", "name"), KINDS)
 
 
-def pod(job, seat, phase, code):
+def pod(job, replica, phase, code):
     """Return the pod of a replica, with the container of the job's kind."""
-    return a_pod(seat, phase, code=code, container=FRAMEWORKS[job.kind].container)
+    return a_pod(replica, phase, code=code, container=FRAMEWORKS[job.kind].container)
 
 
 @every_kind
@@ -30,7 +30,7 @@ def test_a_job_runs_and_succeeds_with_those_who_decide(kind, roles, decide, name
     job = a_job(kind, **roles)
     before = running(job)
     assert message(before, "Running") == f"{kind} {name} is running."
-    done = [pod(job, seat, "Succeeded", 0) for seat in decide]
+    done = [pod(job, replica, "Succeeded", 0) for replica in decide]
     assert "Succeeded" not in states(look(job, *pods_of(job, *done[1:]), status=before).status)
     after = look(job, *pods_of(job, *done), status=before).status
     assert states(after)[-1] == "Succeeded"

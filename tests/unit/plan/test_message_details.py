@@ -11,9 +11,9 @@ PS = a_job(chief=1, ps=1, worker=3, restart="ExitCode")
 LIMITED = {"spec": {"containers": [{"name": "pytorch", "resources": {"limits": {"memory": "2Gi"}}}]}}
 
 
-def ended(seat="worker-1", code=137, at_=14.0, **fields):
+def ended(replica="worker-1", code=137, at_=14.0, **fields):
     container = fields.pop("container", "pytorch")
-    return a_pod(seat, "Failed", code=code, ended=at_, node="node-a", container=container, **fields)
+    return a_pod(replica, "Failed", code=code, ended=at_, node="node-a", container=container, **fields)
 
 
 def told(job: Job, *pods, kind="Restarting", now=14.0, status=None) -> str:

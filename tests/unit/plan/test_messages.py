@@ -31,6 +31,7 @@ def notes_of(*pods, job=None):
     return look(job, *pods_of(job, *pods), status=running(job)).events
 
 
+@pytest.mark.fault("H11")
 def test_a_waiting_container_is_told_of_once_for_each_reason():
     container = Container("tensorflow", waiting=True, reason="ErrImagePull", message="no such image")
     (note,) = notes_of(a_pod("worker-0", "Pending", containers=(container,)))
@@ -90,7 +91,7 @@ def test_a_fatal_failure_without_an_exit_code_is_a_warning_in_the_words_of_the_c
 def test_pods_that_exited_together_are_each_told_of_once():
     job = a_job("PyTorchJob", master=1, worker=3, restart="ExitCode")
     codes = {"worker-2": 1, "worker-0": 134}
-    pods = [a_pod(seat, "Failed", code=code, container="pytorch") for seat, code in codes.items()]
+    pods = [a_pod(replica, "Failed", code=code, container="pytorch") for replica, code in codes.items()]
     notes = look(job, *pods_of(job, *pods), status=running(job)).events
     exits = [note for note in notes if note.reason == "ExitedWithCode"]
     assert [note.message for note in exits] == [

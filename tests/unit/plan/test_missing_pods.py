@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.builders import a_job, a_pod, at, look, made, message, pods_of, replace, running, seen, states
 from trainshed.plan import Planner
 
@@ -17,6 +19,7 @@ def without(name, job=DDP):
     return [pod for pod in pods_of(job) if pod.name != name]
 
 
+@pytest.mark.fault("H5")
 def test_those_who_ran_and_are_not_there_have_vanished():
     some = without("mnist-worker-0")
     assert pods_to_verify(seen(DDP, *some, status=running(DDP))) == ("mnist-worker-0",)
@@ -32,7 +35,7 @@ def test_before_all_restart_whoever_is_missing_is_asked_for_though_the_status_ha
     assert pods_to_verify(seen(job, a_pod("worker-1", container="jax"), status=early)) == ()
     assert pods_to_verify(seen(job, failed, status=early)) == ("mnist-worker-0", "mnist-worker-2")
     for other in (a_job("JAXJob", worker=3), replace(job, deleting=True)):
-        assert pods_to_verify(seen(other, failed, status=early, now=at(60))) == (), "nobody restarts"
+        assert pods_to_verify(seen(other, failed, status=early, now=at(60))) == (), "no replica restarts"
         over = look(other, failed, status=early, now=at(60)).status
         assert pods_to_verify(seen(other, failed, status=over, now=at(90))) == ()
     alone = a_job("JAXJob", worker=3, restart="Always", scope="Replica")

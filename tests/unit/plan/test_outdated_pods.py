@@ -21,8 +21,8 @@ def with_template(name: str, **roles: int):
     return replace(job, groups=tuple(replace(group, template_hash=name) for group in job.groups))
 
 
-def a_running_pod(seat: str, name: str):
-    return replace(a_pod(seat, "Running"), template_hash=name)
+def a_running_pod(replica: str, name: str):
+    return replace(a_pod(replica, "Running"), template_hash=name)
 
 
 def decided(job, *pods, status=None, seconds: float = 60):

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from support.builders import FRAMEWORKS, a_job, a_pod, pods_of, replace, running, seen
-from support.harness import Office, a_spec
+from support.harness import Harness, a_spec
 from trainshed.api.framework import Framework
 from trainshed.controller.reconciler import MAX_POD_LOOKUPS
 from trainshed.plan import Planner
@@ -42,27 +42,27 @@ def test_the_facts_are_made_and_the_incident_is_found_once(restart, gone):
     assert calls["expendable"] == failures, "asked once for each failure whenever the incident is found"
 
 
-async def a_group(workers: int) -> Office:
+async def a_group(workers: int) -> Harness:
     """Return a running job whose replicas restart together."""
-    office = Office()
-    office.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=workers), {"trainshed.dev/restart-scope": "Job"})
-    office.hear()
-    await office.run_all()
-    return office
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", a_spec(Chief=1, Worker=workers), {"trainshed.dev/restart-scope": "Job"})
+    harness.hear()
+    await harness.run_all()
+    return harness
 
 
 async def test_a_look_makes_the_facts_once():
-    office, calls = await a_group(2), Counter()
-    office.view._frameworks["TFJob"] = counting(FRAMEWORKS["TFJob"], calls)
-    office.world.set_pod("mnist-worker-1", "Running", ready=False)
-    office.hear()
-    await office.reconcile()
+    harness, calls = await a_group(2), Counter()
+    harness.view._frameworks["TFJob"] = counting(FRAMEWORKS["TFJob"], calls)
+    harness.world.set_pod("mnist-worker-1", "Running", ready=False)
+    harness.hear()
+    await harness.reconcile()
     assert calls["goal"] == 1
 
 
 @pytest.mark.parametrize("missing", [5, MAX_POD_LOOKUPS + 8])
 async def test_the_server_is_asked_for_many_pods_at_a_time_but_not_for_all(missing):
-    office = await a_group(missing + 1)
+    harness = await a_group(missing + 1)
     under_way = most = asked = 0
 
     async def seek_pod(*_: object) -> None:
@@ -72,10 +72,10 @@ async def test_the_server_is_asked_for_many_pods_at_a_time_but_not_for_all(missi
         await asyncio.sleep(0.01)
         under_way -= 1
 
-    office.world.seek_pod = seek_pod
+    harness.world.seek_pod = seek_pod
     for number in range(missing):
         name = f"mnist-worker-{number}"
-        pod = next(pod for pod in office.view.pods.store.items.values() if pod.name == name)
-        office.view.pods.store.forgotten(pod.uid)
-    await office.reconcile(deaf=True)
+        pod = next(pod for pod in harness.view.pods.store.items.values() if pod.name == name)
+        harness.view.pods.store.forgotten(pod.uid)
+    await harness.reconcile(deaf=True)
     assert most == asked == min(missing, MAX_POD_LOOKUPS)

@@ -11,8 +11,8 @@ PS = a_job(chief=1, ps=1, worker=3, restart="ExitCode")
 TORCH = {"container": "pytorch"}
 
 
-def killed(seat="worker-1", ended=10.0, **fields):
-    return a_pod(seat, "Failed", code=137, ended=ended, node="node-a", **fields)
+def killed(replica="worker-1", ended=10.0, **fields):
+    return a_pod(replica, "Failed", code=137, ended=ended, node="node-a", **fields)
 
 
 def after(job: Job, *pods, now=10.0, status=None) -> Status:
@@ -20,7 +20,7 @@ def after(job: Job, *pods, now=10.0, status=None) -> Status:
     return look(job, *pods_of(job, *pods), status=status or running(job), now=at(now)).status
 
 
-def anew(job: Job, started: float, *others, attempt=1):
+def recreated(job: Job, started: float, *others, attempt=1):
     """Return all pods of the next attempt, running."""
     return [replace(pod, attempt=attempt, containers=begun(pod, started)) for pod in pods_of(job, *others)]
 
@@ -64,9 +64,9 @@ def test_a_follower_whose_cause_is_not_remembered_is_told_of_as_it_is():
 
 def test_the_time_lost_is_that_from_the_failure_until_all_who_decide_run_again():
     status = after(DDP, killed(**TORCH))
-    pending = [replace(pod, phase="Pending") for pod in anew(DDP, 0)]
+    pending = [replace(pod, phase="Pending") for pod in recreated(DDP, 0)]
     assert look(DDP, *pending, status=status, now=at(20)).status.recent_restarts[0].recovery_seconds is None
-    pods = anew(DDP, 24)
+    pods = recreated(DDP, 24)
     ran = look(DDP, *pods, status=status, now=at(30)).status
     assert ran.recent_restarts[0].recovery_seconds == 14
     assert not ran.must_precede(replace(ran, recent_restarts=status.recent_restarts)), "it waits for the next write"
@@ -85,7 +85,7 @@ def test_where_one_is_replaced_alone_the_time_is_its_own():
 def test_a_job_that_succeeds_at_once_has_its_time_told_too():
     status = after(DDP, killed(**TORCH))
     master = a_pod("master-0", "Succeeded", code=0, started=21.0, ended=30.0, attempt=1, **TORCH)
-    workers = [pod for pod in anew(DDP, 20) if "worker" in pod.name]
+    workers = [pod for pod in recreated(DDP, 20) if "worker" in pod.name]
     done = look(DDP, master, *workers, status=status, now=at(30)).status
     assert done.over
     assert done.recent_restarts[0].recovery_seconds == 11
@@ -97,9 +97,10 @@ def test_the_time_is_left_open_if_nobody_can_tell_it():
     assert look(DDP, *unknown, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds is None
     smaller = a_job("PyTorchJob", master=1, worker=1, restart="ExitCode")
     assert (
-        look(smaller, *anew(smaller, 24), status=status, now=at(30)).status.recent_restarts[0].recovery_seconds is None
+        look(smaller, *recreated(smaller, 24), status=status, now=at(30)).status.recent_restarts[0].recovery_seconds
+        is None
     )
-    leaderless = [pod if "worker" in pod.name else replace(pod, containers=()) for pod in anew(DDP, 24)]
+    leaderless = [pod if "worker" in pod.name else replace(pod, containers=()) for pod in recreated(DDP, 24)]
     assert look(DDP, *leaderless, status=status, now=at(30)).status.recent_restarts[0].recovery_seconds == 14
 
 
@@ -108,5 +109,5 @@ def test_what_came_before_a_job_was_suspended_costs_no_more():
     idle = look(replace(DDP, policy=run_policy(suspend=True)), status=status, now=at(20)).status
     resumed = look(DDP, status=idle, now=at(900)).status
     attempt = resumed.attempts["Worker"]
-    ran = look(DDP, *anew(DDP, 910, attempt=attempt), status=resumed, now=at(920)).status
+    ran = look(DDP, *recreated(DDP, 910, attempt=attempt), status=resumed, now=at(920)).status
     assert ran.recent_restarts[0].recovery_seconds is None

@@ -1,4 +1,4 @@
-"""What a restart changes in the status, and what it leaves alone, for each scope."""
+"""The fields of the status that a restart changes, and those that it keeps, for each scope."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BY_ROLE = a_job(restart="ExitCode", chief=1, ps=1, worker=2, scope="Role")
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
 
 
-def failed(seat, code=137, ended=10.0, container="tensorflow", **fields):
-    return a_pod(seat, "Failed", code=code, ended=ended, container=container, **fields)
+def failed(replica, code=137, ended=10.0, container="tensorflow", **fields):
+    return a_pod(replica, "Failed", code=code, ended=ended, container=container, **fields)
 
 
 def test_two_roles_that_fail_restart_both_under_scope_role():

@@ -31,8 +31,8 @@ def ddp(**fields):
     return a_job(**DDP, **fields)
 
 
-def failed(seat, code, ended=10.0, **fields):
-    return a_pod(seat, "Failed", code=code, ended=ended, container=fields.pop("container", "pytorch"), **fields)
+def failed(replica, code, ended=10.0, **fields):
+    return a_pod(replica, "Failed", code=code, ended=ended, container=fields.pop("container", "pytorch"), **fields)
 
 
 def after_failure(job, *pods, now=13, status=None):
@@ -112,6 +112,7 @@ def test_a_role_may_be_asked_to_restart_together():
     assert decision.status.attempts == {"Worker": 1}
 
 
+@pytest.mark.fault("H7")
 def test_the_first_failure_answers_for_those_that_follow_in_a_group():
     decision = after_failure(ddp(restart="ExitCode"), failed("worker-1", 137, 8), failed("master-0", 1, 9))
     assert states(decision.status)[-1] == "Restarting"
@@ -119,6 +120,7 @@ def test_the_first_failure_answers_for_those_that_follow_in_a_group():
     assert decision.status.failure.pod == "mnist-worker-1"
 
 
+@pytest.mark.fault("H7")
 def test_what_follows_closely_is_collateral_and_not_counted():
     job = a_job(restart="ExitCode", chief=1, ps=1, worker=1)
     ps = failed("ps-0", 137, 10, container="tensorflow")
@@ -152,6 +154,7 @@ def test_a_limit_of_zero_allows_no_failure_under_any_policy():
         assert "backoff limit" in message(decision.status, "Failed")
 
 
+@pytest.mark.fault("H10")
 def test_restarts_in_place_count_too_and_outlive_their_pods():
     job = a_job(restart="OnFailure", worker=2, policy=run_policy(backoff_limit=3))
     status = look(job, *pods_of(job, a_pod("worker-0", restarted=2))).status
@@ -162,6 +165,7 @@ def test_restarts_in_place_count_too_and_outlive_their_pods():
     assert "backoff limit" in message(decision.status, "Failed")
 
 
+@pytest.mark.fault("H2", "H3", "H5")
 @pytest.mark.parametrize("restart", ["Never", "ExitCode", "OnFailure", "Always"])
 @pytest.mark.parametrize(
     "pod",
@@ -199,6 +203,7 @@ def test_whoever_wants_disruptions_to_fail_the_job_gets_that():
     assert message(decision.status, "Failed") == f"{expected}the kubelet; trainshed.dev/on-disruption is Fail"
 
 
+@pytest.mark.fault("H6", "H12")
 def test_a_pod_that_could_not_run_is_tried_again_after_a_pause_and_not_counted():
     rejected = a_pod("worker-1", "Failed", reason="OutOfcpu", containers=())
     decision = after_failure(ddp(policy=run_policy(backoff_limit=0)), rejected)
@@ -233,7 +238,9 @@ def test_losing_a_dynamic_worker_is_no_failure_of_the_job():
         assert states(decision.status) == ["Created", "Running"]
         assert decision.actions == ()
     alone = a_job(ps=1, worker=1, options=TFJobOptions(dynamic_workers=True))
-    assert states(after_failure(alone, one).status) == ["Created", "-Running", "Failed"], "nobody is left to decide"
+    assert states(after_failure(alone, one).status) == ["Created", "-Running", "Failed"], (
+        "no replica is left that decides"
+    )
 
 
 def test_an_elastic_job_replaces_its_workers_one_by_one():

@@ -33,7 +33,7 @@ PS = {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}
 def test_a_new_job_gets_its_pods_and_services():
     decision = look(a_job(**PS), services=())
     replicas_by_pod = ["chief-0", "ps-0", "ps-1", "worker-0", "worker-1", "evaluator-0"]
-    assert made(decision) == [f"mnist-{seat}" for seat in replicas_by_pod]
+    assert made(decision) == [f"mnist-{replica}" for replica in replicas_by_pod]
     assert services(decision) == made(decision)
     assert states(decision.status) == ["Created"]
     assert decision.status.start == at(0)
@@ -141,7 +141,7 @@ def test_the_job_itself_goes_when_its_time_is_up():
     assert look(job, status=over, now=at(29)).requeue_at == at(30)
     decision = look(job, status=over, now=at(30))
     assert decision.actions == (DeleteJob("job-uid", job.version),)
-    assert told(decision) == [], "that it is gone is told when it is"
+    assert told(decision) == [], "the Event follows once it is gone"
 
 
 def test_a_deadline_is_looked_forward_to_and_fires():
@@ -230,7 +230,7 @@ def test_trouble_with_making_pods_is_a_condition_until_it_is_over():
 def test_scaling_down_deletes_what_has_no_seat():
     job = a_job(chief=1, worker=1)
     pods = [*pods_of(job), a_pod("worker-1"), a_pod("worker-2", deleting=True)]
-    here = tuple(a_service(seat) for seat in ("chief-0", "worker-0", "worker-1"))
+    here = tuple(a_service(replica) for replica in ("chief-0", "worker-0", "worker-1"))
     decision = look(job, *pods, status=running(job), services=here)
     assert deleted(decision) == ["mnist-worker-1"]
     assert services(decision, DeleteService) == ["mnist-worker-1"]

@@ -1,4 +1,4 @@
-"""One headless Service for each replica or for the job: which are created and deleted, and what the pods have."""
+"""One headless Service for each replica or for the job: creation, deletion, and the fields of the pods."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def condition(kind):
 
 
 def test_no_plan_takes_a_service_from_a_pod_that_needs_it():
-    """Every mixture of forms, of what exists and of what is asked for, over all scopes."""
+    """Covers every combination of forms, existing Services and wanted Services, over all scopes."""
     forms = ("", "mnist")
     for kind, asked, first, second, left in product(
         ("TFJob", "PyTorchJob"), ServiceForm, (None, *forms), (None, *forms), range(8)

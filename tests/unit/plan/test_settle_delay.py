@@ -10,8 +10,8 @@ from trainshed.api.objects import Phase
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="ExitCode")
 
 
-def failed(seat, code, ended=10.0, **fields):
-    return a_pod(seat, "Failed", code=code, ended=ended, container="pytorch", **fields)
+def failed(replica, code, ended=10.0, **fields):
+    return a_pod(replica, "Failed", code=code, ended=ended, container="pytorch", **fields)
 
 
 def decided(*pods, job=DDP, now=10.4):
@@ -83,8 +83,8 @@ def test_whoever_wants_disruptions_to_fail_the_job_need_not_wait():
 def test_a_jax_process_follows_another_for_as_long_as_it_waits_for_a_heartbeat():
     job = a_job("JAXJob", restart="ExitCode", worker=3, scope="Replica")
     killed, follower, late = (
-        a_pod(seat, "Failed", code=code, ended=ended, container="jax")
-        for seat, code, ended in (("worker-1", 137, 10), ("worker-0", 1, 107), ("worker-0", 1, 117))
+        a_pod(replica, "Failed", code=code, ended=ended, container="jax")
+        for replica, code, ended in (("worker-1", 137, 10), ("worker-0", 1, 107), ("worker-0", 1, 117))
     )
     first = decided(killed, job=job)
     second = look(job, *pods_of(job, follower), status=first.status, now=at(110))

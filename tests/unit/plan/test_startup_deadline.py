@@ -11,17 +11,17 @@ JOB = a_job("PyTorchJob", master=1, worker=2, startup_deadline=600)
 OWN = Container("pytorch", waiting=True, reason="ContainerCreating", image="x:1")
 
 
-def pending(seat="worker-1", *containers, **fields):
+def pending(replica="worker-1", *containers, **fields):
     known = {"node": "node-a", "created": at(0), "containers": containers or (OWN,)}
-    return a_pod(seat, "Pending", **known | fields)
+    return a_pod(replica, "Pending", **known | fields)
 
 
-def up(seat):
-    return a_pod(seat, container="pytorch", created=at(0))
+def up(replica):
+    return a_pod(replica, container="pytorch", created=at(0))
 
 
 def decided(pod, now=600.0, job=JOB):
-    others = [up(seat) for seat in ("master-0", "worker-0", "worker-1") if f"mnist-{seat}" != pod.name]
+    others = [up(replica) for replica in ("master-0", "worker-0", "worker-1") if f"mnist-{replica}" != pod.name]
     return look(job, *others, pod, status=running(job), now=at(now))
 
 
@@ -45,6 +45,7 @@ def test_there_is_time_until_the_deadline_and_then_there_is_none():
     assert late.status.completion == at(600)
 
 
+@pytest.mark.fault("H11")
 def test_who_sets_no_deadline_waits_for_ever():
     decision = decided(pending(), 99_999, replace(JOB, startup_deadline=None))
     assert states(decision.status) == ["Created", "Running", "Blocked"]
@@ -71,6 +72,7 @@ def test_who_ran_and_is_about_to_be_started_again_is_not_late():
     assert "Failed" not in states(decided(replace(up("worker-1"), containers=(ended,)), job=job).status)
 
 
+@pytest.mark.fault("H11")
 @pytest.mark.parametrize(
     "reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"]
 )
@@ -81,6 +83,7 @@ def test_an_image_that_cannot_be_had_is_named_with_the_kubelets_words(reason):
     assert why(pending("worker-1", waiting(reason, image="")))[0].startswith("image of its container could not")
 
 
+@pytest.mark.fault("H11")
 def test_a_pod_that_no_node_takes_says_why():
     pod = pending(node="", containers=(), unplaced="Unschedulable", unschedulable="0/3 nodes are available")
     decision = decided(pod)
@@ -114,6 +117,7 @@ def test_whoever_has_run_for_long_enough_is_no_beginner(before):
     assert "Failed" not in states(decided(replace(pending("worker-1", loop), phase=Phase.RUNNING), 18_100).status)
 
 
+@pytest.mark.fault("H11")
 def test_an_init_container_that_is_not_done_is_named():
     own = waiting("PodInitializing")
     done = Container("first", init=True, exit_code=0)

@@ -25,7 +25,7 @@ def test_a_wiped_status_knows_its_attempts_and_its_tries_again():
     plan = look(JOB, *worn(2), status=Status())
     assert plan.status.attempts == {"Worker": 2}
     assert plan.status.retries.used == 2
-    assert not [action for action in plan.actions if isinstance(action, (CreatePod, DeletePod))], "nobody is disturbed"
+    assert not [action for action in plan.actions if isinstance(action, (CreatePod, DeletePod))], "no pod is changed"
     assert plan.status.must_precede(Status()), "it is stored before anything is done"
 
 
@@ -58,7 +58,7 @@ def test_after_a_wipe_a_restart_is_an_attempt_that_no_pod_wears_yet():
         ((), Status()),
         ((replace(worn(5)[0], name="mnist-worker-7"),), Status()),
     ],
-    ids=["the first attempt", "as it was stored", "an earlier one", "no pods", "a pod without a seat"],
+    ids=["the first attempt", "as it was stored", "an earlier one", "no pods", "a pod without a replica"],
 )
 def test_what_is_in_order_stays_as_it_is(pods, status):
     snapshot = seen(JOB, *pods, status=status)
@@ -94,7 +94,7 @@ def test_as_far_ahead_as_a_status_may_have_forgotten_is_believed():
 
 
 def test_attempts_of_roles_that_the_job_does_not_have_are_dropped():
-    before = replace(running(JOB), attempts={"Worker": 2, "Nobody": LARGEST})
+    before = replace(running(JOB), attempts={"Worker": 2, "Unknown": LARGEST})
     plan = look(JOB, *worn(2), status=before)
     assert plan.status.attempts == {"Worker": 2}
     assert plan.actions == ()
@@ -110,7 +110,7 @@ def test_attempts_of_roles_that_the_job_does_not_have_are_dropped():
     ids=["managed elsewhere", "deleted", "invalid"],
 )
 def test_the_status_of_a_job_that_is_not_run_stays_as_it_is(job):
-    snapshot = seen(job, *worn(2), status=Status(attempts={"Nobody": 7}), services=())
+    snapshot = seen(job, *worn(2), status=Status(attempts={"Unknown": 7}), services=())
     assert restore_attempts(snapshot) is snapshot
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.builders import a_job, a_pod, at, look, made, message, pods_of, replace, run_policy, running, states
 from trainshed.api.actions import DeletePod
 from trainshed.api.objects import Phase
@@ -12,9 +14,9 @@ PS = a_job(chief=1, ps=1, worker=2)
 STUCK = "PodStuckTerminating"
 
 
-def leaving(seat="worker-1", **fields):
+def leaving(replica="worker-1", **fields):
     known = {"deleting": True, "deletion_timestamp": at(30), "grace": 30, "node": "node-a", "container": "pytorch"}
-    return a_pod(seat, **known | fields)
+    return a_pod(replica, **known | fields)
 
 
 def after(seconds, *pods, job=JOB, status=None):
@@ -31,6 +33,7 @@ def test_a_pod_that_takes_no_longer_than_its_grace_and_half_a_minute_is_no_news(
     assert (told(decision), decision.requeue_at) == ([], at(60))
 
 
+@pytest.mark.fault("H4")
 def test_a_pod_whose_node_does_not_answer_is_reported_and_its_place_not_taken():
     decision = after(60, leaving(), status=after(1, leaving()).status)
     condition = decision.status.condition(ConditionType.BLOCKED)
@@ -55,12 +58,14 @@ def test_the_report_is_taken_back_when_the_pod_is_gone_and_others_have_gone_on()
     assert made(decision) == ["mnist-worker-0"]
 
 
+@pytest.mark.fault("H15")
 def test_the_others_are_replaced_while_one_does_not_leave():
     status = after(60, leaving("worker-0", container="tensorflow"), job=PS).status
     pods = [pod for pod in pods_of(PS, leaving("worker-0")) if pod.name != "mnist-worker-1"]
     assert made(look(PS, *pods, status=status, now=at(90))) == ["mnist-worker-1"]
 
 
+@pytest.mark.fault("H15")
 def test_a_finalizer_is_named_and_who_set_it_has_to_act():
     held = leaving(finalizers=("a.io/x", "b.io/y"), phase=Phase.FAILED)
     said = message(after(60, held, status=after(1, held).status).status, "Blocked")
@@ -80,6 +85,7 @@ def test_of_several_the_one_that_leaves_for_longest_stands_for_all():
     )
 
 
+@pytest.mark.fault("H4")
 def test_whoever_says_after_how_long_has_the_pod_deleted_for_good():
     job = replace(JOB, force_delete_after=120)
     status = after(1, leaving(), job=job).status
@@ -88,7 +94,7 @@ def test_whoever_says_after_how_long_has_the_pod_deleted_for_good():
     assert (forced(waiting), waiting.requeue_at) == ([], at(150))
     assert forced(after(150, leaving(), job=job, status=status)) == [("mnist-worker-1", "worker-1-uid", 0)]
     assert forced(after(150, leaving(finalizers=("a.io/x",)), job=job, status=status)) == []
-    assert forced(after(9999, leaving(), status=status)) == [], "nobody asked for it"
+    assert forced(after(9999, leaving(), status=status)) == [], "it was not requested"
 
 
 def forced(decision):

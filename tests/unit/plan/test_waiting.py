@@ -1,4 +1,4 @@
-"""Pods that do not run: what `kubectl get -o wide` and the conditions say about them."""
+"""Pods that do not run: the columns of `kubectl get -o wide` and the conditions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
 PULL = 'failed to pull and unpack image "x:1": not found'
 
 
-def placed(seat, *containers, **fields):
+def placed(replica, *containers, **fields):
     """A pod with a node whose containers do not run."""
     known = {"node": "node-a", "created": T0, "scheduled": at(2), "containers": containers or (OWN,)}
-    return a_pod(seat, fields.pop("phase", "Pending"), **known | fields)
+    return a_pod(replica, fields.pop("phase", "Pending"), **known | fields)
 
 
-def unplaced(seat, reason="Unschedulable", words=NO_CPU):
-    return a_pod(seat, "Pending", created=T0, containers=(), unplaced=reason, unschedulable=words)
+def unplaced(replica, reason="Unschedulable", words=NO_CPU):
+    return a_pod(replica, "Pending", created=T0, containers=(), unplaced=reason, unschedulable=words)
 
 
-def up(seat, job=JOB):
-    return a_pod(seat, container="pytorch", created=T0, node="node-b", scheduled=at(1))
+def up(replica, job=JOB):
+    return a_pod(replica, container="pytorch", created=T0, node="node-b", scheduled=at(1))
 
 
 def decided(*pods, now=60.0, status=None, job=JOB):

@@ -1,4 +1,4 @@
-"""Containers that cannot be created or started: the message names what may be missing, and the cause alone."""
+"""Containers that cannot be created or started: the message has the cause, and names objects that may be missing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SOURCES = [
 
 
 def blocked(job, container, **fields):
-    """What the column BLOCKED shows a minute after worker-1 got its node."""
+    """Return the column BLOCKED a minute after worker-1 got its node."""
     known = {"node": "node-a", "created": T0, "scheduled": at(2), "containers": (container,)} | fields
-    others = [a_pod(seat, container="pytorch") for seat in ("master-0", "worker-0", "worker-2")]
+    others = [a_pod(replica, container="pytorch") for replica in ("master-0", "worker-0", "worker-2")]
     return printed(look(job, *others, a_pod("worker-1", "Pending", **known), status=running(job), now=at(60)))[
         "Blocked"
     ]

@@ -1,1 +1,0 @@
-"""The check of the fault matrix, and the result files of the long runs."""
