@@ -141,6 +141,7 @@ constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	$(LOCK) --output-file=sdk.txt sdk.in
 	$(LOCK) --output-file=docs.txt docs.in
 	$(LOCK) --output-file=audit.txt audit.in
+	$(LOCK) --output-file=sbom.txt sbom.in
 	$(LOCK) --output-file=mutation.txt --constraint=dev.txt mutation.in ../pyproject.toml
 
 LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
@@ -148,7 +149,7 @@ LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 .PHONY: clean
 clean: ## Remove environments, caches and build output. Keeps the cluster.
-	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .venv-mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
+	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .venv-mutation .venv-sbom .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ## Tests
@@ -273,8 +274,14 @@ image: venv ## Build the operator's image and load it into the test bed.
 	@$(BED) up --image "$(IMAGE)"
 
 .PHONY: sbom
-sbom: venv ## Write a CycloneDX SBOM of the image to build/sbom.json.
-	@$(RUN) sbom build/sbom.json
+sbom: venv .venv-sbom/.ready ## Write a CycloneDX SBOM of the packages in the image to build/sbom.json.
+	@rm -rf build/image-packages
+	$(PYTHON) -m venv --without-pip build/image-packages
+	$(PY) -m pip --python build/image-packages install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	    -r constraints/operator.txt
+	.venv-sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+	    --output-file build/sbom.json build/image-packages
+	$(call took,sbom)
 
 .PHONY: deploy
 deploy: venv $(BED_NEEDED) ## Install the chart in the test bed, or with CONTEXT=name in your cluster. VALUES='--set …' sets values.
