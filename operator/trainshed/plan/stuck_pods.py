@@ -31,7 +31,7 @@ def stuck_condition(facts: Facts) -> ConditionUpdate | None:
 
 
 def stuck_events(facts: Facts) -> tuple[Event, ...]:
-    """Return the same message as an Event, once for each pod that is the first of the stuck ones."""
+    """Return the same message as an Event, once for each pod that becomes the longest stuck."""
     pods = _stuck(facts)
     return (
         (Event(EventType.WARNING, STUCK_TERMINATING, _message(facts, pods), key=f"{pods[0].uid}/{STUCK_TERMINATING}"),)
@@ -107,9 +107,8 @@ def _format_time(time: datetime | None) -> str:
 def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
     """Return the first replica whose container has not started running in time, with its failure, or None.
 
-    The time begins with the creation of the pod, by the API server's clock; a pod that is created again has the full
-    time again. A container that has run and exited is not late, unless it ran for less than that time and now waits to
-    be restarted.
+    The time starts when the pod is created, by the API server's clock, and starts again with each new pod. A container
+    that has run and exited is not late, unless it ran for less than that time and now waits to be restarted.
     """
     found = [
         (end, pod.name, replica, pod)

@@ -1,0 +1,104 @@
+"""One failed worker costs one short way through the code: each module, fact and rule is used once."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import trainshed
+from simulation.cluster import Cluster
+from simulation.nodes import PunctualKubelet, ended
+from simulation.test_jobs import a_job, states
+from support.audit.change import OPERATOR, Change
+from trainshed.plan.rules import RULES
+
+HOME = f"{Path(trainshed.__file__).parent}/"
+#: The maximum number of modules from the watch event to the stored status, and to the first deletion.
+MODULES_TO_STATUS, MODULES_TO_DELETION = 36, 38
+
+
+class Calls:
+    """Records the calls of functions of the operator, as `module: function`, until `stop`."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, None] = {}
+        self.functions = Counter[str]()
+
+    def start(self) -> None:
+        """Start recording."""
+        sys.setprofile(self._record)
+
+    def stop(self) -> None:
+        """Stop recording."""
+        sys.setprofile(None)
+
+    def _record(self, frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(HOME):
+            module = code.co_filename.removeprefix(HOME)
+            self.modules.setdefault(module)
+            self.functions[f"{module}: {code.co_name}"] += 1
+
+
+def a_running_job() -> tuple[Cluster, PunctualKubelet]:
+    """Return a cluster with a PyTorchJob of four replicas that all run."""
+    cluster = Cluster(replicas=1)
+    kubelet = PunctualKubelet(cluster, {})
+    cluster.start()
+    job = a_job("PyTorchJob", {"Master": 1, "Worker": 3})
+    for group in job["spec"]["pytorchReplicaSpecs"].values():
+        group["restartPolicy"] = "ExitCode"
+    cluster.submit(job)
+    assert cluster.loop.run_until(lambda: "Running" in states(cluster.job("PyTorchJob", "job") or {}), 60)
+    cluster.loop.run_for(30)
+    return cluster, kubelet
+
+
+def recorded(until: Callable[[Change], bool]) -> Calls:
+    """Return the calls from the watch event of a worker that exits with 137 to a change of the operator."""
+    cluster, kubelet = a_running_job()
+    calls, seen = Calls(), list[Change]()
+
+    def observe(change: Change) -> None:
+        if not seen and change.actor == OPERATOR and until(change):
+            calls.stop()
+            seen.append(change)
+
+    cluster.server.changes.append(observe)
+    kubelet._write("/api/v1/namespaces/ml/pods/job-worker-1", lambda pod: ended(pod, 137, cluster.now()))
+    calls.start()
+    try:
+        assert cluster.loop.run_until(lambda: bool(seen), 20)
+    finally:
+        calls.stop()
+        cluster.close()
+    return calls
+
+
+def test_the_way_from_the_event_to_the_stored_status_is_short():
+    calls = recorded(lambda change: change.plural == "pytorchjobs")
+    assert len(calls.modules) <= MODULES_TO_STATUS, list(calls.modules)
+
+
+def test_the_way_from_the_event_to_the_first_deletion_is_short():
+    calls = recorded(lambda change: change.plural == "pods" and change.requests_deletion)
+    assert len(calls.modules) <= MODULES_TO_DELETION, list(calls.modules)
+
+
+def test_packages_are_entered_in_the_order_of_the_layers():
+    calls = recorded(lambda change: change.plural == "pytorchjobs")
+    packages = [module.partition("/")[0] for module in calls.modules if "/" in module]
+    first = list(dict.fromkeys(package for package in packages if package not in ("api", "frameworks")))
+    assert first == ["client", "controller", "plan"]
+
+
+def test_facts_are_built_once_and_each_rule_is_asked_once():
+    calls = recorded(lambda change: change.plural == "pytorchjobs")
+    assert calls.functions["controller/reconciler.py: reconcile"] == 1
+    assert calls.functions["plan/restarts.py: _failure_group"] == 1
+    asked = {rule.__name__: calls.functions[f"plan/rules.py: {rule.__name__}"] for rule in RULES}
+    assert max(asked.values()) == 1, asked
+    assert asked["restart"] == 1
