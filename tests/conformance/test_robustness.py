@@ -45,8 +45,10 @@ class TestRefusals:
         user.call("DELETE", path)
         eventually(lambda: condition_types(user, TF, "a") == RUNNING, 40)
 
-    @differs("TO-232", "D21", "another owner's pod of that name: a warning, the reason in the status, the pod untouched")
-    def test_a_stranger(self, user: UserClient, kubelet: FakeKubelet):
+    @differs(
+        "TO-232", "D21", "another owner's pod of that name: a warning, the reason in the status, the pod untouched"
+    )
+    def test_another_owner_of_the_name(self, user: UserClient, kubelet: FakeKubelet):
         container = {"name": "c", "image": "x"}
         foreign = user.make("pods", {"metadata": {"name": "a-worker-0"}, "spec": {"containers": [container]}})
         user.create(job(TF, "a", Worker=1))
