@@ -20,7 +20,7 @@ PROSE := docs README.md CONTRIBUTING.md SECURITY.md charts operator Makefile exa
 # The word lists themselves, checksums of Go modules, and misspelled names that tests need.
 NO_PROSE := hack/docs/words.txt hack/docs/phrases.txt *.sum *.mod
 MISSPELLED := anotations,contaners,policys,preemptable
-FAST := -m "not apiserver and not e2e and not bench"
+FAST := -m "not apiserver and not e2e and not bench and not neighbours"
 # Number of processes for the integration tests, which wait more than they compute. Each process has control planes of its own,
 # and the test files of a folder share one, so the files run in the order of their folders.
 JOBS ?= 2
@@ -232,6 +232,11 @@ test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start o
 	$(MAKE) deploy
 	$(PY) -m pytest -m e2e $(RERUNS)
 	$(call took,test-e2e)
+
+.PHONY: test-neighbours
+test-neighbours: venv ## Run the operator beside the real programs of neighbours, built from source. TESTS="tests/neighbours/test_kueue.py" selects tests.
+	@$(PY) -m pytest -v -m neighbours $(RERUNS) $(or $(TESTS),tests/neighbours)
+	$(call took,test-neighbours)
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.

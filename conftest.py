@@ -19,6 +19,7 @@ MARKERS = {
     "tests/chaos": "apiserver",
     "tests/unit/client": "apiserver",
     "tests/e2e": "e2e",
+    "tests/neighbours": "neighbours",
     "tests/bench": "bench",
 }
 #: Folders of which only those tests need it that ask for the fixture `server`, or are marked by hand.

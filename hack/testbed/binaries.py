@@ -103,18 +103,22 @@ def module_folder(group: str) -> Path:
 
 
 def _build(group: str, name: str, path: Path) -> None:
+    spec = GROUPS[group]
+    what = f"building {name} (once; {group} takes about {spec.minutes} min on two cores)"
+    build(path, spec.packages[name], HERE / "tools" / group, what, (*spec.flags, "-ldflags", spec.linker))
+
+
+def build(path: Path, package: str, source: Path, what: str, flags: tuple[str, ...] = ("-ldflags", "-s -w")) -> None:
+    """Build a program from a package of the module in `source`; raises StepFailed with what to try."""
     if not shutil.which("go"):
         raise StepFailed("Go is needed to build the cluster's programs, and is not on the PATH.")
-    spec = GROUPS[group]
-    log = cache() / "logs" / f"build-{name}.log"
-    command = ["nice", "go", "build", "-trimpath", *spec.flags, "-ldflags", spec.linker]
     fresh = path.with_suffix(".new")
-    with step(f"building {name} (once; {group} takes about {spec.minutes} min on two cores)"):
+    with step(what):
         run(
-            [*command, "-o", fresh, spec.packages[name]],
-            log,
-            hint="make cluster again: finished parts are kept; is the Go module proxy reachable?",
-            cwd=HERE / "tools" / group,
+            ["nice", "go", "build", "-trimpath", *flags, "-o", fresh, package],
+            cache() / "logs" / f"build-{path.name}.log",
+            hint="the same command again: finished parts are kept; is the Go module proxy reachable?",
+            cwd=source,
             env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"},
         )
         fresh.rename(path)

@@ -1,0 +1,90 @@
+"""The programs of neighbours, such as Kueue, built from their own source at pinned versions and kept in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .binaries import build
+from .places import ROOT, alone, cache, digest
+from .steps import StepFailed, step
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A project: its Go module and version, the archive with its source tree, its programs, minutes for all of them.
+
+    `programs` are packages below the root of the tree.
+    """
+
+    module: str
+    version: str
+    archive: str
+    programs: dict[str, str]
+    minutes: int
+
+
+#: The versions that are tested.
+NEIGHBOURS = {
+    "kueue": Neighbour("sigs.k8s.io/kueue", "v0.19.2", "kueue-0.19.tar.gz", {"kueue": "./cmd/kueue"}, 10),
+}
+
+
+def neighbour_binary(neighbour: str, program: str) -> Path:
+    """The path of a program, which is built first if it is not there."""
+    known = NEIGHBOURS[neighbour]
+    path = _folder(neighbour) / program
+    with alone(path.parent / f"{program}.lock"):  # tests that run beside each other want the same
+        if not path.exists():
+            what = f"building {program} (once; {neighbour} takes about {known.minutes} min on two cores)"
+            build(path, known.programs[program], source_tree(neighbour), what)
+    return path
+
+
+def source_tree(neighbour: str) -> Path:
+    """The source tree of a neighbour, with its manifests: an archive if there is one, else its module."""
+    found = _archive(neighbour)
+    if found is None:
+        return _module(neighbour)
+    tree = _folder(neighbour) / "source"
+    with alone(tree.with_suffix(".lock")):
+        if not tree.exists():
+            fresh = tree.with_suffix(".new")
+            with step(f"unpacking {found.name}"), tarfile.open(found) as archive:
+                archive.extractall(fresh, filter="data")
+            next(fresh.iterdir()).rename(tree)
+            fresh.rmdir()
+    return tree
+
+
+def _folder(neighbour: str) -> Path:
+    """Where the programs of this source are: by the version, and by the content of an archive."""
+    found = _archive(neighbour)
+    version = NEIGHBOURS[neighbour].version + (f"-{digest(found.read_bytes())}" if found else "")
+    path = cache() / "bin" / f"{neighbour}-{version}"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _archive(neighbour: str) -> Path | None:
+    """The archive in the folder TRAINSHED_NEIGHBOURS, or in a folder shared/neighbours beside or above the checkout."""
+    named = os.environ.get("TRAINSHED_NEIGHBOURS")
+    folders = [Path(named)] if named else [folder / "shared" / "neighbours" for folder in ROOT.parents]
+    paths = (folder / NEIGHBOURS[neighbour].archive for folder in folders)
+    return next((path for path in paths if path.exists()), None)
+
+
+def _module(neighbour: str) -> Path:
+    """The module of this version, as it was tagged; Go downloads it into its own cache."""
+    known = NEIGHBOURS[neighbour]
+    with step(f"downloading {known.module} {known.version}"):
+        command = ["go", "mod", "download", "-json", f"{known.module}@{known.version}"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cache())
+    found = json.loads(result.stdout or "{}")
+    if "Dir" not in found:
+        raise StepFailed(f"{known.module} {known.version} cannot be downloaded: {found.get('Error') or result.stderr}")
+    return Path(found["Dir"])

@@ -1,0 +1,53 @@
+"""A control plane with our CRDs and the operator, beside which the tests start the real programs of neighbours.
+
+`bed` is all that a scenario knows of its cluster. Pods are played by kubelets of the tests; on a cluster with nodes
+they would be real, and the scenarios the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.fixtures import operators
+from support.operator import Operator
+from support.planes import ready_control_plane
+from support.service_proxy import ServiceProxy
+from testbed.control_plane import ControlPlane
+
+__all__ = ["operators"]
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A cluster for neighbours: its API server, the Services that it can reach, and a folder for logs."""
+
+    plane: ControlPlane
+    services: ServiceProxy
+    folder: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.plane.kubeconfig
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A control plane for the tests of one neighbour, with our CRDs."""
+    folder = tmp_path_factory.mktemp("bed")
+    with ServiceProxy.start(folder) as services, ready_control_plane(folder / "plane", services.flag) as plane:
+        yield Bed(plane, services, folder)
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The operator; at the end its log has no traceback."""
+    operator = Operator(bed.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect").start()
+    yield operator
+    assert operator.alive, operator.log.read_text()[-3000:]
+    assert operator.stop() == 0
+    assert operator.complaints() == []
