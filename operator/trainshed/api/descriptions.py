@@ -151,14 +151,22 @@ FIELDS = {
     # The status.
     "status": "What the operator has observed and done. Only the operator writes it.",
     "status.conditions": "What is true of the job, in the order of the last changes.",
-    "status.conditions.type": "Created, Running, Restarting, Suspended, Blocked, Succeeded or Failed.",
+    "status.conditions.type": (
+        "Created, Running, Restarting, Suspended, Blocked, Succeeded or Failed; SuccessCriteriaMet or FailureTarget"
+        " while a job of a queue ends."
+    ),
     "status.conditions.status": "True or False.",
     "status.conditions.reason": "The reason for the last change, in one word.",
     "status.conditions.message": "The reason in one or more sentences.",
     "status.conditions.lastUpdateTime": "When any part of the condition last changed.",
     "status.conditions.lastTransitionTime": "When the condition last became True or False.",
     "status.replicaStatuses": "The number of pods of each replica type, and how to select them.",
-    "status.replicaStatuses.active": "Number of pods that run.",
+    "status.replicaStatuses.active": (
+        "Number of pods that run; in a suspended job and in a job of a queue, number of pods that hold resources."
+    ),
+    "status.replicaStatuses.notRunning": (
+        "Number of active pods whose replica does not run: it has not started yet, or it has ended."
+    ),
     "status.replicaStatuses.succeeded": "Number of replicas that have succeeded.",
     "status.replicaStatuses.failed": "Number of pods that have failed and are still there.",
     "status.replicaStatuses.ready": "Number of pods that are ready.",

@@ -120,6 +120,7 @@ class Job:
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
     `options_as`). `annotations` are the user's, as pairs. `force_delete_after` and `startup_deadline` are in seconds.
+    A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next.
     """
@@ -140,10 +141,16 @@ class Job:
     startup_deadline: int | None = None
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
+    queued: bool = False
     problems: tuple[str, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     api_version: str = "kubeflow.org/v1"
     created: datetime | None = None
+
+    @property
+    def in_queue(self) -> bool:
+        """True if a queue may wait for the resources that the pods of the job hold: it is queued, or suspended."""
+        return self.queued or self.policy.suspend
 
     def of(self, role: str) -> ReplicaGroup | None:
         """Return the replicas of `role`, or None if the job has no such role."""

@@ -104,6 +104,11 @@ class Pod:
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
 
     @property
+    def holds_resources(self) -> bool:
+        """True if the pod has not ended; one without a node only if a scheduler may still give it one."""
+        return not self.over and (self.phase is not Phase.PENDING or bool(self.node) or not self.deleting)
+
+    @property
     def restarts(self) -> int:
         """The number of restarts of its containers by the kubelet; those of sidecars do not count."""
         return sum(container.restarts for container in self.containers if not container.sidecar)

@@ -32,6 +32,9 @@ from .validation import violations
 
 #: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+#: The prefix of Kueue's labels and annotations: the queue's name is a label of the job. Of a job without that label
+#: (manageJobsWithoutQueueName) the pod templates get some when it is admitted.
+KUEUE_PREFIX = "kueue.x-k8s.io/"
 
 
 def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> Job:
@@ -55,6 +58,7 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
         force_delete_after=annotations.force_delete_after,
         startup_deadline=annotations.startup_deadline,
         track_results=annotations.track_results and job_defaults.track_results,
+        queued=_names_kueue(metadata),
         problems=(*problems, *annotation_problems),
         annotations=_user_annotations(as_mapping(metadata.get("annotations"))),
         api_version=framework.api_version,
@@ -88,12 +92,20 @@ def _complete(
     whole = replace(
         found,
         groups=groups,
+        queued=found.queued or any(_names_kueue(group.template.get("metadata")) for group in groups),
         policy=_policy(spec, framework, job_defaults),
         options=framework.options(spec, groups),
         services=form,
         problems=problems,
     )
     return whole if problems else replace(whole, problems=framework.hooks.validate(whole, job_defaults))
+
+
+def _names_kueue(metadata: object) -> bool:
+    """Return whether a label or an annotation is Kueue's."""
+    found = as_mapping(metadata)
+    keys = (*as_mapping(found.get("labels")), *as_mapping(found.get("annotations")))
+    return any(str(key).startswith(KUEUE_PREFIX) for key in keys)
 
 
 def _canonical(framework: Framework, role: str) -> str:

@@ -26,7 +26,10 @@ DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
 
 
 class ConditionType(StrEnum):
-    """The condition types. All but `Blocked`, which is true while pods cannot be created, run or deleted, are v1's."""
+    """The condition types. `Blocked` is true while pods cannot be created, run or deleted; the last two are batch/v1's.
+
+    They announce how a job of a queue ends while its pods still hold resources. All others are v1's.
+    """
 
     CREATED = "Created"
     RUNNING = "Running"
@@ -35,8 +38,15 @@ class ConditionType(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     BLOCKED = "Blocked"
+    SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
+    FAILURE_TARGET = "FailureTarget"
 
 
+#: The terminal condition types, each with the one that announces it.
+TERMINAL = {
+    ConditionType.SUCCEEDED: ConditionType.SUCCESS_CRITERIA_MET,
+    ConditionType.FAILED: ConditionType.FAILURE_TARGET,
+}
 #: The condition types by precedence: the state of a job is the first of them that is true.
 PRECEDENCE = (
     ConditionType.FAILED,
@@ -63,7 +73,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """The counts of one role; `done` are the indexes that have succeeded, even if their pods are gone."""
+    """The counts of one role; `done` are the indexes that have succeeded, even if their pods are gone.
+
+    `not_running` are other pods that hold resources, counted where a queue reads the counts; `active` in the API is the
+    sum of both.
+    """
 
     active: int = 0
     succeeded: int = 0
@@ -71,6 +85,7 @@ class ReplicaStatus:
     ready: int = 0
     selector: str = ""
     done: Indexes = Indexes()
+    not_running: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +217,20 @@ class Status:
         return any(condition.true for condition in self.conditions if condition.type is kind)
 
     @property
+    def holds_resources(self) -> bool:
+        """True if pods are counted that hold resources."""
+        return any(count.active or count.not_running for count in self.replica_statuses.values())
+
+    @property
     def over(self) -> bool:
         """True if the job has succeeded or failed."""
         return self.true(ConditionType.SUCCEEDED) or self.true(ConditionType.FAILED)
+
+    @property
+    def ending(self) -> Condition | None:
+        """The condition that announces the terminal one, while its pods still hold resources; else None."""
+        announced = (self.condition(kind) for kind in TERMINAL.values())
+        return next((condition for condition in announced if condition and condition.true), None)
 
     def must_precede(self, before: Status) -> bool:
         """Return whether this status must replace the stored status `before` before any action is taken.
@@ -215,8 +241,7 @@ class Status:
 
     @property
     def _history(self) -> tuple[object, ...]:
-        marks = tuple(
-            self.true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED)
-        )
+        kinds = (*TERMINAL, *TERMINAL.values(), ConditionType.SUSPENDED)
+        marks = tuple(self.true(kind) for kind in kinds)
         tries = (self.retries.used, self.retries.consecutive_failures, self.retries.next_retry_time)
         return marks, self.completion, self.attempts, tries, self.failure, self.scaled_down_to

@@ -137,7 +137,8 @@ def _condition_document(condition: Condition) -> dict[str, Any]:
 
 def _replica_status_document(replica_status: ReplicaStatus) -> dict[str, Any]:
     found = {
-        "active": replica_status.active,
+        "active": replica_status.active + replica_status.not_running,
+        "notRunning": replica_status.not_running,
         "succeeded": replica_status.succeeded,
         "failed": replica_status.failed,
         "ready": replica_status.ready,
@@ -281,8 +282,11 @@ def _parse_condition(item: object) -> Condition | None:
 
 
 def _parse_replica_status(found: Mapping[str, Any]) -> ReplicaStatus:
+    active = parse_count(found.get("active"))
+    not_running = min(parse_count(found.get("notRunning")), active)
     return ReplicaStatus(
-        active=parse_count(found.get("active")),
+        active=active - not_running,
+        not_running=not_running,
         succeeded=parse_count(found.get("succeeded")),
         failed=parse_count(found.get("failed")),
         ready=parse_count(found.get("ready")),

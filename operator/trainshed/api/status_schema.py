@@ -33,7 +33,7 @@ STATUS: dict[str, Any] = {
             "type": "object",
             "additionalProperties": {
                 "type": "object",
-                "properties": dict.fromkeys(("active", "succeeded", "failed", "ready"), WHOLE)
+                "properties": dict.fromkeys(("active", "notRunning", "succeeded", "failed", "ready"), WHOLE)
                 | dict.fromkeys(("selector", "completedIndexes"), TEXT)
                 | {"labelSelector": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
             },

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trainshed.api.job import JobKey
-from trainshed.api.status import Status
+from trainshed.api.status import ConditionType, Status
 
 #: Counts change often: they are written after they have not changed for DEBOUNCE, and at the latest after MAX_DEBOUNCE.
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
@@ -40,7 +40,7 @@ class StatusDebounce:
 
         `creating` is whether many pods are being created.
         """
-        if wanted == stored or wanted.must_precede(stored):
+        if wanted == stored or wanted.must_precede(stored) or _frees_or_takes(stored, wanted):
             self._unstored.pop(key, None)
             return None
         content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
@@ -69,6 +69,13 @@ class StatusDebounce:
         """Forget a deleted job."""
         self._unstored.pop(key, None)
         self._not_before.pop(key, None)
+
+
+def _frees_or_takes(stored: Status, wanted: Status) -> bool:
+    """Return whether a queue must learn that the pods of a job hold resources now, or none any more."""
+    pending = any(count.not_running for count in wanted.replica_statuses.values())
+    freed = wanted.true(ConditionType.SUSPENDED) and not wanted.holds_resources and stored.holds_resources
+    return freed or (pending and not stored.holds_resources)
 
 
 def _active(status: Status) -> bool:

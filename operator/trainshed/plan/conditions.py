@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainshed.api.status import Condition, ConditionType, Status
+from trainshed.api.status import TERMINAL, Condition, ConditionType, Status
 
 Conditions = tuple[Condition, ...]
 
 #: Setting one of these conditions removes the other.
 EXCLUDES = {ConditionType.RUNNING: ConditionType.RESTARTING, ConditionType.RESTARTING: ConditionType.RUNNING}
-TERMINAL = (ConditionType.SUCCEEDED, ConditionType.FAILED)
 #: A new message of these updates the condition; in v1, and for the other types, only a new reason does.
 MESSAGE_CHANGES_COUNT = (ConditionType.BLOCKED, ConditionType.RESTARTING)
 
@@ -28,8 +27,8 @@ class ConditionUpdate:
 def set_condition(status: Status, update: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:
     """Return the status with this condition last, or unchanged if it has the same condition already.
 
-    A terminal condition sets Running to false and removes Blocked and Restarting. After a terminal condition nothing
-    changes any more.
+    A terminal condition sets Running to false and removes Blocked, Restarting and the one that announced it. After a
+    terminal condition nothing changes any more.
     """
     known = status.condition(update.kind)
     if status.over or (known and _unchanged(known, update, true=true)):
@@ -75,7 +74,7 @@ def _unchanged(known: Condition, update: ConditionUpdate, *, true: bool) -> bool
 
 
 def _after_terminal(conditions: Conditions) -> Conditions:
-    dropped = (ConditionType.BLOCKED, ConditionType.RESTARTING)
+    dropped = (ConditionType.BLOCKED, ConditionType.RESTARTING, *TERMINAL.values())
     return tuple(
         replace(condition, true=False) if condition.type is ConditionType.RUNNING else condition
         for condition in conditions

@@ -88,7 +88,7 @@ class Facts:
 
     @cached_property
     def scope(self) -> Scope:
-        """The restart scope: the user's choice, or what the framework needs."""
+        """The restart scope: the user's, or what the framework needs."""
         return self.job.scope or self.framework.hooks.scope(self.job)
 
     @cached_property
@@ -193,17 +193,24 @@ class Facts:
         )
 
     @cached_property
+    def holding(self) -> tuple[Pod, ...]:
+        """The pods that hold resources."""
+        return tuple(pod for pod in self.snapshot.pods if pod.holds_resources)
+
+    @cached_property
     def replica_statuses(self) -> dict[str, ReplicaStatus]:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.groups}
         ended = {pod.uid for pod in self.current.values() if pod.over}
-        running = (pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended)
-        active = Counter(roles.get(pod.role) for pod in running)
+        running = {pod.uid for pod in self.holding if pod.phase is Phase.RUNNING} - ended
+        active = Counter(roles.get(pod.role) for pod in self.holding if pod.uid in running)
+        others = Counter(roles.get(pod.role) for pod in self.holding if pod.uid not in running)
         failed = Counter(replica.role for replica, pod in self.current.items() if pod.phase is Phase.FAILED)
         ready = Counter(replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting)
         return {
             role: ReplicaStatus(
                 active=active[role],
+                not_running=others[role] if self.job.in_queue else 0,
                 succeeded=len(self.done[role]),
                 failed=failed[role],
                 ready=ready[role],

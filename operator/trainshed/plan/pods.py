@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable
+from datetime import datetime, timedelta
 from itertools import islice
 
 from trainshed.api.actions import (
@@ -19,7 +20,7 @@ from trainshed.api.actions import (
 from trainshed.api.job import CleanPodPolicy, Replica, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
-from trainshed.api.status import ReplicaStatus
+from trainshed.api.status import Condition, ReplicaStatus
 
 from . import builders, dependents, restarts, services
 from .facts import Facts, pods_to_verify
@@ -27,6 +28,9 @@ from .facts import Facts, pods_to_verify
 #: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
 #: would use up the whole default of 30 s.
 GRACE = 3
+#: Seconds in which the pods of a job of a queue may end by themselves under cleanPodPolicy None, once the job's end is
+#: decided. A kubelet needs about two to report the end of a pod after that of its containers; a sidecar may never end.
+END_GRACE = 30
 #: The largest number of pods that one plan creates; the next one creates the next.
 MAX_CREATED = 200
 
@@ -91,7 +95,8 @@ def delete_all(facts: Facts) -> tuple[Action, ...]:
 def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     """Delete the pods of a finished job that `cleanPodPolicy` says, and their Services.
 
-    Of a job that a limit has failed, the running pods are deleted also under None, so that they hold no resources.
+    Of a job that a limit has failed, the running pods are deleted also under None, so that they hold no resources. So
+    are those of a job of a queue that do not end by themselves.
 
     Delete running pods only at the observed resourceVersion, and their Services afterwards: a pod may have finished by
     now, and finished pods stay.
@@ -125,10 +130,16 @@ def _depends(facts: Facts, pod: Pod) -> bool:
 
 
 def _policy(facts: Facts) -> CleanPodPolicy:
-    """Return cleanPodPolicy, and Running instead of None for a job that a limit has failed."""
-    policy = facts.job.policy.clean_pods
-    stops = policy is CleanPodPolicy.NONE and facts.status.limit_exceeded
+    """Return cleanPodPolicy, and Running instead of None for a job that a limit has failed or that ends too slowly."""
+    policy, ending = facts.job.policy.clean_pods, facts.status.ending
+    too_slow = ending is not None and (facts.job.policy.suspend or facts.now >= end_deadline(ending))
+    stops = policy is CleanPodPolicy.NONE and (facts.status.limit_exceeded or too_slow)
     return CleanPodPolicy.RUNNING if stops else policy
+
+
+def end_deadline(ending: Condition) -> datetime:
+    """Return the time until which the pods of a job that ends may end by themselves under cleanPodPolicy None."""
+    return ending.changed + timedelta(seconds=END_GRACE)
 
 
 def _has_ended(pod: Pod) -> bool:

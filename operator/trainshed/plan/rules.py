@@ -16,6 +16,7 @@ modules of this package answer questions for the rules; none of them changes the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ from trainshed.api.status import (
     BACKOFF_LIMIT,
     DEADLINE,
     STARTUP_DEADLINE,
+    TERMINAL,
     ConditionType,
     Failure,
     ReplicaStatus,
@@ -62,6 +64,20 @@ def clean_up(facts: Facts) -> Plan | None:
     if facts.now < end:
         return _with_stuck_pods(facts, replace(plan, requeue_at=end))
     return Plan(facts.status, actions=(DeleteJob(facts.job.uid, facts.job.version),))
+
+
+def end(facts: Facts) -> Plan | None:
+    """Finish a job of a queue whose end is decided, once its pods hold no resources: the queue then gives them away."""
+    ending = facts.status.ending
+    if ending is None:
+        return None
+    if not facts.holding:
+        kind = next(kind for kind, announced in TERMINAL.items() if announced is ending.type)
+        return _end(facts, facts.status, ConditionUpdate(kind, ending.reason, ending.message))
+    actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
+    plan = Plan(_with_pods_left(facts, facts.status), messages.pod_groups_deleted(actions), actions)
+    deadline = pods.end_deadline(ending)
+    return _with_stuck_pods(facts, replace(plan, requeue_at=deadline if facts.now < deadline else None))
 
 
 def refuse(facts: Facts) -> Plan | None:
@@ -205,6 +221,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
 RULES: tuple[Rule, ...] = (
     skip_unmanaged,  # being deleted, or managed by another controller
     clean_up,  # finished: delete the pods as cleanPodPolicy says, and the job after its TTL
+    end,  # in a queue, its end decided: finished once no pod holds resources
     refuse,  # invalid spec
     suspend,  # suspended: delete all pods and Services
     resume,  # no longer suspended
@@ -228,10 +245,10 @@ def _created(facts: Facts, status: Status) -> Status:
 def _finish(facts: Facts, update: ConditionUpdate, limit: str = "") -> Plan:
     """Return the plan that finishes the job, because of a limit or not.
 
-    After a success the active replicas count as succeeded, as in v1.
+    After a success the active replicas count as succeeded, as in v1. While pods of a job of a queue hold resources, the
+    condition is only announced: the queue would give the resources away.
     """
-    status = conditions.set_condition(_created(facts, facts.observed), update, facts.now)
-    status = replace(status, completion=facts.now, pending_replacement=(), limit_exceeded=limit)
+    status = replace(_created(facts, facts.observed), pending_replacement=(), limit_exceeded=limit)
     if update.kind is ConditionType.SUCCEEDED:
         dependent_role = facts.goal.depends_on if facts.goal else ""
         replica_statuses = {
@@ -239,7 +256,28 @@ def _finish(facts: Facts, update: ConditionUpdate, limit: str = "") -> Plan:
             for role, replica_status in status.replica_statuses.items()
         }
         status = replace(status, replica_statuses=replica_statuses)
-    return Plan(status, (_event(update),), requeue_at=facts.now)
+    if not (facts.job.queued and facts.holding):
+        return _end(facts, status, update)
+    announced = replace(update, kind=TERMINAL[update.kind])
+    status = conditions.set_condition(_with_pods_left(facts, status), announced, facts.now)
+    return Plan(status, requeue_at=facts.now)
+
+
+def _end(facts: Facts, status: Status, update: ConditionUpdate) -> Plan:
+    """Return the plan that stores the terminal condition."""
+    counts = {role: replace(count, not_running=0) for role, count in status.replica_statuses.items()}
+    status = conditions.set_condition(replace(status, replica_statuses=counts), update, facts.now)
+    return Plan(replace(status, completion=facts.now), (_event(update),), requeue_at=facts.now)
+
+
+def _with_pods_left(facts: Facts, status: Status) -> Status:
+    """Return the status with the pods that hold resources as its active ones; the other counts are the job's result."""
+    roles = {group.role.lower(): group.role for group in facts.job.groups}
+    holding = Counter(roles.get(pod.role) for pod in facts.holding)
+    counts = {
+        role: replace(count, active=0, not_running=holding[role]) for role, count in status.replica_statuses.items()
+    }
+    return replace(status, replica_statuses=counts)
 
 
 def _event(update: ConditionUpdate) -> Event:

@@ -107,6 +107,17 @@ def test_who_manages_a_job_is_known_even_if_the_rest_makes_no_sense(manager, els
     assert tensorflow(nonsense).policy.managed_elsewhere is elsewhere
 
 
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_a_job_is_in_a_queue_if_it_or_a_pod_template_has_a_label_or_an_annotation_of_kueue(part):
+    document = tfjob("a", Worker=1)
+    assert not tensorflow(document).queued
+    document["metadata"][part] = {"kueue.x-k8s.io/queue-name": "research"}
+    assert tensorflow(document).queued
+    admitted = tfjob("a", Worker=1)
+    admitted["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"] = {part: {"kueue.x-k8s.io/podset": "worker"}}
+    assert tensorflow(admitted).queued
+
+
 def test_annotations_choose_the_scope_and_what_a_disruption_means():
     document = tfjob("a", Worker=1)
     document["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Role", "trainshed.dev/on-disruption": "Fail"}

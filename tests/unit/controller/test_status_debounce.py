@@ -141,3 +141,17 @@ def test_while_many_pods_are_created_the_status_is_written_every_five_seconds():
     assert patience.until(KEY, stored, counted(1), at(20)) is None
     patience.stored(KEY, stored, at(20))
     assert patience.until(KEY, counted(1), counted(2), at(21)) == at(21) + DEBOUNCE, "then it is as small jobs are"
+
+
+def test_a_queue_learns_at_once_that_a_job_holds_resources():
+    stored = Status((CREATED,), {"Worker": ReplicaStatus()})
+    pending = Status((CREATED,), {"Worker": ReplicaStatus(not_running=1)})
+    assert StatusDebounce().until(KEY, stored, pending, at(0)) is None
+    more = Status((CREATED,), {"Worker": ReplicaStatus(active=1, not_running=1)})
+    assert StatusDebounce().until(KEY, pending, more, at(0)) == at(0) + DEBOUNCE
+
+
+def test_a_queue_learns_at_once_that_a_suspended_job_holds_nothing_any_more():
+    suspended = Condition(ConditionType.SUSPENDED, True, "r", "m", at(0), at(0))
+    stored = Status((suspended,), {"Worker": ReplicaStatus(active=1)})
+    assert StatusDebounce().until(KEY, stored, Status((suspended,), {"Worker": ReplicaStatus()}), at(0)) is None
