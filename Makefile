@@ -61,7 +61,7 @@ demo: venv ## Start a cluster, install the operator, and run two training jobs.
 	$(call took,demo)
 
 .PHONY: test
-test: test-fast test-integration bench test-e2e ## Run all tests: fast, integration, benchmarks, end-to-end.
+test: test-fast test-integration test-neighbours-short bench test-e2e ## Run all tests: fast, integration, neighbours, benchmarks, end-to-end.
 
 ## Development
 
@@ -237,6 +237,11 @@ test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start o
 test-neighbours: venv ## Run the operator beside the real programs of neighbours, built from source. TESTS="tests/neighbours/test_kueue.py" selects tests.
 	@$(PY) -m pytest -v -m neighbours $(RERUNS) $(or $(TESTS),tests/neighbours)
 	$(call took,test-neighbours)
+
+.PHONY: test-neighbours-short
+test-neighbours-short: venv ## Run the tests beside neighbours but for the long ones. The first time builds the neighbours, which takes half an hour.
+	@$(PY) -m pytest -q -m "neighbours and not long" $(RERUNS) tests/neighbours
+	$(call took,test-neighbours-short)
 
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from support.audit.conditions import TRANSITIONS
-from trainshed.api.status import ConditionType
+from trainshed.api.status import PRECEDENCE
 from trainshed.plan.rules import RULES, Rule
 
 from .drawing import Box, arrow, picture, words
@@ -47,7 +47,7 @@ def rules() -> str:
 
 def states() -> str:
     """Draw the states and their transitions; a transition that all states inside the dashed line have is drawn once."""
-    assert set(TRANSITIONS) == {"", *ConditionType} == set(PLACES), "a state has no position in the picture"
+    assert set(TRANSITIONS) == {"", *PRECEDENCE} == set(PLACES), "a state has no position in the picture"
     shared = set.intersection(*(TRANSITIONS[state] for state in INSIDE)) - set(INSIDE)
     parts = [AROUND.drawn("group")]
     parts += [arrow(AROUND, PLACES[state]) for state in sorted(shared)]

@@ -37,6 +37,8 @@ LONGEST_BACKOFF = 375.0
 CRASH_LOOP = 31.0
 #: Seconds after which the counts of a job that has failed are right, at the latest.
 LONGEST_COUNT_DELAY = 61.0
+#: Seconds for which the pods of a job of a queue may run on once its end is decided, with the rounding of that time.
+END_GRACE = 31.0
 #: Buckets of the seconds until the cluster was quiet, once no timer was due and no fault was left.
 BUCKETS = (1, 5, 10, 30, math.inf)
 #: Seconds from an event to the operator's reaction, where nothing delays a request.
@@ -194,6 +196,8 @@ class Run:
             wait = (status.get("retry") or {}).get("nextRetryTime")
             if wait and api_fields.seconds(wait) < now + LONGEST_BACKOFF:
                 yield api_fields.seconds(wait)
+            if decided := api_fields.end_decided(job):
+                yield decided + END_GRACE
             if over and policy.get("ttlSecondsAfterFinished") is not None and "completionTime" in status:
                 yield api_fields.seconds(status["completionTime"]) + policy["ttlSecondsAfterFinished"]
             if not over and policy.get("activeDeadlineSeconds") is not None and "startTime" in status:

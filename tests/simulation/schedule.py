@@ -11,6 +11,7 @@ Setting = tuple[str, Any]
 
 SCOPE, ON_DISRUPTION = "trainshed.dev/restart-scope", "trainshed.dev/on-disruption"
 TRACK_RESULTS, SERVICES = "trainshed.dev/track-results", "trainshed.dev/services"
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 CONTAINERS = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "XGBoostJob": "xgboost", "PaddleJob": "paddle"}
 REPLICA_SPECS = {
     "TFJob": "tfReplicaSpecs",

@@ -15,7 +15,18 @@ import yaml
 from hypothesis import strategies as st
 
 from .nodes import DISRUPTIONS, IMAGE_ERRORS, REJECTIONS
-from .schedule import ON_DISRUPTION, REPLICA_SPECS, SCOPE, SERVICES, TRACK_RESULTS, JobRequest, Schedule, Setting, Step
+from .schedule import (
+    ON_DISRUPTION,
+    QUEUE_NAME,
+    REPLICA_SPECS,
+    SCOPE,
+    SERVICES,
+    TRACK_RESULTS,
+    JobRequest,
+    Schedule,
+    Setting,
+    Step,
+)
 
 Draw = st.DrawFn
 Values = st.SearchStrategy[Any]
@@ -215,6 +226,8 @@ def _annotations(draw: Draw, *, special: bool) -> Iterator[Setting]:
         yield ON_DISRUPTION, "Fail"
     if draw(_percent(15)):
         yield TRACK_RESULTS, "true"
+    if draw(_percent(20)):
+        yield QUEUE_NAME, "research"
     if draw(_percent(25)):
         yield SERVICES, "Job"
     for deadline in DEADLINES if special else ():

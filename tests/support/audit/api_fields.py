@@ -24,6 +24,10 @@ ATTEMPT, SCOPE = "trainshed.dev/restart-attempt", "trainshed.dev/restart-scope"
 #: Part of every finalizer of the operator.
 OPERATOR_DOMAIN = "trainshed"
 OVER = ("Succeeded", "Failed")
+#: The conditions that announce them in a job of a queue, while its pods hold resources.
+ENDING = ("SuccessCriteriaMet", "FailureTarget")
+#: The prefix of the labels and annotations of jobs of a queue.
+QUEUE = "kueue.x-k8s.io/"
 #: Messages of jobs that a limit has failed: two of v1's sentences, and one of the operator's.
 LIMITS = ("longer than specified deadline", "reached the specified backoff limit", "did not start running within")
 #: Kinds that objects other than jobs may own, or that have no owner: no promise covers them.
@@ -61,6 +65,17 @@ def condition(found: Object, kind: str) -> bool:
     """Return whether the condition of this type is true."""
     conditions = (found.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+
+
+def queued(job: Object) -> bool:
+    """Return whether it is a job of a queue, by its labels and annotations."""
+    return any(key.startswith(QUEUE) for part in ("labels", "annotations") for key in meta(job).get(part) or ())
+
+
+def end_decided(job: Object) -> float:
+    """Return when the end of a job of a queue was announced, 0 if it is not ending."""
+    found = [one for one in status(job).get("conditions") or () if one.get("type") in ENDING]
+    return seconds(found[0]["lastTransitionTime"]) if found else 0.0
 
 
 def limited(found: Object) -> bool:

@@ -41,20 +41,37 @@ class Conditions:
 
 
 def _wrong(before: Object | None, after: Object, job: JobRecord) -> Iterator[str]:
-    true = [str(one.get("type")) for one in _conditions(after) if one.get("status") == "True"]
+    true = _true(after)
     states = [state for state in true if state in EXCLUSIVE]
     if len(states) > 1:
         yield f"it is {' and '.join(states)} at once"
     if before is None or _conditions(before) == _conditions(after):
         return
+    yield from _wrong_end(before, after, job)
     if any(api_fields.condition(before, kind) for kind in api_fields.OVER):
         yield f"its terminal condition was changed: {_told(before)} became {_told(after)}"
     if not set(true).isdisjoint(api_fields.OVER) and "completionTime" not in api_fields.status(after):
         yield "it has a terminal condition and no completionTime"
-    was = next((str(one["type"]) for one in reversed(_conditions(before)) if one.get("status") == "True"), "")
-    now = true[-1] if true else ""
+    was = next((state for state in reversed(_true(before)) if state in ANY), "")
+    now = next((state for state in reversed(true) if state in ANY), "")
     if now not in TRANSITIONS.get(was, ANY):
         yield f"{was or 'nothing'} was followed by {now or 'nothing'}"
+
+
+def _wrong_end(before: Object, after: Object, job: JobRecord) -> Iterator[str]:
+    """Yield what is wrong with the end of a job of a queue: announced, and told when no pod runs any more."""
+    for kind, told in zip(api_fields.ENDING, api_fields.OVER, strict=True):
+        kept = api_fields.condition(after, kind) or api_fields.condition(after, told)
+        if api_fields.condition(before, kind) and not kept:
+            yield f"{kind} was followed by {_told(after)}"
+    over = any(api_fields.condition(after, kind) for kind in api_fields.OVER)
+    alive = [pod.name for pod in job.pods.values() if pod.alive and pod.made and pod.born < job.ended]
+    if over and api_fields.queued(after) and alive:
+        yield f"it is over in its queue while {', '.join(alive)} run"
+
+
+def _true(job: Object) -> list[str]:
+    return [str(one.get("type")) for one in _conditions(job) if one.get("status") == "True"]
 
 
 def _conditions(job: Object) -> list[dict[str, Any]]:

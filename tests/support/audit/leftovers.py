@@ -67,7 +67,8 @@ def _unwanted(plural: str, found: Object, job: JobRecord | None) -> str:
     if api_fields.condition(job.document, "Suspended") and not job.over:
         return f"{job.title} is suspended"
     if job.over:
-        return _after_verdict(found, job)
+        ending = any(api_fields.condition(job.document, kind) for kind in api_fields.ENDING)
+        return f"{job.title} still ends" if ending else _after_verdict(found, job)
     role, index = api_fields.replica_of(found) or ("", -1)
     surplus = index >= api_fields.counts(job.plural, job.document).get(role, 0)
     return f"{job.title} does not need it any more" if surplus else ""

@@ -45,8 +45,9 @@ class PodRecord:
 class JobRecord:
     """The history of one job: its versions, the stored status, and its pods by uid.
 
-    `suspended` is when it was last stored as suspended, and `ended` when its terminal condition was stored. `forged` is
-    true if another client wrote its status; `others` counts the changes of other clients to it and its objects.
+    `suspended` is when it was last stored as suspended, and `ended` when its terminal condition was stored or
+    announced. `forged` is true if another client wrote its status; `others` counts the changes of other clients to it
+    and its objects.
     """
 
     uid: str
@@ -76,8 +77,8 @@ class JobRecord:
 
     @property
     def over(self) -> bool:
-        """True if it has a terminal condition."""
-        return any(api_fields.condition(self.document, kind) for kind in api_fields.OVER)
+        """True if it has a terminal condition, or one that announces it."""
+        return _decided(self.document)
 
     def given_up(self, pod: PodRecord) -> bool:
         """Return whether a later attempt than this pod's is stored."""
@@ -150,12 +151,14 @@ class Records:
             job.suspended = change.at
         if api_fields.condition(before, "Suspended") and not api_fields.condition(found, "Suspended"):
             job.resumed = change.at
-        if any(
-            api_fields.condition(found, kind) and not api_fields.condition(before, kind) for kind in api_fields.OVER
-        ):
+        if _decided(found) and not _decided(before):
             job.ended = change.at
         job.replaced.update(api_fields.status(found).get("podsPendingReplacement") or ())
         job.document = found
+
+
+def _decided(job: Object) -> bool:
+    return any(api_fields.condition(job, kind) for kind in (*api_fields.OVER, *api_fields.ENDING))
 
 
 def _take_pod(change: Change, job: JobRecord) -> None:

@@ -1,0 +1,216 @@
+"""Jobs of all kinds in the queues of the real Kueue: admitted, preempted, evicted and over, within the quota."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from support.jobs import KINDS, job, pod_spec, pytorchjob, replicas, tfjob
+from support.kueue import API, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
+from support.timed_kubelet import TimedKubelet, Times
+from support.user_client import UserClient, always, eventually
+
+from .conftest import Bed
+
+ROLES = {
+    "TFJob": {"Worker": 2},
+    "PyTorchJob": {"Master": 1, "Worker": 1},
+    "MPIJob": {"Launcher": 1, "Worker": 1},
+    "XGBoostJob": {"Master": 1, "Worker": 1},
+    "PaddleJob": {"Worker": 2},
+    "JAXJob": {"Worker": 2},
+}
+Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
+
+
+@pytest.fixture(scope="module")
+def kueue(bed: Bed) -> Iterator[Kueue]:
+    """Kueue as its manifests install it, with the kinds of kubeflow.org."""
+    kueue = Kueue(bed.plane, bed.services, bed.folder / "kueue")
+    kueue.install()
+    kueue.start()
+    yield kueue
+    kueue.stop()
+
+
+@pytest.fixture
+def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
+    """A user in a namespace of its own, on a cluster with Kueue and the operator."""
+    return UserClient.somewhere(bed.kubeconfig)
+
+
+@pytest.fixture
+def kubelet(bed: Bed, user: UserClient) -> Kubelets:
+    """Runs the pods of the user's namespace as a function of their names says."""
+    return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)
+
+
+def queued(body: dict, **labels: str) -> dict:
+    """The job in the user's queue, with one CPU for each pod."""
+    body["metadata"]["labels"] = {QUEUE_LABEL: "research", **labels}
+    for role in body["spec"][KINDS[body["kind"]].field]:
+        pod_spec(body, role)["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    return body
+
+
+def state(user: UserClient, kind: str, name: str) -> Callable[[], str]:
+    return lambda: user.state(kind, name)
+
+
+def active(user: UserClient, kind: str, name: str) -> int:
+    status = (user.job(kind, name) or {}).get("status", {})
+    return sum(count.get("active", 0) for count in status.get("replicaStatuses", {}).values())
+
+
+def over(user: UserClient, bodies: list[dict]) -> bool:
+    return all(user.state(body["kind"], body["metadata"]["name"]) == "Succeeded" for body in bodies)
+
+
+def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user, kubelet):
+    queues = Queues(user, 8)
+    bodies = [queued(job(kind, kind.lower(), policy={"cleanPodPolicy": "Running"}, **ROLES[kind])) for kind in ROLES]
+    with kubelet(lambda name: Times(runs=None if name == "mpijob-worker-0" else 2)) as nodes:
+        for body in bodies:
+            assert user.create(body)["spec"]["runPolicy"]["suspend"] is True
+        waiting = [kind for kind in ROLES if eventually(state(user, kind, kind.lower()), 30) == "Suspended"]
+        assert waiting, "twelve pods do not fit"
+        eventually(lambda: over(user, bodies), 120)
+        eventually(lambda: queues.usage() == 0, 20)
+    assert nodes.peak <= 8
+    found = {name: queues.conditions(name).get("Finished") for name in queues.workloads()}
+    assert found == {kind.lower(): "Succeeded" for kind in ROLES}
+
+
+def test_a_job_that_is_preempted_while_its_pods_are_pending_keeps_its_quota_until_they_are_gone(user, kubelet):
+    queues = Queues(user, 2, preemption={"withinClusterQueue": "LowerPriority"})
+    urgent = {"metadata": {"name": f"{user.namespace}-urgent"}, "value": 100}
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+    user.call("POST", f"{API}/workloadpriorityclasses", kind | urgent)
+    times = {"low-worker-0": Times(starts=60, stops=6), "low-worker-1": Times(starts=60, stops=3)}
+    with kubelet(lambda name: times.get(name, Times(runs=2))) as nodes:
+        user.create(queued(tfjob("low", Worker=2)))
+        eventually(lambda: len(user.pods("low")) == 2, 30)
+        eventually(lambda: active(user, "TFJob", "low") == 2, 5)
+        first = {pod["metadata"]["uid"] for pod in user.pods("low")}
+        times.clear()
+        user.create(queued(pytorchjob("high", Master=1, Worker=1), **{PRIORITY_LABEL: urgent["metadata"]["name"]}))
+        eventually(lambda: user.state("TFJob", "low") == "Suspended", 30)
+        eventually(lambda: user.state("PyTorchJob", "high") == "Succeeded", 60)
+        eventually(lambda: user.state("TFJob", "low") == "Succeeded", 60)
+    assert nodes.peak <= 2
+    assert first.isdisjoint(pod["metadata"]["uid"] for pod in user.pods("low")), "its pods are made again"
+    eventually(lambda: queues.usage() == 0, 20)
+
+
+def test_node_selectors_and_tolerations_of_a_flavour_reach_the_pods_and_leave_with_the_admission(user, kubelet):
+    toleration = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+    queues = Queues(user, 2, flavor={"nodeLabels": {"pool": "gpu"}, "tolerations": [toleration]})
+    with kubelet(lambda _: Times()) as nodes:
+        user.create(queued(tfjob("mnist", Worker=2)))
+        eventually(lambda: user.state("TFJob", "mnist") == "Running", 30)
+        for spec in nodes.specs.values():
+            assert spec["nodeSelector"] == {"pool": "gpu"}
+            assert toleration.items() <= next(one for one in spec["tolerations"] if one.get("key") == "gpu").items()
+        queues.patch_workload("mnist", {"spec": {"active": False}})
+        eventually(lambda: user.state("TFJob", "mnist") == "Suspended", 30)
+        eventually(lambda: user.pods() == [], 20)
+        template = replicas(user.job("TFJob", "mnist"), "Worker")["template"]["spec"]
+        assert not template.get("nodeSelector")
+
+
+def test_a_job_that_is_deactivated_gives_its_quota_back_and_runs_again_when_it_is_activated(user, kubelet):
+    queues = Queues(user, 2)
+    with kubelet(lambda _: Times()):
+        user.create(queued(job("JAXJob", "mnist", Worker=2)))
+        eventually(lambda: user.state("JAXJob", "mnist") == "Running", 30)
+        queues.patch_workload("mnist", {"spec": {"active": False}})
+        eventually(lambda: user.pods() == [] and queues.usage() == 0, 30)
+        assert user.state("JAXJob", "mnist") == "Suspended"
+        queues.patch_workload("mnist", {"spec": {"active": True}})
+        eventually(lambda: user.state("JAXJob", "mnist") == "Running", 30)
+
+
+def test_a_job_larger_than_the_quota_waits_whole_and_one_that_is_deleted_while_it_waits_leaves_nothing(user, kubelet):
+    queues = Queues(user, 2)
+    with kubelet(lambda _: Times(runs=1)):
+        user.create(queued(job("PaddleJob", "big", Worker=3)))
+        eventually(lambda: user.state("PaddleJob", "big") == "Suspended", 30)
+        always(lambda: user.pods() == [], 2)
+        user.delete_job("PaddleJob", "big")
+        eventually(lambda: "big" not in queues.workloads(), 30)
+        user.create(queued(job("PaddleJob", "small", Worker=2)))
+        eventually(lambda: user.state("PaddleJob", "small") == "Succeeded", 60)
+
+
+def test_a_pod_whose_sidecar_runs_on_is_stopped_before_the_next_job_is_admitted(user, kubelet):
+    Queues(user, 1)
+    with kubelet(lambda name: Times(runs=1, sidecar=name.startswith("first"))) as nodes:
+        bodies = [queued(tfjob(name, Worker=1)) for name in ("first", "second")]
+        for body in bodies:
+            user.create(body)
+        eventually(lambda: "SuccessCriteriaMet" in user.conditions("TFJob", "first"), 30)
+        eventually(lambda: over(user, bodies), 90)
+    assert nodes.peak == 1
+
+
+def test_jobs_are_admitted_and_finished_after_kueue_was_killed(user, kubelet, kueue):
+    queues = Queues(user, 2)
+    bodies = [queued(tfjob(f"mnist-{number}", Worker=1 + number % 2)) for number in range(6)]
+    with kubelet(lambda _: Times(runs=2)) as nodes:
+        for body in bodies:
+            user.create(body)
+        eventually(user.pods, 30)
+        kueue.kill()
+        eventually(lambda: any(user.state("TFJob", f"mnist-{number}") == "Succeeded" for number in range(6)), 30)
+        kueue.start()
+        eventually(lambda: over(user, bodies), 120)
+        eventually(lambda: queues.usage() == 0, 20)
+    assert nodes.peak <= 2
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(100, marks=pytest.mark.long)])
+def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kubelet, count):
+    queues = Queues(user, 5)
+    kinds = list(ROLES)
+    bodies = [
+        queued(job(kinds[n % 6], f"job-{n}", policy={"cleanPodPolicy": "Running"}, **ROLES[kinds[n % 6]]))
+        for n in range(count)
+    ]
+    endless = {f"job-{n}-worker-0" for n in range(count) if kinds[n % 6] == "MPIJob"}
+    with kubelet(lambda name: Times(runs=None if name in endless else 0.5, report=1, stops=0.5)) as nodes:
+        for body in bodies:
+            user.create(body)
+        eventually(lambda: over(user, bodies), 600, every=1)
+        eventually(lambda: queues.usage() == 0, 20)
+    assert nodes.peak <= 5
+    assert len(queues.workloads()) == count
+
+
+def test_a_job_that_another_cluster_runs_is_left_alone(user, kubelet):
+    Queues(user, 1)
+    body = queued(tfjob("remote", policy={"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=1))
+    with kubelet(lambda _: Times(runs=1)):
+        user.create(body)
+        local = queued(tfjob("local", Worker=1))
+        mirrored = {"status": {"conditions": [{"type": "Running", "status": "True", "reason": "r", "message": "m"}]}}
+        user.call("PATCH", user.path("TFJob", "remote", "status"), mirrored, "application/merge-patch+json")
+        user.create(local)
+        always(lambda: user.pods("remote") == [], 3)
+        assert user.job("TFJob", "remote")["status"] == mirrored["status"]
+
+
+def test_a_job_whose_pods_are_not_ready_in_time_is_evicted_and_at_last_deactivated(user, kubelet, kueue):
+    retry = {"backoffBaseSeconds": 1, "backoffLimitCount": 1, "timestamp": "Eviction"}
+    kueue.restart(waitForPodsReady={"timeout": "5s", "requeuingStrategy": retry})
+    queues = Queues(user, 1)
+    with kubelet(lambda name: Times(starts=600 if name.startswith("stuck") else 0.2, runs=2)) as nodes:
+        user.create(queued(tfjob("stuck", Worker=1)))
+        eventually(lambda: user.pods("stuck"), 30)
+        user.create(queued(tfjob("ready", Worker=1)))
+        eventually(lambda: user.state("TFJob", "ready") == "Succeeded", 60)
+        eventually(lambda: not queues.workloads()["stuck"]["spec"].get("active", True), 60)
+        eventually(lambda: user.pods("stuck") == [], 20)
+        assert user.state("TFJob", "stuck") == "Suspended"
+    assert nodes.peak == 1

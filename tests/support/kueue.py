@@ -1,0 +1,175 @@
+"""Kueue beside a control plane: its own manifests and its own program, with the kubeflow.org kinds switched on."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import subprocess
+import threading
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.binaries import binary
+from testbed.control_plane import ControlPlane
+from testbed.neighbours import neighbour_binary, source_tree
+from testbed.ports import free_port
+from testbed.processes import Process
+
+from .service_proxy import ServiceProxy
+from .user_client import Refused, UserClient, eventually
+
+NAMESPACE = "kueue-system"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kueue-controller-manager"
+#: What its shipped configuration no longer lists; `kubeflow.org/mpijob` it does.
+FRAMEWORKS = tuple(f"kubeflow.org/{kind}job" for kind in ("paddle", "pytorch", "tf", "xgboost", "jax"))
+API = "/apis/kueue.x-k8s.io/v1beta2"
+QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+#: Its Deployment has no backend here, and its visibility API needs a folder at the root of the file system.
+LEFT_OUT = ("Deployment", "APIService")
+#: Seconds after which the Lease of one that was killed has expired, and some more.
+TAKEOVER = 60
+
+
+class Kueue:
+    """Kueue as a process; `settings` are merged into the configuration of its manifests."""
+
+    def __init__(self, plane: ControlPlane, services: ServiceProxy, folder: Path) -> None:
+        self._plane = plane
+        self._services = services
+        self._folder = folder
+        self._process = Process("kueue", folder)
+        self._ports = {name: free_port() for name in ("webhook", "health", "metrics")}
+        self._certificates = folder / "certificates"
+        self._config: dict[str, Any] = {}
+        self.admin = UserClient(plane.kubeconfig, NAMESPACE)
+
+    @property
+    def log(self) -> Path:
+        """Where it writes."""
+        return self._process.log
+
+    def install(self) -> None:
+        """Apply its manifests, and let the API server reach its webhooks."""
+        self._certificates.mkdir(parents=True, exist_ok=True)
+        rendered = _kubectl("kustomize", source_tree("kueue") / "config" / "default")
+        found = [item for item in yaml.safe_load_all(rendered) if item and item["kind"] not in LEFT_OUT]
+        config = next(item for item in found if item["kind"] == "ConfigMap")
+        self._config = yaml.safe_load(config["data"]["controller_manager_config.yaml"])
+        manifests = self._folder / "kueue.yaml"
+        manifests.write_text(yaml.safe_dump_all(found))
+        _kubectl("--kubeconfig", self._plane.kubeconfig, "apply", "--server-side", "-f", manifests)
+        service = self.admin.call("GET", f"/api/v1/namespaces/{NAMESPACE}/services/kueue-webhook-service")
+        self._services.backends[f"{service['spec']['clusterIP']}:443"] = self._ports["webhook"]
+
+    def start(self, **settings: object) -> None:
+        """Start it, and wait until it is ready: until its Lease is its own and its webhooks answer."""
+        threading.Thread(target=self._mount_certificates, daemon=True).start()
+        command = [neighbour_binary("kueue", "kueue"), f"--config={self._write_config(settings)}", "--zap-log-level=2"]
+        account = self._plane.kubeconfig_for(ACCOUNT, ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"))
+        flags = [f"--kubeconfig={account}", "--feature-gates=VisibilityOnDemand=false"]
+        self._process.start([*command, *flags], tied=True)
+        self._process.wait(self._ready, TAKEOVER)
+        eventually(self._leads, TAKEOVER)
+
+    def kill(self) -> None:
+        """Kill it without a warning."""
+        self._process.stop(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.stop()
+
+    def restart(self, **settings: object) -> None:
+        """Start it with other settings."""
+        self.stop()
+        self.start(**settings)
+
+    def _write_config(self, settings: dict[str, object]) -> Path:
+        known = self._config
+        frameworks = [*known["integrations"]["frameworks"], *FRAMEWORKS]
+        changed = known | {
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{self._ports['health']}"},
+            "metrics": {"bindAddress": f"127.0.0.1:{self._ports['metrics']}"},
+            "webhook": {"host": "127.0.0.1", "port": self._ports["webhook"], "certDir": str(self._certificates)},
+            "leaderElection": known["leaderElection"] | {"resourceNamespace": NAMESPACE},
+            "integrations": {"frameworks": list(dict.fromkeys(frameworks))},
+        }
+        path = self._folder / "kueue-config.yaml"
+        path.write_text(yaml.safe_dump(changed | settings))
+        return path
+
+    def _mount_certificates(self) -> None:
+        """Write the Secret that Kueue fills into files, as a kubelet does for a volume."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/secrets/kueue-webhook-server-cert"
+        data = eventually(lambda: self.admin.call("GET", path).get("data"), TAKEOVER)
+        for name, content in data.items():
+            (self._certificates / name).write_bytes(base64.b64decode(content))
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._ports['health']}/readyz", timeout=2) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def _leads(self) -> bool:
+        """Whether the webhooks answer and the controllers run: a new LocalQueue gets a status."""
+        try:
+            ask = self.admin.call
+            body = {"metadata": {"name": "probe"}, "spec": {"clusterQueue": "none"}}
+            path = f"{API}/namespaces/default/localqueues"
+            ask("POST", path, {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", **body})
+            eventually(lambda: ask("GET", f"{path}/probe").get("status", {}).get("conditions"), TAKEOVER)
+            ask("DELETE", f"{path}/probe")
+        except Refused:
+            return False
+        return True
+
+
+class Queues:
+    """The queues of one test: a ClusterQueue with a quota of CPUs, and its LocalQueue in the namespace of the user."""
+
+    def __init__(self, user: UserClient, quota: int, **spec: object) -> None:
+        self.user = user
+        self.name = user.namespace
+        flavor = {"metadata": {"name": self.name}, "spec": spec.pop("flavor", {})}
+        resources = [{"name": "cpu", "nominalQuota": quota}]
+        group = {"coveredResources": ["cpu"], "flavors": [{"name": self.name, "resources": resources}]}
+        queue = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
+        self._make("ResourceFlavor", f"{API}/resourceflavors", flavor)
+        self._make("ClusterQueue", f"{API}/clusterqueues", {"metadata": {"name": self.name}, "spec": queue})
+        local = {"metadata": {"name": "research"}, "spec": {"clusterQueue": self.name}}
+        self._make("LocalQueue", f"{API}/namespaces/{user.namespace}/localqueues", local)
+
+    def workloads(self) -> dict[str, dict]:
+        """The Workloads by the name of their job."""
+        found = self.user.call("GET", f"{API}/namespaces/{self.user.namespace}/workloads")["items"]
+        return {item["metadata"]["ownerReferences"][0]["name"]: item for item in found}
+
+    def conditions(self, job: str) -> dict[str, str]:
+        """The true conditions of a job's Workload, each with its reason."""
+        found = self.workloads().get(job, {}).get("status", {}).get("conditions", [])
+        return {one["type"]: one["reason"] for one in found if one["status"] == "True"}
+
+    def patch_workload(self, job: str, patch: dict) -> None:
+        """Merge a patch into the Workload of a job, as an administrator does."""
+        name = self.workloads()[job]["metadata"]["name"]
+        path = f"{API}/namespaces/{self.user.namespace}/workloads/{name}"
+        self.user.call("PATCH", path, patch, "application/merge-patch+json")
+
+    def usage(self) -> int:
+        """How much of the quota is reserved."""
+        status = self.user.call("GET", f"{API}/clusterqueues/{self.name}").get("status", {})
+        flavors = status.get("flavorsReservation") or [{"resources": [{"total": "0"}]}]
+        return int(flavors[0]["resources"][0]["total"])
+
+    def _make(self, kind: str, path: str, body: dict) -> None:
+        self.user.call("POST", path, {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, **body})
+
+
+def _kubectl(*words: str | Path) -> str:
+    command = [str(word) for word in (binary("kube", "kubectl"), *words)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout

@@ -1,0 +1,146 @@
+"""A scheduler and kubelets that take their time: init containers, ends that are reported late, and grace periods."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+from .background import in_background
+from .user_client import AsyncClient, Refused, where
+
+POD_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds: until a pod has a node, until its init containers are done, from there until its container ends.
+
+    `runs` is None for one that does not end by itself. `report` is from the end of the container to that of the pod,
+    `stops` from a deletion to the end. `sidecar` is whether another container runs on, so that the pod does not end.
+    """
+
+    binds: float = 0.05
+    starts: float = 0.2
+    runs: float | None = None
+    report: float = 2.0
+    stops: float = 1.0
+    code: int = 0
+    sidecar: bool = False
+
+
+class TimedKubelet:
+    """Runs all pods of one namespace as `times` says of a pod by its name.
+
+    `peak` is the largest number of pods that had not ended at one time, as the watch has shown them.
+    """
+
+    def __init__(self, kubeconfig: Path, namespace: str, times: Callable[[str], Times]) -> None:
+        self._kubeconfig = kubeconfig
+        self._namespace = namespace
+        self._times = times
+        self._tasks: dict[str, asyncio.Task] = {}
+        self.alive: dict[str, str] = {}
+        self.peak = 0
+        self.history: list[tuple[float, int]] = []
+        self.specs: dict[str, dict] = {}
+
+    @classmethod
+    def start(cls, kubeconfig: Path, namespace: str, times: Callable[[str], Times]) -> AbstractContextManager[Self]:
+        """One in the background."""
+        return in_background(cls(kubeconfig, namespace, times))
+
+    async def __aenter__(self) -> Self:
+        self._client = AsyncClient(self._kubeconfig)
+        self._watching = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._watching.cancel()
+        for task in self._tasks.values():
+            task.cancel()
+        await self._client.session.close()
+
+    async def _watch(self) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/pods"
+        version = (await self._client.call("GET", path))["metadata"]["resourceVersion"]
+        while True:
+            query = {"watch": "1", "resourceVersion": version}
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                async for line in self._client.lines(path, query):
+                    event = json.loads(line)
+                    version = event["object"]["metadata"].get("resourceVersion", version)
+                    self._observe(event["type"], event["object"])
+
+    def _observe(self, verb: str, pod: dict) -> None:
+        meta, phase = pod["metadata"], pod["status"].get("phase")
+        name, uid = meta["name"], meta["uid"]
+        if verb == "DELETED" or phase in POD_ENDED:
+            self.alive.pop(uid, None)
+        else:
+            self.alive[uid] = name
+        self.peak = max(self.peak, len(self.alive))
+        self.history.append((time.time(), len(self.alive)))
+        self.specs[name] = pod["spec"]
+        if verb == "ADDED":
+            self._tasks[uid] = asyncio.create_task(self._live(pod))
+        elif "deletionTimestamp" in meta and f"{uid}-end" not in self._tasks:
+            self._tasks[f"{uid}-end"] = asyncio.create_task(self._stop(pod))
+
+    async def _live(self, pod: dict) -> None:
+        times, name = self._times(pod["metadata"]["name"]), pod["metadata"]["name"]
+        await asyncio.sleep(times.binds)
+        if pod["spec"].get("schedulingGates"):
+            return
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        with contextlib.suppress(Refused):
+            await self._client.call("POST", where("pods", self._namespace, name, "binding"), body)
+            await self._write(pod, _status(pod, "Pending", {"waiting": {"reason": "PodInitializing"}}, times))
+            await asyncio.sleep(times.starts)
+            began = _now()
+            await self._write(pod, _status(pod, "Running", {"running": {"startedAt": began}}, times))
+            if times.runs is None:
+                return
+            await asyncio.sleep(times.runs)
+            end = {"exitCode": times.code, "startedAt": began, "finishedAt": _now()}
+            state = {"terminated": end | {"reason": "Error" if times.code else "Completed"}}
+            await self._write(pod, _status(pod, "Running", state, times))
+            if not times.sidecar:
+                await asyncio.sleep(times.report)
+                await self._write(pod, _status(pod, "Failed" if times.code else "Succeeded", state, times))
+
+    async def _stop(self, pod: dict) -> None:
+        meta = pod["metadata"]
+        if pod["spec"].get("nodeName") and pod["status"].get("phase") not in POD_ENDED:
+            await asyncio.sleep(self._times(meta["name"]).stops)
+        if task := self._tasks.get(meta["uid"]):
+            task.cancel()
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+        with contextlib.suppress(Refused):
+            await self._client.call("DELETE", where("pods", self._namespace, meta["name"]), options)
+
+    async def _write(self, pod: dict, status: dict) -> None:
+        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        await self._client.merge(where("pods", self._namespace, pod["metadata"]["name"], "status"), patch)
+
+
+def _status(pod: dict, phase: str, state: dict[str, Any], times: Times) -> dict[str, Any]:
+    """The status of a pod whose own container is in this state; a sidecar runs as long as the pod does."""
+    runs, own = "running" in state, pod["spec"]["containers"][0]["name"]
+    found = [{"name": own, "state": state, "ready": runs, "restartCount": 0, "image": "", "imageID": ""}]
+    if times.sidecar and phase == "Running":
+        found.append({**found[0], "name": "sidecar", "ready": True, "state": {"running": {"startedAt": _now()}}})
+    return {"phase": phase, "containerStatuses": found, "conditions": [{"type": "Ready", "status": str(runs)}]}
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
