@@ -19,12 +19,10 @@ from .job import (
     ServiceForm,
 )
 from .objects import (
-    COSCHEDULING_GROUPS,
     JOB_NAME_LABEL,
     OPERATOR_NAME_LABEL,
     REPLICA_INDEX_LABEL,
     REPLICA_TYPE_LABEL,
-    VOLCANO_GROUPS,
     DesiredDependent,
     Resource,
 )
@@ -239,44 +237,9 @@ class Framework:
         return f"/apis/{self.api_version}"
 
 
-VOLCANO = "volcano"
-#: The reason of the condition of a job whose pods wait until the scheduler admits their PodGroup.
-WAITING_FOR_POD_GROUP = "WaitingForPodGroup"
-
-
-def gang_resources(scheduler: str) -> tuple[Resource, ...]:
-    """Return the kind of PodGroup that a scheduler of this name reads; empty without a name."""
-    if not scheduler:
-        return ()
-    return (VOLCANO_GROUPS if is_volcano(scheduler) else COSCHEDULING_GROUPS,)
-
-
-def owned_resources(frameworks: Iterable[Framework], scheduler: str) -> tuple[Resource, ...]:
-    """Return the kinds of dependents that jobs of these frameworks may own, including PodGroups; each once."""
-    own = (resource for framework in frameworks for resource in framework.objects.owns)
-    return tuple(dict.fromkeys((*own, *gang_resources(scheduler))))
-
-
-def is_volcano(scheduler: str) -> bool:
-    """Return whether the scheduler is Volcano, in any case of letters."""
-    return scheduler.lower() == VOLCANO
-
-
-def gang_scheduler_name(scheduler: str) -> str:
-    """Return the value of `schedulerName` in pods."""
-    return VOLCANO if is_volcano(scheduler) else scheduler
-
-
-def gang_pod_labels(scheduler: str, group: str) -> dict[str, str]:
-    """Return the labels that make a pod a member of a PodGroup."""
-    return {"scheduling.x-k8s.io/pod-group": group} if scheduler and not is_volcano(scheduler) else {}
-
-
-def gang_pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str]:
-    """Return the annotations that make a pod of `role` a member of a PodGroup."""
-    if not is_volcano(scheduler):
-        return {}
-    return {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": role.lower()}
+def owned_resources(frameworks: Iterable[Framework]) -> tuple[Resource, ...]:
+    """Return the kinds of dependents that jobs of these frameworks may own, without PodGroups; each once."""
+    return tuple(dict.fromkeys(resource for framework in frameworks for resource in framework.objects.owns))
 
 
 def child_name(job: Job, replica: Replica) -> str:

@@ -17,7 +17,7 @@ from .coerce import (
     truncate_end,
     truncate_start,
 )
-from .framework import WAITING_FOR_POD_GROUP
+from .gang import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
 from .status import (

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trainshed.api import framework, parse, status_codec
+from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
@@ -138,7 +138,7 @@ async def _snapshots(lister: Lister, settings: Config, namespace: str, now: date
         await lister.all(Path(CORE, "services", namespace), SERVICES, JOB_NAME_LABEL),
         [
             item
-            for kind in framework.owned_resources(known, settings.gang_scheduler)
+            for kind in (*framework.owned_resources(known), *gang.resources(settings.gang_scheduler))
             for item in await lister.all(Path(kind.prefix, kind.plural, namespace), dependent_decoder(kind))
             # v1 puts no job label on these objects: the operator labels them, but uses v1's ServiceAccounts unchanged.
             if item.job or kind != SERVICE_ACCOUNTS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from trainshed.api import framework, parse, status_codec
+from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import ApiRefusal, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
@@ -142,7 +142,7 @@ class Cache:
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._heard_of_child)
-            for resource in framework.owned_resources(frameworks, job_defaults.gang_scheduler)
+            for resource in (*framework.owned_resources(frameworks), *gang.resources(job_defaults.gang_scheduler))
         }
 
     def record(self, document: Document, framework: Framework) -> CachedJob:

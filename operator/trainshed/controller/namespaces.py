@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from trainshed.api import framework
+from trainshed.api import gang
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import JOB_NAME_LABEL, Resource
@@ -47,7 +47,7 @@ async def discover_gang_resources(discovery: Discovery, scheduler: str) -> None:
 
     Retries without end while the API server does not respond.
     """
-    for kind in framework.gang_resources(scheduler):
+    for kind in gang.resources(scheduler):
         if not await _served(discovery, kind):
             what = f"the API server does not serve {kind.kind} in {kind.api_version}"
             raise NotFound(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainshed.api import objects
+from trainshed.api import gang, objects
 from trainshed.api.actions import CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import (
     Framework,
     JobDefaults,
     Variable,
     child_name,
-    gang_pod_annotations,
-    gang_pod_labels,
-    gang_scheduler_name,
     job_labels,
     replica_labels,
 )
@@ -46,15 +43,15 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
         if scheduler:
-            spec["schedulerName"] = spec.get("schedulerName") or gang_scheduler_name(scheduler)
+            spec["schedulerName"] = spec.get("schedulerName") or gang.scheduler_name(scheduler)
         marks = {
-            **gang_pod_annotations(scheduler, job.name, replica.role),
+            **gang.pod_annotations(scheduler, job.name, replica.role),
             objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
             **services.pod_annotations(job),
         } | ({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {})
         metadata = {
             "name": name,
-            "labels": _pod_labels(framework, job, group, replica) | gang_pod_labels(scheduler, job.name),
+            "labels": _pod_labels(framework, job, group, replica) | gang.pod_labels(scheduler, job.name),
             "annotations": _template_metadata(group, "annotations") | marks,
             "ownerReferences": [owner_reference(job)],
         } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if replica.role == decides else {})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from trainshed.api import coerce, framework
+from trainshed.api import coerce, gang
 from trainshed.api.actions import (
     Action,
     ApiRefusal,
@@ -120,7 +120,7 @@ def waiting_for_group(facts: Facts, phase: str, why: str) -> ConditionUpdate:
     state = f"its phase is {phase}" if phase else "it has no phase yet"
     message = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
     return ConditionUpdate(
-        ConditionType.BLOCKED, framework.WAITING_FOR_POD_GROUP, coerce.truncate_end(message, MAX_MESSAGE_BYTES)
+        ConditionType.BLOCKED, gang.WAITING_FOR_POD_GROUP, coerce.truncate_end(message, MAX_MESSAGE_BYTES)
     )
 
 
@@ -202,7 +202,7 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
     """
     gang_scheduler = facts.snapshot.job_defaults.gang_scheduler
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.groups}
-    if not gang_scheduler or not facts.missing or named <= {"", framework.gang_scheduler_name(gang_scheduler)}:
+    if not gang_scheduler or not facts.missing or named <= {"", gang.scheduler_name(gang_scheduler)}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
     return (_lasting_warning("SetPodTemplateSchedulerName", message),)

@@ -22,7 +22,7 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
 from trainshed.api.status import Condition, ReplicaStatus
 
-from . import builders, dependents, restarts, services
+from . import builders, pod_groups, restarts, services
 from .facts import Facts, pods_to_verify
 
 #: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
@@ -53,7 +53,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     pod is gone, including pods that the watch does not report. Nothing is created while the PodGroup has not been
     admitted.
     """
-    if dependents.pod_group_wait(facts):
+    if pod_groups.wait(facts):
         return ()
     waiting = facts.status.retries.wait(facts.now)
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):

@@ -34,7 +34,7 @@ from trainshed.api.status import (
     Status,
 )
 
-from . import conditions, dependents, failure_message, messages, pods, restarts, stuck_pods, waiting
+from . import conditions, dependents, failure_message, messages, pod_groups, pods, restarts, stuck_pods, waiting
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas, observed_status
 from .restarts import FailureGroup
@@ -306,7 +306,7 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
     refusal = facts.snapshot.refusal
     if refusal:
         return conditions.set_condition(status, messages.blocked(facts, refusal), facts.now)
-    if wait := dependents.pod_group_wait(facts):
+    if wait := pod_groups.wait(facts):
         update = messages.waiting_for_group(facts, wait.phase, wait.reason)
         return conditions.set_condition(status, update, facts.now)
     if stuck := stuck_pods.stuck_condition(facts):

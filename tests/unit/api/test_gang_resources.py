@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainshed.api import framework
+from trainshed.api import gang
 from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
 
 
@@ -21,8 +21,8 @@ from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
 def test_volcano_in_any_case_has_its_own_groups_and_any_other_name_means_the_coscheduling_plugin(
     scheduler, kinds, name
 ):
-    assert framework.gang_resources(scheduler) == kinds
-    assert framework.gang_scheduler_name(scheduler) == name
+    assert gang.resources(scheduler) == kinds
+    assert gang.scheduler_name(scheduler) == name
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_volcano_in_any_case_has_its_own_groups_and_any_other_name_means_the_cos
     ],
 )
 def test_pods_say_that_they_belong_to_a_group(scheduler, labels, annotations):
-    assert framework.gang_pod_labels(scheduler, "mnist") == labels
-    assert framework.gang_pod_annotations(scheduler, "mnist", "PS") == annotations
+    assert gang.pod_labels(scheduler, "mnist") == labels
+    assert gang.pod_annotations(scheduler, "mnist", "PS") == annotations

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.plan import dependents
+from trainshed.plan import quantities
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e2", "E-3"]
 TEXTS = st.builds("{}{}".format, st.decimals(-(10**9), 10**9, places=3), st.sampled_from(SUFFIXES))
@@ -34,7 +34,7 @@ TEXTS = st.builds("{}{}".format, st.decimals(-(10**9), 10**9, places=3), st.samp
     ],
 )
 def test_an_amount_is_read(text, amount):
-    assert dependents.parse_quantity(text) == Decimal(amount)
+    assert quantities.parse_quantity(text) == Decimal(amount)
 
 
 NONE = ["", "x", "1 Gi", "1gi", "1K", "Gi", "1e", "1e3Gi", "nan", "\u0661", "1" * 31, True, None, ["1"], float("inf")]
@@ -42,7 +42,7 @@ NONE = ["", "x", "1 Gi", "1gi", "1K", "Gi", "1e", "1e3Gi", "nan", "\u0661", "1" 
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_amount_is_none(text):
-    assert dependents.parse_quantity(text) is None
+    assert quantities.parse_quantity(text) is None
 
 
 @pytest.mark.parametrize(
@@ -71,20 +71,20 @@ def test_what_is_no_amount_is_none(text):
     ],
 )
 def test_a_sum_is_written_as_kubernetes_would(amounts, written):
-    assert dependents.sum_quantities(amounts) == written
+    assert quantities.sum_quantities(amounts) == written
 
 
 @given(TEXTS, st.integers(0, 1000))
 def test_what_is_written_is_read_again(text, times):
-    amount = dependents.parse_quantity(text)
+    amount = quantities.parse_quantity(text)
     exact = amount * times
-    found = dependents.parse_quantity(dependents.sum_quantities([(text, times)]))
-    if abs(exact) <= dependents.MAX_AMOUNT:
-        assert abs(found - exact) < dependents.SMALLEST_UNIT
+    found = quantities.parse_quantity(quantities.sum_quantities([(text, times)]))
+    if abs(exact) <= quantities.MAX_AMOUNT:
+        assert abs(found - exact) < quantities.SMALLEST_UNIT
     else:
-        assert abs(found) == dependents.MAX_AMOUNT
+        assert abs(found) == quantities.MAX_AMOUNT
 
 
 @given(st.lists(st.tuples(TEXTS, st.integers(0, 9)), max_size=5))
 def test_a_sum_of_anything_is_an_amount(amounts):
-    assert dependents.parse_quantity(dependents.sum_quantities(amounts)) is not None
+    assert quantities.parse_quantity(quantities.sum_quantities(amounts)) is not None
