@@ -44,9 +44,6 @@ PAUSES = (
 )
 #: The values of integer fields that a schema does not bound.
 NUMBERS = (0, 0, 1, 1, 2, 3, 5, 30)
-#: Bounds that only other schemas have: scheduler-plugins refuses a PodGroup without members, and the operator would
-#: retry without end.
-BOUNDS = {"runPolicy.schedulingPolicy.minAvailable": {"minimum": 1}}
 #: The optional and the required roles of each kind, and the roles of one replica at most.
 ROLES = {
     "TFJob": (("Chief", "PS", "Worker", "Evaluator"), ()),
@@ -280,7 +277,7 @@ def _leaves(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
     for name, found in schema.get("properties", {}).items():
         yield from _leaves(f"{path}.{name}" if path else name, found)
     if "enum" in schema or schema.get("type") in ("boolean", "integer"):
-        yield path, {**schema, **BOUNDS.get(path, {})}
+        yield path, schema
 
 
 @functools.cache

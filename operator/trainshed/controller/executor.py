@@ -64,10 +64,14 @@ VERBS: Mapping[type[Action], tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`."""
+    """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`.
+
+    `changed` is whether any action succeeded.
+    """
 
     error: ApiError | None = None
     message: str = ""
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ class Executor:
             for event in record.events:
                 self._recorder.tell(snapshot.job, event)
         done = record.done
-        return Outcome(min(errors, key=_error_order, default=None), _summary(Counter(map(_words, wanted)), done))
+        summary = _summary(Counter(map(_words, wanted)), done)
+        return Outcome(min(errors, key=_error_order, default=None), summary, bool(done))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         messages = action_messages(snapshot, action)

@@ -156,10 +156,12 @@ class Reconciler:
             self._recorder.tell(snapshot.job, event)
         outcome = await self._executor.run(snapshot, plan.actions)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
-        await self._report_refusal(key, snapshot, error)
+        is_known = await self._report_refusal(key, snapshot, error)
         times = [time for time in (later, plan.requeue_at) if time]
         changes = () if later else _turned(snapshot.status, plan.status)
-        return Result(min(times, default=None), ", ".join(filter(None, (*changes, outcome.message))), error)
+        done = "" if is_known and not outcome.changed else outcome.message
+        message = ", ".join(filter(None, (*changes, done)))
+        return Result(min(times, default=None), message, error, known=is_known)
 
     async def _store_status(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
         """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
@@ -193,18 +195,22 @@ class Reconciler:
             self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
         return Result(error=error, known=not is_new)
 
-    async def _report_refusal(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> None:
-        """Store why pods cannot be created, or that they can again; after an unknown outcome change nothing."""
+    async def _report_refusal(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> bool:
+        """Store why pods cannot be created, or that they can again; after an unknown outcome change nothing.
+
+        Return whether this refusal was known before.
+        """
         refused = isinstance(error, (Forbidden, Invalid, NameConflict))
         if error and not refused:
-            return
+            return False
         changed = self._cache.refusal(key, _refusal(error), snapshot.now)
         fresh = self._cache.snapshot(key, snapshot.now) if changed else None
         if fresh is None:
-            return
+            return refused and not changed
         status = Planner(fresh).plan().status
         if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
             await self._store_status(key, fresh, status)
+        return False
 
     async def _refresh_job(self, key: JobKey, snapshot: Snapshot) -> ApiError | None:
         """GET the job after a conflict and update the cache; return an error if the request fails."""

@@ -110,7 +110,8 @@ def resumed(facts: Facts) -> ConditionUpdate:
 
 def blocked(facts: Facts, refusal: ApiRefusal) -> ConditionUpdate:
     """Return the condition Blocked: the API server's own message, and how many pods have been created."""
-    progress = f"{len(facts.current)} of {facts.job.size} pods created; retrying the rest"
+    rest = "; retrying the rest" if facts.missing else "; retrying"
+    progress = f"{len(facts.current)} of {facts.job.size} pods created{rest}"
     text = coerce.truncate_end(refusal.message.rstrip("."), MAX_MESSAGE_BYTES - len(progress) - len("; "))
     return ConditionUpdate(ConditionType.BLOCKED, refusal.reason, f"{text}; {progress}")
 

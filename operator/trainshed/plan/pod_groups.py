@@ -62,6 +62,8 @@ def _volcano_reason(status: Document) -> str:
 def _spec(facts: Facts, kind: Resource) -> dict[str, Any]:
     job, scheduling = facts.job, facts.job.policy.scheduling
     min_available = job.size if scheduling.min_available is None else scheduling.min_available
+    if kind is not VOLCANO_GROUPS:
+        min_available = max(1, min_available)  # a PodGroup without a minimum is invalid; a minimum of 1 means the same
     resources = _resources(job, min_available) if scheduling.min_resources is None else scheduling.min_resources
     if kind is VOLCANO_GROUPS:
         own: dict[str, Any] = {"queue": _queue(facts), "priorityClassName": scheduling.priority_class}

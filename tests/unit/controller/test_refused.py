@@ -63,3 +63,15 @@ async def test_a_pod_without_label_is_waited_for_despite_another_refusal():
     harness.hear()
     assert await rests(harness)
     assert harness.snapshot().refusal.reason == "LabelRemoved"
+
+
+async def test_only_the_first_refusal_with_a_message_is_news_and_what_was_done_is_always_told():
+    harness = Harness(SMALL)
+    harness.world.name_conflicts = {"mnist-worker-0"}
+    first, second = await harness.reconcile(), await harness.reconcile()
+    assert (first.error.reason, first.known) == ("NameConflict", False)
+    assert (second.error.reason, second.known, second.message) == ("NameConflict", True, "")
+    await harness.world.delete_pod("ml", "mnist-chief-0", harness.world.pods["mnist-chief-0"].uid, None, "")
+    harness.hear()
+    third = await harness.reconcile()
+    assert (third.known, "created 1 of 2 pods" in third.message) == (True, True)

@@ -57,6 +57,11 @@ def test_the_least_resources_are_those_of_the_least_members(needs, asked, resour
     assert spec(a_gang(needs=needs, asked=asked)).get("minResources", {}) == wanted
 
 
+@pytest.mark.parametrize(("job_defaults", "least"), [(VOLCANO, 0), (PLUGINS, 1)])
+def test_only_volcano_accepts_a_group_without_a_least_number_of_members(job_defaults, least):
+    assert spec(a_gang(asked={"min_available": 0}), job_defaults)["minMember"] == least
+
+
 def test_roles_count_in_the_order_in_which_they_were_declared():
     job = a_gang("TFJob", master=1, ps=2, worker=3, asked={"min_available": 4})
     needs = {"Master": "1", "PS": "10", "Worker": "100"}

@@ -94,6 +94,12 @@ def test_what_the_api_server_refused_comes_first():
     assert "lastReconcileTime" not in status_codec.status_document(status)
 
 
+def test_a_refused_group_of_a_job_whose_pods_exist_has_no_rest_to_retry():
+    job = a_gang()
+    status = decided(job, *pods_of(job), status=running(job), refusal=("Invalid", "bad")).status
+    assert message(status, "Blocked") == "bad; 3 of 3 pods created; retrying"
+
+
 def test_the_pods_that_run_are_none_the_worse_for_a_group_that_is_pending_again():
     job = a_gang()
     decision = decided(job, *pods_of(job), group=a_group(job, "Pending"), status=running(job))
