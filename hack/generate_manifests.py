@@ -45,6 +45,7 @@ KIND_RULES: dict[str, Rules] = {
 }
 GANG_RULES: dict[str, Rules] = {
     "volcano": (("scheduling.volcano.sh", ["podgroups"], DELETABLE),),
+    "kubernetes": (("scheduling.k8s.io", ["podgroups"], DELETABLE),),
     "coscheduling": (("scheduling.x-k8s.io", ["podgroups"], DELETABLE),),
 }
 #: For MPIJobs only: their launchers start processes in their workers by `kubectl exec`, and RBAC lets the operator

@@ -112,7 +112,12 @@ def test_what_is_not_run_has_no_rights_and_no_definition():
 
 def test_groups_of_pods_are_a_right_for_who_has_a_scheduler_for_them():
     assert not [rule for rule in rules(rendered()) if "podgroups" in rule]
-    for scheduler, group in (("volcano", "scheduling.volcano.sh"), ("my-scheduler", "scheduling.x-k8s.io")):
+    schedulers = {
+        "volcano": "scheduling.volcano.sh",
+        "Kubernetes": "scheduling.k8s.io",
+        "my-scheduler": "scheduling.x-k8s.io",
+    }
+    for scheduler, group in schedulers.items():
         documents = rendered(f"gangScheduler={scheduler}")
         groups = [
             rule for role in documents for rule in role.get("rules", ()) if rule.get("resources") == ["podgroups"]

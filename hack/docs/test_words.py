@@ -25,6 +25,8 @@ FOREIGN = {
     "--force": "kubectl",
     "--context": "kubectl",
     "--set": "helm",
+    "--runtime-config": "kube-apiserver",
+    "--feature-gates": "the programs of Kubernetes",
     "--take-ownership": "helm",
 }
 #: Annotations on pods, and other names with the prefix of the annotations.

@@ -71,8 +71,8 @@ class Config:
     init_image: str = ""
     init_tries: int = 100
     init_template: str = ""
-    #: The gang scheduler: `volcano`, or the name of a scheduler with the coscheduling plugin. Empty means that each pod
-    #: is scheduled by itself.
+    #: The gang scheduler: `volcano`, `kubernetes`, or the name of a scheduler with the coscheduling plugin. Empty means
+    #: that each pod is scheduled by itself.
     gang_scheduler: str = ""
     #: The Services of jobs without the annotation: v1's, one for each replica, or one for each job.
     services: str = ServiceForm.REPLICA.value

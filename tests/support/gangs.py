@@ -10,6 +10,7 @@ from trainshed.api.objects import Dependent
 from trainshed.plan import plan
 
 VOLCANO, PLUGINS = JobDefaults(gang_scheduler="volcano"), JobDefaults(gang_scheduler="scheduler-plugins")
+KUBERNETES = JobDefaults(gang_scheduler="kubernetes")
 DEPENDENTS = (CreateDependent, UpdateDependent, DeleteDependent)
 
 
@@ -21,10 +22,10 @@ def a_gang(kind="PyTorchJob", *, needs=({"requests": {"cpu": "1"}},), asked=None
     return a_job(kind, policy=wanted, template={"spec": {"containers": containers}}, **roles, **fields)
 
 
-def decided(job, *pods, group=None, job_defaults=VOLCANO, **fields):
+def decided(job, *pods, group=None, job_defaults=VOLCANO, unserved=(), **fields):
     """Return the plan while this is the job's group."""
     there = (group,) if group else ()
-    return plan(replace(seen(job, *pods, job_defaults=job_defaults, **fields), dependents=there))
+    return plan(replace(seen(job, *pods, job_defaults=job_defaults, **fields), dependents=there, unserved=unserved))
 
 
 def about_group(decision):

@@ -26,7 +26,10 @@ class ApiRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A job, its stored status, and the objects whose controller's uid is the job's."""
+    """A job, its stored status, and the objects whose controller's uid is the job's.
+
+    `unserved` are the kinds of PodGroup that the API server does not serve.
+    """
 
     job: Job
     framework: Framework
@@ -37,6 +40,7 @@ class Snapshot:
     now: datetime
     refusal: ApiRefusal | None = None
     dependents: tuple[Dependent, ...] = ()
+    unserved: tuple[Resource, ...] = ()
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:

@@ -53,7 +53,10 @@ FIELDS = {
         "Resources that the gang scheduler must find before it places pods, such as cpu. Default: the sum of the"
         " requests of all containers."
     ),
-    "spec.runPolicy.schedulingPolicy.priorityClass": "PriorityClass of the PodGroup, for Volcano.",
+    "spec.runPolicy.schedulingPolicy.priorityClass": (
+        "PriorityClass of the PodGroup, for Volcano and for Kubernetes' own gang scheduling; there also of pods whose"
+        " templates name none."
+    ),
     "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": (
         "Seconds that the coscheduling plugin waits until all pods can be placed."
     ),

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from .objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS, Resource
+from typing import Any
 
-VOLCANO = "volcano"
+from .coerce import as_mapping
+from .job import Job
+from .objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA, VOLCANO_GROUPS, Resource
+
+#: The names that stand for Volcano and for Kubernetes' own scheduler; any other is a scheduler with the coscheduling
+#: plugin.
+VOLCANO, KUBERNETES = "volcano", "kubernetes"
+#: The kinds that an API server of a supported version need not serve; they cannot be installed, unlike a CRD.
+OPTIONAL = (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
 #: The reason of the condition of a job whose pods wait until the scheduler admits their PodGroup.
 WAITING_FOR_POD_GROUP = "WaitingForPodGroup"
 
 
 def resources(scheduler: str) -> tuple[Resource, ...]:
-    """Return the kind of PodGroup that a scheduler of this name reads; empty without a name."""
+    """Return the kinds of PodGroup that a scheduler of this name may read, newest first; empty without a name.
+
+    The API server serves one of them.
+    """
     if not scheduler:
         return ()
+    if is_kubernetes(scheduler):
+        return KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA
     return (VOLCANO_GROUPS if is_volcano(scheduler) else COSCHEDULING_GROUPS,)
 
 
@@ -21,14 +34,22 @@ def is_volcano(scheduler: str) -> bool:
     return scheduler.lower() == VOLCANO
 
 
+def is_kubernetes(scheduler: str) -> bool:
+    """Return whether the scheduler is Kubernetes' own, in any case of letters."""
+    return scheduler.lower() == KUBERNETES
+
+
 def scheduler_name(scheduler: str) -> str:
-    """Return the value of `schedulerName` in pods."""
+    """Return the value of `schedulerName` in pods; "" for Kubernetes' default."""
+    if is_kubernetes(scheduler):
+        return ""
     return VOLCANO if is_volcano(scheduler) else scheduler
 
 
 def pod_labels(scheduler: str, group: str) -> dict[str, str]:
     """Return the labels that make a pod a member of a PodGroup."""
-    return {"scheduling.x-k8s.io/pod-group": group} if scheduler and not is_volcano(scheduler) else {}
+    is_coscheduling = resources(scheduler) == (COSCHEDULING_GROUPS,)
+    return {"scheduling.x-k8s.io/pod-group": group} if is_coscheduling else {}
 
 
 def pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str]:
@@ -36,3 +57,22 @@ def pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str]:
     if not is_volcano(scheduler):
         return {}
     return {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": role.lower()}
+
+
+def pod_fields(scheduler: str, job: Job) -> dict[str, Any]:
+    """Return the fields of a pod's spec that the scheduler needs; those of the template win.
+
+    All pods of a PodGroup of Kubernetes have the same priority class.
+    """
+    if not is_kubernetes(scheduler):
+        return {"schedulerName": scheduler_name(scheduler)} if scheduler else {}
+    if has_own_groups(job):
+        return {}
+    priority_class = job.policy.scheduling.priority_class
+    group = {"schedulingGroup": {"podGroupName": job.name}}
+    return {**group, "priorityClassName": priority_class} if priority_class else group
+
+
+def has_own_groups(job: Job) -> bool:
+    """Return whether pod templates name PodGroups of Kubernetes: the operator makes none then."""
+    return any(as_mapping(group.template.get("spec")).get("schedulingGroup") for group in job.groups)

@@ -168,6 +168,9 @@ ROLES = Resource("/apis/rbac.authorization.k8s.io/v1", "roles", "Role")
 ROLE_BINDINGS = Resource("/apis/rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
 AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", temporary=True)
 VOLCANO_GROUPS = Resource("/apis/scheduling.volcano.sh/v1beta1", "podgroups", POD_GROUP, temporary=True)
+#: Kubernetes' own: of 1.37 and newer, and of 1.36.
+KUBERNETES_GROUPS = Resource("/apis/scheduling.k8s.io/v1beta1", "podgroups", POD_GROUP, temporary=True)
+KUBERNETES_GROUPS_ALPHA = Resource("/apis/scheduling.k8s.io/v1alpha2", "podgroups", POD_GROUP, temporary=True)
 COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", POD_GROUP, temporary=True)
 
 
@@ -175,7 +178,8 @@ COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups"
 class DesiredDependent:
     """The desired state of a dependent; `content` are its top-level fields besides the metadata.
 
-    With `shared` an object of that name that the job does not own is accepted too.
+    With `shared` an object of that name that the job does not own is accepted too. With `first_spec`, only its creation
+    sets these fields of the spec besides `content`, and an update removes no field: they cannot be changed.
     """
 
     resource: Resource
@@ -184,6 +188,7 @@ class DesiredDependent:
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     shared: bool = False
+    first_spec: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ def _add_ignored_flags(command: click.Command) -> None:
     "gang_scheduler",
     default="",
     callback=_gang,
-    help="Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin (default: none).",
+    help="Gang scheduler: volcano, kubernetes, or the name of one with the coscheduling plugin (default: none).",
 )
 @click.option(
     "--default-services",

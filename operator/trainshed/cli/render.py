@@ -56,7 +56,13 @@ class Plain(yaml.SafeDumper):
     show_default=True,
     help="Headless Services of jobs that do not choose, as configured for the operator.",
 )
-def render(file: TextIO, namespace: str, cluster_domain: str, services: str) -> None:
+@click.option(
+    "--gang-scheduler-name",
+    "gang_scheduler",
+    default="",
+    help="Gang scheduler of the pods, as configured for the operator (default: none).",
+)
+def render(file: TextIO, namespace: str, cluster_domain: str, services: str, gang_scheduler: str) -> None:
     """Print the objects that the operator creates for jobs.
 
     A suspended job is printed as if it were resumed. A job that the API server would refuse is reported instead, and
@@ -67,7 +73,10 @@ def render(file: TextIO, namespace: str, cluster_domain: str, services: str) -> 
         raise click.ClickException(
             f"{file.name} contains no job; known kinds are {', '.join(dict.fromkeys(kind for _, kind in KINDS))}"
         )
-    valid, job_defaults = True, JobDefaults(cluster_domain=cluster_domain, services=ServiceForm(services))
+    valid = True
+    job_defaults = JobDefaults(
+        cluster_domain=cluster_domain, services=ServiceForm(services), gang_scheduler=gang_scheduler
+    )
     for document in jobs:
         job, objects = _objects(document, namespace, job_defaults)
         for problem in job.problems:

@@ -115,6 +115,11 @@ class Informer(Generic[T]):
         return self._path.plural
 
     @property
+    def prefix(self) -> str:
+        """The path of the API group and version of the kind."""
+        return self._path.prefix
+
+    @property
     def what(self) -> str:
         """A description of the watched objects, for log lines."""
         return f"{self.plural} in namespace {self._path.namespace}" if self._path.namespace else self.plural

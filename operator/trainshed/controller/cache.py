@@ -172,6 +172,7 @@ class Cache:
             now=now,
             refusal=reported.refusal if (reported := self._refusals.get(key)) else None,
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
+            unserved=self._unserved(),
         )
 
     def stored(self, key: JobKey, document: Document) -> None:
@@ -248,6 +249,11 @@ class Cache:
         if self._current.get(key) != known:
             self._refusals.pop(key, None)
         self._wake(key)
+
+    def _unserved(self) -> tuple[Resource, ...]:
+        """Return the kinds of PodGroup of Kubernetes that have never been listed: the API server may not serve them."""
+        groups = ((kind, self.dependents.get(kind)) for kind in gang.OPTIONAL)
+        return tuple(kind for kind, children in groups if children and not children.store.listed)
 
     def _missed(self, pod: Pod) -> None:
         if pod.owner in self._keys:

@@ -17,6 +17,7 @@ from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
 from trainshed.client.credentials import NoCredentials, find_credentials
 from trainshed.client.flow_control import TokenBucket
+from trainshed.client.informer import Informer
 from trainshed.client.transport import AiohttpTransport, RestClient, Transport
 from trainshed.config import Config
 from trainshed.frameworks import served
@@ -70,7 +71,6 @@ class Operator:
         self._worker = Worker(self._queue, self._caches, self._metrics, self._may_act, clock.now)
         lease_config = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
         self._elector = LeaderElector(client, lease_config, self._step_down, clock.now)
-        self._informers = [informer for namespaced in self._caches.all.values() for informer in namespaced.informers]
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))
@@ -94,14 +94,17 @@ class Operator:
     async def start(self) -> None:
         """Open the endpoints and start all tasks; jobs are reconciled after the cache sync.
 
-        Raises `NotFound` if there is a gang scheduler and the API server does not serve its PodGroups.
+        Raises `NotFound` if there is a gang scheduler and the API server does not serve its PodGroups, unless they are
+        Kubernetes' own.
         """
         await self._health_server.open(self._settings.health, self._settings.metrics)
         try:
-            await discover_gang_resources(self._client, self._settings.gang_scheduler)
+            kinds = await discover_gang_resources(self._client, self._settings.gang_scheduler)
         except ApiError:
             await self.stop()
             raise
+        for namespaced in self._caches.all.values():
+            namespaced.watch_pod_groups(kinds)
         runs: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self._run_workers,
             self._lag_monitor.run,
@@ -139,6 +142,10 @@ class Operator:
         await _cancel(self._election)
         await self._health_server.close()
         await self._rest.close()
+
+    @property
+    def _informers(self) -> list[Informer[Any]]:
+        return [informer for namespaced in self._caches.all.values() for informer in namespaced.informers]
 
     async def _run_workers(self) -> None:
         await asyncio.gather(self._sync(), self._reconcile_while_leader())

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from trainshed.api import gang
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
-from trainshed.api.objects import JOB_NAME_LABEL, Resource
+from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource
 from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
 from trainshed.client.client import CORE
 from trainshed.client.informer import Informer, ResourceEventHandler
@@ -42,15 +42,23 @@ class Discovery(Protocol):
         ...
 
 
-async def discover_gang_resources(discovery: Discovery, scheduler: str) -> None:
-    """Return once the API server is known to serve the PodGroups of this scheduler; raise `NotFound` if it does not.
+async def discover_gang_resources(discovery: Discovery, scheduler: str) -> tuple[Resource, ...]:
+    """Return the kinds of PodGroup to watch for this scheduler: the newest one that the API server serves.
 
-    Retries without end while the API server does not respond.
+    If it serves none, raise `NotFound`, or return all kinds if Kubernetes may serve them later. Retries without end
+    while the API server does not respond.
     """
-    for kind in gang.resources(scheduler):
-        if not await _served(discovery, kind):
-            what = f"the API server does not serve {kind.kind} in {kind.api_version}"
-            raise NotFound(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
+    kinds = gang.resources(scheduler)
+    for kind in kinds:
+        if await _served(discovery, kind):
+            return (kind,)
+    if not kinds:
+        return ()
+    what = f"the API server does not serve {POD_GROUP} in {' or '.join(kind.api_version for kind in kinds)}"
+    if not gang.is_kubernetes(scheduler):
+        raise NotFound(f"--gang-scheduler-name={scheduler}: {what}; install its CRD first or omit the flag")
+    log.warning("--gang-scheduler-name=%s: %s; no job gets pods until it does", scheduler, what)
+    return kinds
 
 
 async def _served(discovery: Discovery, kind: Resource) -> bool:
@@ -140,6 +148,11 @@ class NamespaceCache:
         self._kinds = frozenset(framework.plural for framework in frameworks)
         self._wake = dependencies.wake
 
+    def watch_pod_groups(self, kinds: tuple[Resource, ...]) -> None:
+        """Of the kinds of PodGroup, watch only these; to be called before the informers run."""
+        others = {kind.prefix for kind in gang.OPTIONAL if kind not in kinds}
+        self.informers = tuple(informer for informer in self.informers if informer.prefix not in others)
+
     def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed; before the cache sync no job can be reconciled."""
         if self.ready.is_set():
@@ -190,7 +203,8 @@ class NamespaceCache:
         if not informer.synced.is_set():
             return f"the cache of {informer.what} has not synced yet", False
         if informer.missing:
-            return None if informer.plural in self._kinds else (f"the API server does not serve {informer.what}", True)
+            optional = informer.plural in self._kinds or informer.prefix in {kind.prefix for kind in gang.OPTIONAL}
+            return None if optional else (f"the API server does not serve {informer.what}", True)
         silence = asyncio.get_running_loop().time() - informer.heard
         if silence <= MAX_SILENCE:
             return None

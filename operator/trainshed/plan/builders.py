@@ -35,6 +35,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
     groups = {group.role: group for group in job.groups}
     scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
     decides = goal.role if goal and job.track_results else ""
+    gang_fields = gang.pod_fields(scheduler, job)
 
     def make(replica: Replica, attempt: int) -> CreatePod:
         group = groups[replica.role]
@@ -42,8 +43,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         spec = _spec(framework, group, variables(replica), framework.hooks.init_containers(job, replica, job_defaults))
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
-        if scheduler:
-            spec["schedulerName"] = spec.get("schedulerName") or gang.scheduler_name(scheduler)
+        spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
         marks = {
             **gang.pod_annotations(scheduler, job.name, replica.role),
             objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),

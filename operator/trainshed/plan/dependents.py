@@ -58,7 +58,8 @@ def body(framework: Framework, job: Job, target: DesiredDependent) -> dict[str, 
         "ownerReferences": [builders.owner_reference(job)],
     }
     head = {"apiVersion": target.resource.api_version, "kind": target.resource.kind}
-    return {**head, "metadata": metadata, **target.content}
+    spec = {"spec": {**target.content.get("spec", {}), **target.first_spec}} if target.first_spec else {}
+    return {**head, "metadata": metadata, **target.content, **spec}
 
 
 def _dependent_metadata(framework: Framework, job: Job, target: DesiredDependent) -> dict[str, Any]:
@@ -93,7 +94,9 @@ def covers(actual: object, wanted: object) -> bool:
 
 
 def _patch(facts: Facts, target: DesiredDependent, found: Dependent) -> dict[str, Any]:
-    content = {key: _merged(found.document.get(key), value) for key, value in target.content.items()}
+    content: Mapping[str, object] = target.content
+    if target.first_spec is None:
+        content = {key: _merged(found.document.get(key), value) for key, value in content.items()}
     identity = {"uid": found.uid, "resourceVersion": found.version}
     return {"metadata": _dependent_metadata(facts.framework, facts.job, target) | identity, **content}
 

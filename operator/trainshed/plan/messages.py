@@ -116,15 +116,6 @@ def blocked(facts: Facts, refusal: ApiRefusal) -> ConditionUpdate:
     return ConditionUpdate(ConditionType.BLOCKED, refusal.reason, f"{text}; {progress}")
 
 
-def waiting_for_group(facts: Facts, phase: str, why: str) -> ConditionUpdate:
-    """Return the condition Blocked while Volcano has not admitted the PodGroup, with its phase and Volcano's reason."""
-    state = f"its phase is {phase}" if phase else "it has no phase yet"
-    message = f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}"
-    return ConditionUpdate(
-        ConditionType.BLOCKED, gang.WAITING_FOR_POD_GROUP, coerce.truncate_end(message, MAX_MESSAGE_BYTES)
-    )
-
-
 def restarting(facts: Facts, group: FailureGroup, after: Status) -> ConditionUpdate:
     """Return the condition Restarting, with the failure that caused it; `after` is the status to be stored."""
     replica, failure = group.first
@@ -203,7 +194,8 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
     """
     gang_scheduler = facts.snapshot.job_defaults.gang_scheduler
     named = {(group.template.get("spec") or {}).get("schedulerName") or "" for group in facts.job.groups}
-    if not gang_scheduler or not facts.missing or named <= {"", gang.scheduler_name(gang_scheduler)}:
+    name = gang.scheduler_name(gang_scheduler)
+    if not name or not facts.missing or named <= {"", name}:
         return ()
     message = "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten"
     return (_lasting_warning("SetPodTemplateSchedulerName", message),)

@@ -3,52 +3,188 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from trainshed.api import gang
+from trainshed.api import coerce, gang
 from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.job import Document, Job
-from trainshed.api.objects import VOLCANO_GROUPS, Dependent, DesiredDependent, Resource
+from trainshed.api.objects import (
+    KUBERNETES_GROUPS,
+    KUBERNETES_GROUPS_ALPHA,
+    VOLCANO_GROUPS,
+    Dependent,
+    DesiredDependent,
+    Resource,
+)
+from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType
 
+from .conditions import ConditionUpdate
 from .facts import Facts
 from .quantities import sum_quantities
 
 #: Volcano's default queue, and the phases of a PodGroup that it has not admitted.
 DEFAULT_QUEUE = "default"
 NOT_ADMITTED_PHASES = ("", "Pending")
+#: While the API server does not serve PodGroups, a job looks again after this time.
+UNSERVED_INTERVAL = timedelta(seconds=30)
+#: The fields of a pod's spec in which Kubernetes' scheduler accepts no differences within a group, with their defaults,
+#: and the reason of the condition Blocked if there are differences.
+UNIFORM_FIELDS = (
+    ("priorityClassName", "", "DifferentPriorities"),
+    ("preemptionPolicy", "", "DifferentPriorities"),
+    ("schedulerName", "default-scheduler", "DifferentSchedulers"),
+)
 
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return the PodGroup of the job, if there is a gang scheduler and the job has replicas."""
-    job = facts.job
-    kinds = gang.resources(facts.snapshot.job_defaults.gang_scheduler) if job.size else ()
+    job, scheduler = facts.job, facts.snapshot.job_defaults.gang_scheduler
+    if not job.size:
+        return ()
+    if gang.is_kubernetes(scheduler):
+        return _kubernetes_group(facts)
     return tuple(
-        DesiredDependent(kind, job.name, {"spec": _spec(facts, kind)}, annotations=job.annotations) for kind in kinds
+        DesiredDependent(kind, job.name, {"spec": _spec(facts, kind)}, annotations=job.annotations)
+        for kind in gang.resources(scheduler)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The phase of a PodGroup that Volcano has not admitted ("": none yet), and Volcano's reason, if it gives one."""
-
-    phase: str
-    reason: str
-
-
-def wait(facts: Facts) -> Wait | None:
-    """Return the phase of the PodGroup and Volcano's reason while missing pods wait for it, or None."""
-    if not gang.is_volcano(facts.snapshot.job_defaults.gang_scheduler) or not facts.missing:
+def wait(facts: Facts) -> ConditionUpdate | None:
+    """Return the condition Blocked while missing pods must wait for the PodGroup, or None."""
+    scheduler = facts.snapshot.job_defaults.gang_scheduler
+    if not scheduler or not facts.missing:
         return None
-    group = _group(facts, VOLCANO_GROUPS)
+    if gang.is_kubernetes(scheduler):
+        return _kubernetes_wait(facts)
+    return _volcano_wait(facts) if gang.is_volcano(scheduler) else None
+
+
+def next_check(facts: Facts) -> datetime | None:
+    """Return when `wait` may change though nothing that is watched does, or None."""
+    return facts.now + UNSERVED_INTERVAL if _is_unserved(facts) and facts.missing else None
+
+
+def _kubernetes_group(facts: Facts) -> tuple[DesiredDependent, ...]:
+    """Return the PodGroup of Kubernetes, unless the templates name PodGroups of their own, or it must wait."""
+    kind, job = _kind(facts), facts.job
+    if kind is None or gang.has_own_groups(job):
+        return ()
+    group = _group(facts)
+    if (_difference(job) and group is None) or _is_outdated(facts, group):
+        return ()
+    count = {"schedulingPolicy": {"gang": {"minCount": _min_count(facts, group)}}}
+    is_alpha = kind is KUBERNETES_GROUPS_ALPHA
+    first: dict[str, Any] = {"disruptionMode": "PodGroup" if is_alpha else {"all": {}}}
+    if name := _priority_class(job):
+        first["priorityClassName"] = name
+    content = {} if is_alpha else {"spec": count}  # v1alpha2 does not allow to change the number
+    return (
+        DesiredDependent(
+            kind, job.name, content, annotations=job.annotations, first_spec=count | first if is_alpha else first
+        ),
+    )
+
+
+def _kubernetes_wait(facts: Facts) -> ConditionUpdate | None:
+    job = facts.job
+    if gang.has_own_groups(job):
+        return None
+    if _is_unserved(facts):
+        versions = " or ".join(kind.api_version for kind in (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA))
+        message = (
+            f"the API server serves PodGroup neither in {versions.replace(' or ', ' nor in ')}: enable the API and the"
+            " feature gate GenericWorkload; no pod is created until then"
+        )
+        return ConditionUpdate(ConditionType.BLOCKED, "PodGroupNotServed", message)
+    if found := _difference(job):
+        return found
+    group = _group(facts)
+    if group and (group.deleting or _is_outdated(facts, group)):
+        return _waiting(f"the previous PodGroup {job.name} is being deleted")
+    return None
+
+
+def _kind(facts: Facts) -> Resource | None:
+    """Return the kind of PodGroup that the API server serves, the newest first; None if it serves none."""
+    kinds = gang.resources(facts.snapshot.job_defaults.gang_scheduler)
+    return next((kind for kind in kinds if kind not in facts.snapshot.unserved), None)
+
+
+def _is_unserved(facts: Facts) -> bool:
+    return gang.is_kubernetes(facts.snapshot.job_defaults.gang_scheduler) and _kind(facts) is None
+
+
+def _pod_spec(template: Document) -> Document:
+    return as_mapping(template.get("spec"))
+
+
+def _min_count(facts: Facts, group: Dependent | None) -> int:
+    """Return the number of pods that must fit together: at least 1, at most the replicas that have not succeeded.
+
+    The scheduler does not count pods that have ended: with all replicas as the minimum, the replacement of one pod
+    would never be scheduled after another one has succeeded. While all pods have a node the number stays as it is.
+    """
+    job, asked = facts.job, facts.job.policy.scheduling.min_available
+    wanted = max(1, job.size if asked is None else min(asked, job.size))
+    needed = max(1, min(wanted, job.size - sum(map(len, facts.done.values()))))
+    if facts.missing or any(not pod.node for pod in facts.current.values()):
+        return needed
+    policy = as_mapping(as_mapping(group.document.get("spec")).get("schedulingPolicy")) if group else {}
+    count = as_mapping(policy.get("gang")).get("minCount")
+    return count if isinstance(count, int) and needed <= count <= wanted else wanted
+
+
+def _priority_class(job: Job) -> str:
+    """Return the priority class of the PodGroup: that of the policy, or else of the pods, which have all the same."""
+    templates = (_pod_spec(group.template).get("priorityClassName") for group in job.groups if group.count)
+    return job.policy.scheduling.priority_class or str(next(templates, "") or "")
+
+
+def _is_outdated(facts: Facts, group: Dependent | None) -> bool:
+    """Return whether the PodGroup has another priority class than the job, and no pod needs it any more."""
+    if group is None or facts.snapshot.pods:
+        return False
+    found, wanted = as_mapping(group.document.get("spec")).get("priorityClassName"), _priority_class(facts.job)
+    return bool(found and wanted and found != wanted)
+
+
+def _difference(job: Job) -> ConditionUpdate | None:
+    """Return the condition Blocked if pods differ in a field that must be the same in the whole PodGroup."""
+    asked = job.policy.scheduling.priority_class
+    for field, default, reason in UNIFORM_FIELDS:
+        policy = asked if field == "priorityClassName" else ""
+        values = {"schedulingPolicy": policy} if policy else {}
+        for group in job.groups:
+            if group.count:
+                values[group.role] = str(_pod_spec(group.template).get(field) or policy or default)
+        if len(set(values.values())) > 1:
+            listed = ", ".join(f"{name} has {value or 'none'}" for name, value in values.items())
+            message = f"all pods of a PodGroup need the same {field}: {listed}; no pod is created until they agree"
+            return ConditionUpdate(ConditionType.BLOCKED, reason, coerce.truncate_end(message, MAX_MESSAGE_BYTES))
+    return None
+
+
+def _volcano_wait(facts: Facts) -> ConditionUpdate | None:
+    group = _group(facts)
     status = as_mapping(group.document.get("status")) if group and not group.deleting else {}
     phase = str(status.get("phase") or "")
-    return Wait(phase, _volcano_reason(status)) if phase in NOT_ADMITTED_PHASES else None
+    if phase not in NOT_ADMITTED_PHASES:
+        return None
+    state, why = f"its phase is {phase}" if phase else "it has no phase yet", _volcano_reason(status)
+    return _waiting(f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}")
 
 
-def _group(facts: Facts, kind: Resource) -> Dependent | None:
-    name = facts.job.name
-    return next((found for found in facts.snapshot.dependents if found.resource is kind and found.name == name), None)
+def _waiting(message: str) -> ConditionUpdate:
+    text = coerce.truncate_end(message, MAX_MESSAGE_BYTES)
+    return ConditionUpdate(ConditionType.BLOCKED, gang.WAITING_FOR_POD_GROUP, text)
+
+
+def _group(facts: Facts) -> Dependent | None:
+    """Return the PodGroup of the job, if it exists."""
+    name, kinds = facts.job.name, gang.resources(facts.snapshot.job_defaults.gang_scheduler)
+    groups = (found for found in facts.snapshot.dependents if found.resource in kinds and found.name == name)
+    return next(groups, None)
 
 
 def _volcano_reason(status: Document) -> str:
@@ -75,7 +211,7 @@ def _spec(facts: Facts, kind: Resource) -> dict[str, Any]:
 
 def _queue(facts: Facts) -> str:
     """Return the queue of the existing PodGroup, which cannot be moved, or else the requested one."""
-    group = _group(facts, VOLCANO_GROUPS)
+    group = _group(facts)
     there = as_mapping(group.document.get("spec")).get("queue") if group else None
     return str(there or facts.job.policy.scheduling.queue or DEFAULT_QUEUE)
 

@@ -212,7 +212,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
     events = (*wrong, *template_changed(facts), *messages.failures(facts), *messages.pods(facts))
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
-    requeue_at = _earliest(requeue_at, waiting.next_check(facts))
+    requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
     if pods.more_to_create(actions):
         requeue_at = facts.now
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
@@ -307,8 +307,7 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
     if refusal:
         return conditions.set_condition(status, messages.blocked(facts, refusal), facts.now)
     if wait := pod_groups.wait(facts):
-        update = messages.waiting_for_group(facts, wait.phase, wait.reason)
-        return conditions.set_condition(status, update, facts.now)
+        return conditions.set_condition(status, wait, facts.now)
     if stuck := stuck_pods.stuck_condition(facts):
         return conditions.set_condition(status, stuck, facts.now)
     if status.waiting:

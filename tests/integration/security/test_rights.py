@@ -36,6 +36,7 @@ ALL_OPTIONS = ("gangScheduler=volcano", "trackResults=true")
 CASES = {
     "usual": Case((), USUAL),
     "all options": Case(ALL_OPTIONS, USUAL | {"volcano", "results"}),
+    "kubernetes": Case(("gangScheduler=kubernetes",), USUAL | {"kubernetes"}),
     "coscheduling": Case(("gangScheduler=scheduler-plugins-scheduler",), USUAL | {"coscheduling"}),
     "newer MPIJobs": Case(("mpi.version=v2beta1",), USUAL - {"mpi"} | {"mpi-v2beta1"}),
     "TFJobs alone": Case(ALONE, frozenset(("tfjob", "lease")), kinds=("TFJob",)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainshed.api import gang
-from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
+from trainshed.api.objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA, VOLCANO_GROUPS
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
         ("", (), ""),
         ("volcano", (VOLCANO_GROUPS,), "volcano"),
         ("Volcano", (VOLCANO_GROUPS,), "volcano"),
+        ("Kubernetes", (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA), ""),
         ("scheduler-plugins", (COSCHEDULING_GROUPS,), "scheduler-plugins"),
         ("Mine", (COSCHEDULING_GROUPS,), "Mine"),
     ],
@@ -30,6 +31,7 @@ def test_volcano_in_any_case_has_its_own_groups_and_any_other_name_means_the_cos
     [
         ("", {}, {}),
         ("VOLCANO", {}, {"scheduling.k8s.io/group-name": "mnist", "volcano.sh/task-spec": "ps"}),
+        ("kubernetes", {}, {}),
         ("scheduler-plugins", {"scheduling.x-k8s.io/pod-group": "mnist"}, {}),
     ],
 )

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from support.virtual_time import clock, in_virtual_time
-from trainshed.api.objects import COSCHEDULING_GROUPS, VOLCANO_GROUPS
+from trainshed.api.objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA, VOLCANO_GROUPS
 from trainshed.client import Forbidden, NotFound, TooManyRequests, Unavailable
 from trainshed.controller.namespaces import discover_gang_resources
 
@@ -41,6 +41,22 @@ def test_the_pod_groups_of_the_scheduler_must_be_served(scheduler, kind):
     said = f"--gang-scheduler-name={scheduler}: the API server does not serve PodGroup in {kind.api_version}"
     with pytest.raises(NotFound, match=said):
         in_virtual_time(discover_gang_resources(Guide(other), scheduler))
+
+
+@pytest.mark.parametrize(
+    ("served", "watched"),
+    [
+        ((KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA), (KUBERNETES_GROUPS,)),
+        ((KUBERNETES_GROUPS_ALPHA,), (KUBERNETES_GROUPS_ALPHA,)),
+        ((), (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)),
+    ],
+)
+def test_of_the_kinds_of_kubernetes_the_newest_is_watched_or_all_until_one_is_served(served, watched, caplog):
+    assert in_virtual_time(discover_gang_resources(Guide(*served), "kubernetes")) == watched
+    said = [record.getMessage() for record in caplog.records]
+    missing = "the API server does not serve PodGroup in scheduling.k8s.io/v1beta1 or scheduling.k8s.io/v1alpha2"
+    expected = f"--gang-scheduler-name=kubernetes: {missing}; no job gets pods until it does"
+    assert said == ([] if served else [expected])
 
 
 def test_discovery_is_retried_without_a_response_and_logged_once(caplog):

@@ -10,6 +10,7 @@ import pytest
 
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
+from trainshed.api.objects import KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA
 from trainshed.client import Forbidden, NotFound
 from trainshed.client.transport import RestClient
 from trainshed.controller.events import EventRecorder
@@ -138,6 +139,23 @@ async def test_a_missing_crd_is_named_and_does_not_affect_other_kinds(caplog):
     async with asyncio.timeout(1):
         await caches.sync()
     assert missing_crds in [record.getMessage() for record in caplog.records]
+
+
+async def test_pod_groups_of_kubernetes_may_be_missing_and_jobs_know_which_are_served(woken):
+    recorder = EventRecorder(None, lambda: None, lambda: NOW)
+    dependencies = Dependencies(RestClient(None), None, recorder, Metrics(), woken.append)
+    namespaced = NamespaceCache("a", (TENSORFLOW,), JobDefaults(gang_scheduler="kubernetes"), dependencies)
+    key = add_job(namespaced, "mnist")
+    list_all(namespaced)
+    for informer in namespaced.informers:
+        informer.missing = informer.plural == "podgroups"
+    assert namespaced.problem() == ""
+    assert namespaced.cache.snapshot(key, NOW).unserved == (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
+    namespaced.cache.dependents[KUBERNETES_GROUPS].store.replaced([], "5")
+    assert namespaced.cache.snapshot(key, NOW).unserved == (KUBERNETES_GROUPS_ALPHA,)
+    namespaced.watch_pod_groups((KUBERNETES_GROUPS,))
+    watched = [informer.prefix for informer in namespaced.informers if informer.plural == "podgroups"]
+    assert watched == [KUBERNETES_GROUPS.prefix]
 
 
 async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(caches):
