@@ -44,7 +44,7 @@ KIND_RULES: dict[str, Rules] = {
     "mpijob": CONFIG_MAPS,
 }
 GANG_RULES: dict[str, Rules] = {
-    "volcano": (("scheduling.volcano.sh", ["podgroups"], DELETABLE),),
+    "volcano": (("scheduling.volcano.sh", ["podgroups"], DELETABLE), ("", ["events"], ["list"])),
     "kubernetes": (("scheduling.k8s.io", ["podgroups"], DELETABLE),),
     "coscheduling": (("scheduling.x-k8s.io", ["podgroups"], DELETABLE),),
 }

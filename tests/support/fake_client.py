@@ -36,6 +36,8 @@ class World:
         self.made: list[str] = []
         self.name_conflicts, self.hidden = set[str](), set[str]()
         self.quota = 10_000
+        self.scheduler_events: list[dict] = []
+        self.event_reads: list[tuple[str, str]] = []
         self._news: list[tuple[str, str, object]] = []
 
     # Users -----------------------------------------------------------------------------------------------------------
@@ -99,6 +101,10 @@ class World:
     async def seek_pod(self, _namespace: str, name: str, owner: str) -> None:
         if name in self.hidden and name in self.pods and self.pods[name].owner == owner:
             raise LabelRemoved(f"pod {name} has lost its label", self.pods[name])
+
+    async def read_events(self, _namespace: str, kind: str, uid: str) -> list[dict]:
+        self.event_reads.append((kind, uid))
+        return self.scheduler_events
 
     async def store_status(self, framework: Framework, _namespace: str, name: str, patch: dict) -> dict:
         self.writes.append(f"status {name}")

@@ -25,10 +25,19 @@ class ApiRefusal:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerMessage:
+    """The message of the scheduler's last Event about the PodGroup, "" for none, and when the Events were `read`."""
+
+    text: str
+    read: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A job, its stored status, and the objects whose controller's uid is the job's.
 
-    `unserved` are the kinds of PodGroup that the API server does not serve.
+    `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
+    Events about the PodGroup are read.
     """
 
     job: Job
@@ -41,6 +50,7 @@ class Snapshot:
     refusal: ApiRefusal | None = None
     dependents: tuple[Dependent, ...] = ()
     unserved: tuple[Resource, ...] = ()
+    scheduler_message: SchedulerMessage | None = None
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:

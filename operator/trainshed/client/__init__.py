@@ -146,6 +146,10 @@ class Client(Protocol):
         """
         ...
 
+    async def read_events(self, namespace: str, kind: str, uid: str) -> list[Document]:
+        """List the Events with the reason `Unschedulable` about the object of this kind and uid, bypassing caches."""
+        ...
+
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
         ...

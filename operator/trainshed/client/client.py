@@ -84,6 +84,16 @@ class ApiClient:
                 raise LabelRemoved(why, PODS.answer(content))
             raise Unavailable(f"pod {name} exists, but the watch has not delivered it yet")
 
+    async def read_events(self, namespace: str, kind: str, uid: str) -> list[Document]:
+        """List the Events with the reason `Unschedulable` about the object of this kind and uid."""
+        selector = f"involvedObject.kind={kind},involvedObject.uid={uid},reason=Unschedulable"
+        path, query = Path(CORE, "events", namespace), {"fieldSelector": selector}
+        return [
+            found
+            async for page in list_pages(self._rest, path, query)
+            for found in decode_items(DOCUMENTS, page, path.plural)
+        ]
+
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""
         await self._delete(Path(framework.prefix, framework.plural, namespace, name), uid, None, version)

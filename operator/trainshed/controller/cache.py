@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from trainshed.api import framework, gang, parse, status_codec
-from trainshed.api.actions import ApiRefusal, Snapshot
+from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
@@ -136,6 +136,7 @@ class Cache:
         self._keys: dict[str, JobKey] = {}
         self._current: dict[JobKey, str] = {}
         self._refusals: dict[JobKey, _Reported] = {}
+        self._scheduler_messages: dict[JobKey, SchedulerMessage] = {}
         self._staleness = Staleness()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
@@ -173,6 +174,7 @@ class Cache:
             refusal=reported.refusal if (reported := self._refusals.get(key)) else None,
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
             unserved=self._unserved(),
+            scheduler_message=self._scheduler_messages.get(key),
         )
 
     def stored(self, key: JobKey, document: Document) -> None:
@@ -212,6 +214,11 @@ class Cache:
             self._refusals[key] = _Reported(refusal, now)
         return True
 
+    def scheduler_said(self, key: JobKey, message: SchedulerMessage) -> None:
+        """Remember what the scheduler said about the PodGroup of a job."""
+        if key in self._current:
+            self._scheduler_messages[key] = message
+
     def orphans(self) -> list[Pod]:
         """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""
         pods = (pod for pod in self.pods.store.items.values() if pod.has_finalizer)
@@ -248,6 +255,7 @@ class Cache:
                 del self._current[key]
         if self._current.get(key) != known:
             self._refusals.pop(key, None)
+            self._scheduler_messages.pop(key, None)
         self._wake(key)
 
     def _unserved(self) -> tuple[Resource, ...]:

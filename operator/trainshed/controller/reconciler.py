@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trainshed.api import status_codec
-from trainshed.api.actions import ApiRefusal, CreatePod, Event, EventType, Plan, Snapshot
+from trainshed.api.actions import ApiRefusal, CreatePod, Event, EventType, Plan, SchedulerMessage, Snapshot
 from trainshed.api.job import Document, Job, JobKey
-from trainshed.api.objects import is_older
+from trainshed.api.objects import POD_GROUP, is_older
 from trainshed.api.status import Status
 from trainshed.client import (
     ApiError,
@@ -27,6 +28,8 @@ from trainshed.client import (
 from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
 from trainshed.plan import Planner, status_details
+from trainshed.plan.pod_groups import latest_message
+from trainshed.runtime import job_fields
 
 from .cache import Cache
 from .events import EventRecorder
@@ -40,6 +43,9 @@ from .status_debounce import StatusDebounce
 MAX_POD_LOOKUPS = 32
 #: The Event for a status that the API server rejects, followed by the server's message.
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class Reconciler:
                 if fresh is None or fresh.job.version != snapshot.job.version:
                     return Result(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
-            planner, hidden = await self._verify_pods(Planner(snapshot))
+            planner, hidden = await self._verify_pods(await self._read_events(key, Planner(snapshot)))
         except ApiError as error:
             return Result(error=error)
         return await self._decide(key, planner, hidden)
@@ -116,6 +122,23 @@ class Reconciler:
                 raise error
         over = names and snapshot.refusal and snapshot.refusal.hidden
         return (Planner(replace(snapshot, refusal=None)) if over else planner), None
+
+    async def _read_events(self, key: JobKey, planner: Planner) -> Planner:
+        """Read the Events about the PodGroup if only they may say why it waits. An error is no reason not to plan."""
+        uid, snapshot = planner.events_to_read(), planner.snapshot
+        if not uid:
+            return planner
+        before = snapshot.scheduler_message
+        try:
+            async with self._lookups:
+                text = latest_message(await self._client.read_events(snapshot.job.namespace, POD_GROUP, uid))
+        except ApiError as error:
+            level = logging.WARNING if isinstance(error, Forbidden) and before is None else logging.DEBUG
+            log.log(level, "%s: cannot read the Events about its %s: %s", key, POD_GROUP, error, extra=job_fields(key))
+            text = before.text if before else ""
+        message = SchedulerMessage(text, snapshot.now)
+        self._cache.scheduler_said(key, message)
+        return Planner(replace(snapshot, scheduler_message=message))
 
     async def _verify_pod(self, snapshot: Snapshot, name: str) -> ApiError | None:
         """GET a pod of the job; return an error if it exists or if the request fails."""

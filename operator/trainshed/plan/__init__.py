@@ -8,7 +8,7 @@ from functools import cached_property
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
 
-from . import conditions, facts, restarts
+from . import conditions, facts, pod_groups, restarts
 from .facts import Facts, restore_attempts
 from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
 
@@ -43,6 +43,10 @@ class Planner:
         if not missing or restarts.failure_group(self._facts) is None or self._decided[0] not in _RESTARTS:
             return known
         return tuple(dict.fromkeys((*known, *missing)))
+
+    def events_to_read(self) -> str:
+        """Return the uid of the PodGroup whose Events are to be read before the plan is used; "" for none."""
+        return pod_groups.events_to_read(self._facts)
 
     @cached_property
     def _facts(self) -> Facts:

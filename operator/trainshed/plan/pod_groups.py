@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,10 @@ DEFAULT_QUEUE = "default"
 NOT_ADMITTED_PHASES = ("", "Pending")
 #: While the API server does not serve PodGroups, a job looks again after this time.
 UNSERVED_INTERVAL = timedelta(seconds=30)
+#: The Events about a PodGroup are read after this time, and at least this often.
+FIRST_READ, LONGEST_PAUSE = timedelta(seconds=30), timedelta(minutes=10)
+#: The beginning of Volcano's message about a PodGroup without pods, and the length of messages that are kept.
+NO_TASKS, MAX_EVENT_BYTES = "0/0 tasks in gang", 512
 #: The fields of a pod's spec in which Kubernetes' scheduler accepts no differences within a group, with their defaults,
 #: and the reason of the condition Blocked if there are differences.
 UNIFORM_FIELDS = (
@@ -62,7 +67,54 @@ def wait(facts: Facts) -> ConditionUpdate | None:
 
 def next_check(facts: Facts) -> datetime | None:
     """Return when `wait` may change though nothing that is watched does, or None."""
-    return facts.now + UNSERVED_INTERVAL if _is_unserved(facts) and facts.missing else None
+    if _is_unserved(facts) and facts.missing:
+        return facts.now + UNSERVED_INTERVAL
+    return _events_due(facts)
+
+
+def events_to_read(facts: Facts) -> str:
+    """Return the uid of the PodGroup whose Events are to be read now, because only they may say why it waits; or ""."""
+    due, group = _events_due(facts), _group(facts)
+    return group.uid if due and group and due <= facts.now else ""
+
+
+def latest_message(events: Iterable[Document]) -> str:
+    """Return the message of the latest of these Events about a PodGroup, "" for none.
+
+    Volcano also writes an Event that counts the pods that it cannot place, which says nothing while there are none.
+    """
+    said = [event for event in events if not str(event.get("message") or "").startswith(NO_TASKS)]
+    latest = max(said, key=_event_time, default={})
+    return coerce.truncate_end(" ".join(str(latest.get("message") or "").split()), MAX_EVENT_BYTES)
+
+
+def _event_time(event: Document) -> str:
+    series = as_mapping(event.get("series"))
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _events_due(facts: Facts) -> datetime | None:
+    """Return when the Events about a PodGroup are to be read that Volcano has not admitted and says nothing about.
+
+    That is after `FIRST_READ`, and from then on each time that the job has waited twice as long, but at least every
+    `LONGEST_PAUSE`: so the number of reads is small also for many jobs that wait for long.
+    """
+    since = _waiting_since(facts)
+    if since is None:
+        return None
+    read = facts.snapshot.scheduler_message.read if facts.snapshot.scheduler_message else None
+    if read is None or read < since:
+        return since + FIRST_READ
+    return read + max(FIRST_READ, min(read - since, LONGEST_PAUSE))
+
+
+def _waiting_since(facts: Facts) -> datetime | None:
+    """Return since when the job has waited for Volcano, which gives no reason in the PodGroup; None if it does not."""
+    known, group = facts.status.condition(ConditionType.BLOCKED), _group(facts)
+    is_volcano = gang.is_volcano(facts.snapshot.job_defaults.gang_scheduler)
+    if not (is_volcano and known and known.reason == gang.WAITING_FOR_POD_GROUP and group and wait(facts)):
+        return None
+    return None if _volcano_reason(as_mapping(group.document.get("status"))) else known.changed
 
 
 def _kubernetes_group(facts: Facts) -> tuple[DesiredDependent, ...]:
@@ -171,7 +223,9 @@ def _volcano_wait(facts: Facts) -> ConditionUpdate | None:
     phase = str(status.get("phase") or "")
     if phase not in NOT_ADMITTED_PHASES:
         return None
-    state, why = f"its phase is {phase}" if phase else "it has no phase yet", _volcano_reason(status)
+    state = f"its phase is {phase}" if phase else "it has no phase yet"
+    said = facts.snapshot.scheduler_message
+    why = _volcano_reason(status) or (said.text if said and group else "")
     return _waiting(f"PodGroup {facts.job.name} has not been admitted: {state}{f' ({why})' if why else ''}")
 
 

@@ -199,6 +199,15 @@ async def test_a_job_is_read_uncached_and_deleted_at_its_version(gateway, user):
     await gateway.delete_job(*where, job.uid, version)
 
 
+async def test_only_the_events_about_one_object_that_is_not_scheduled_are_read(gateway, user):
+    for name, reason, uid in (("e1", "Unschedulable", "u1"), ("e2", "Scheduled", "u1"), ("e3", "Unschedulable", "u2")):
+        about = {"kind": "PodGroup", "name": "mnist", "namespace": user.namespace, "uid": uid}
+        event = {"metadata": {"name": name}, "involvedObject": about, "reason": reason, "message": "m"}
+        await gateway.create_event(user.namespace, event)
+    found = await gateway.read_events(user.namespace, "PodGroup", "u1")
+    assert [event["metadata"]["name"] for event in found] == ["e1"]
+
+
 async def test_events_are_created_and_updated(gateway, user):
     about = {"kind": "TFJob", "name": "mnist", "namespace": user.namespace}
     event = {"metadata": {"name": "e1"}, "involvedObject": about, "reason": "R", "message": "m", "count": 1}
