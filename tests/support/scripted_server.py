@@ -17,9 +17,10 @@ from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.actions import Event
 from trainshed.client import Conflict, Forbidden, NotFound, Unavailable
 from trainshed.client.credentials import Credentials
+from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
 from trainshed.client.lists import PODS
-from trainshed.client.transport import AiohttpTransport, Path, RestClient
+from trainshed.client.transport import Path, RestClient
 from trainshed.controller.events import AGGREGATION_SECONDS, EventRecorder
 from trainshed.controller.leader_election import LeaderElector, LeaseConfig
 
@@ -114,7 +115,7 @@ async def listening(server: ScriptedServer):
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    wire = RestClient(AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
+    wire = RestClient(HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")))
     listener = Listener()
     informer = Informer(wire, Path("/api/v1", "pods"), PODS, listener)
     task = asyncio.create_task(informer.run())

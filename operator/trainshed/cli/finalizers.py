@@ -12,8 +12,9 @@ from trainshed.client.client import CORE, ApiClient, Lister
 from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
 from trainshed.client.finalizers import release_finalizer
 from trainshed.client.flow_control import TokenBucket
+from trainshed.client.http import HttpTransport
 from trainshed.client.lists import PODS
-from trainshed.client.transport import AiohttpTransport, Path, RestClient
+from trainshed.client.transport import Path, RestClient
 from trainshed.controller.finalizers import owner_is_gone
 
 
@@ -45,7 +46,7 @@ def remove_finalizers(*, include_active_jobs: bool, kubeconfig: str, context: st
 
 
 async def _remove(credentials: Credentials, namespace: str, *, include_active: bool) -> list[str]:
-    rest = RestClient(AiohttpTransport(credentials))
+    rest = RestClient(HttpTransport(credentials))
     try:
         client = ApiClient(rest, TokenBucket(0, 0))
         pods = await Lister(rest).all(Path(CORE, "pods", namespace), PODS, JOB_NAME_LABEL)

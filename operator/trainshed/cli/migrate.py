@@ -22,8 +22,9 @@ from trainshed.api.objects import JOB_NAME_LABEL, SERVICE_ACCOUNTS, Dependent, P
 from trainshed.client import ApiError
 from trainshed.client.client import CORE, Lister
 from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.http import HttpTransport
 from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
-from trainshed.client.transport import AiohttpTransport, Path, RestClient
+from trainshed.client.transport import Path, RestClient
 from trainshed.config import Config
 from trainshed.frameworks import served
 
@@ -197,7 +198,7 @@ def migrate(*, dry_run: bool, kubeconfig: str, context: str, namespace: str, fla
 
 
 async def _inspect(credentials: Credentials, namespace: str, flags: tuple[str, ...]) -> Report:
-    rest = RestClient(AiohttpTransport(credentials))
+    rest = RestClient(HttpTransport(credentials))
     try:
         now = datetime.now(UTC)  # noqa: TID251 - this command runs once, outside the operator and its clock
         return await inspect_cluster(Lister(rest), namespace, flags, now)

@@ -1,17 +1,15 @@
-"""HTTP requests to the API server: connections, time-outs, paths, watches, and the errors of answers."""
+"""Requests to the API server: what a transport sends, paths, watches, and the errors of answers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
 
-import aiohttp
 import orjson
-from aiohttp.abc import AbstractStreamWriter
 
 from trainshed.client import (
     ApiError,
@@ -25,13 +23,7 @@ from trainshed.client import (
     Unavailable,
 )
 
-from .credentials import Credentials, TokenSource
 from .redaction import redact
-
-#: Timeouts in seconds: a whole request, a connection, and a stream without data (bookmarks arrive about once a minute).
-REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
-#: Seconds for the TLS closing handshake of cancelled connections.
-TLS_CLOSE = 0.25
 
 
 class TransportError(Exception):
@@ -90,106 +82,6 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close all connections."""
         ...
-
-
-class GuardedPayload(aiohttp.BytesPayload):
-    """A request body that is sent only with permission."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(request.body or b"", content_type=request.kind)
-        self._permit = request.permit
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write the body if permitted, else raise `WriteNotPermitted`: without a body the server does nothing."""
-        if not self._permit():
-            raise WriteNotPermitted("sending is no longer permitted")
-        await super().write_with_length(writer, content_length)
-
-
-class AiohttpTransport:
-    """The connection pool to an API server; must be created within a running event loop."""
-
-    def __init__(self, credentials: Credentials) -> None:
-        self._server = credentials.server
-        self._token_source = TokenSource(credentials)
-        connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or True)
-        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, connect=CONNECT_TIMEOUT)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
-
-    async def close(self) -> None:
-        """Close all connections, and wait briefly for the TLS closing handshake of cancelled ones."""
-        await self._session.close()
-        await asyncio.sleep(TLS_CLOSE)
-
-    async def exchange(self, request: Request) -> Answer:
-        """Send one request, and once more if the token was rejected and can be read again: nothing was done then.
-
-        Raises `TransportError` and `WriteNotPermitted`.
-        """
-        if not request.permit():
-            raise WriteNotPermitted("sending is no longer permitted")
-        answer = await self._exchange(request)
-        if answer.status == HTTPStatus.UNAUTHORIZED and self._token_source.renew():
-            answer = await self._exchange(request)
-        return answer
-
-    async def _exchange(self, request: Request) -> Answer:
-        try:
-            async with self._session.request(
-                request.verb,
-                self._server + request.path,
-                params=request.query,
-                data=None if request.body is None else GuardedPayload(request),
-                headers=self._headers(request),
-                allow_redirects=False,
-            ) as answer:
-                _refuse_redirect(answer)
-                return await _whole(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if isinstance(error.__cause__, WriteNotPermitted):
-                raise error.__cause__ from None
-            raise TransportError(f"{type(error).__name__}: {error}") from error
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Send one request, yield its response and chunks as they arrive; raises `TransportError` at any time."""
-        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=READ_TIMEOUT)
-        url = self._server + request.path
-        try:
-            headers = self._headers(request)
-            async with self._session.get(
-                url, params=request.query, headers=headers, timeout=timeout, allow_redirects=False
-            ) as answer:
-                _refuse_redirect(answer)
-                if answer.status >= HTTPStatus.BAD_REQUEST:
-                    yield await _whole(answer), answer.content.iter_any()
-                    return
-                try:
-                    yield Answer(answer.status), answer.content.iter_any()
-                finally:
-                    _drop(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise TransportError(f"{type(error).__name__}: {error}") from error
-
-    def _headers(self, request: Request) -> dict[str, str]:
-        return {"Content-Type": request.kind, "Accept": "application/json", **self._token_source.headers()}
-
-
-def _refuse_redirect(answer: aiohttp.ClientResponse) -> None:
-    """Raise `TransportError` for a redirect: it may lead to plain http, or to a server that must not see the token."""
-    if HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
-        where = answer.headers.get("Location", "").partition("?")[0][:200]
-        raise TransportError(f"the server answers with a redirect ({answer.status}) to {where}, which is not followed")
-
-
-async def _whole(answer: aiohttp.ClientResponse) -> Answer:
-    return Answer(answer.status, await answer.read(), answer.headers.get("Retry-After", ""))
-
-
-def _drop(answer: aiohttp.ClientResponse) -> None:
-    # A TLS closing handshake waits for that of the server for up to 30 s, and outlasts the connection pool.
-    if answer.connection and answer.connection.transport:
-        answer.connection.transport.abort()
 
 
 #: The longest line of a watch, in bytes: no object is bigger than etcd's 1.5 MiB, and JSON may inflate it.

@@ -17,8 +17,9 @@ from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
 from trainshed.client.credentials import NoCredentials, find_credentials
 from trainshed.client.flow_control import TokenBucket
+from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
-from trainshed.client.transport import AiohttpTransport, RestClient, Transport
+from trainshed.client.transport import RestClient, Transport
 from trainshed.config import Config
 from trainshed.frameworks import served
 from trainshed.runtime import Clock, EventLoop
@@ -242,7 +243,7 @@ async def run_operator(config: Config) -> int:
     frameworks = served(config.mpi_version, config.kinds)
     try:
         credentials = find_credentials(config.kubeconfig, config.context)
-        operator = Operator(config, frameworks, AiohttpTransport(credentials), clock := Clock())
+        operator = Operator(config, frameworks, HttpTransport(credentials), clock := Clock())
         # Start these before kopf, which treats every task that starts after it as a task of its own that hangs.
         coroutines = (freeze_gc(operator.ready), log_hangs(), exit_after_clock_step(clock, operator))
         tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]

@@ -10,7 +10,7 @@ from pathlib import Path
 from support import UserClient
 from support.user_client import eventually
 from trainshed.client.credentials import find_credentials
-from trainshed.client.transport import AiohttpTransport
+from trainshed.client.http import HttpTransport
 
 from .comparison import Comparison, Difference
 from .sides import Real
@@ -48,7 +48,7 @@ class Campaign:
 
     async def run(self, workers: int) -> None:
         """Run all sequences."""
-        sockets = AiohttpTransport(find_credentials(str(self._kubeconfig)))
+        sockets = HttpTransport(find_credentials(str(self._kubeconfig)))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
@@ -56,7 +56,7 @@ class Campaign:
         finally:
             await sockets.close()
 
-    async def _work(self, sockets: AiohttpTransport, namespace: str) -> None:
+    async def _work(self, sockets: HttpTransport, namespace: str) -> None:
         hand = UserClient(self._kubeconfig, namespace)
         await asyncio.to_thread(hand.make_namespace)
         await asyncio.to_thread(
@@ -74,7 +74,7 @@ class Campaign:
             if self.sequences % EVERY == 0:
                 self.checkpoint(self)
 
-    async def _compare(self, seed: int, sockets: AiohttpTransport, namespace: str) -> Difference | None:
+    async def _compare(self, seed: int, sockets: HttpTransport, namespace: str) -> Difference | None:
         comparison = Comparison(seed, Real(sockets), namespace)
         self.calls += len(comparison.calls)
         return await comparison.differ()

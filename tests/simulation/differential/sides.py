@@ -14,7 +14,8 @@ from simulation.cluster import EPOCH
 from simulation.garbage_collector import GarbageCollector
 from simulation.resources import PODS
 from simulation.server import Server
-from trainshed.client.transport import AiohttpTransport, Answer, Request
+from trainshed.client.http import HttpTransport
+from trainshed.client.transport import Answer, Request
 
 from .masks import CERTIFICATE
 
@@ -97,7 +98,7 @@ class Simulated:
 class Real:
     """The real server, through a shared pool of connections."""
 
-    def __init__(self, sockets: AiohttpTransport) -> None:
+    def __init__(self, sockets: HttpTransport) -> None:
         self._sockets = sockets
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -12,7 +12,8 @@ from testbed.control_plane import ControlPlane
 from trainshed.client.client import ApiClient
 from trainshed.client.credentials import find_credentials
 from trainshed.client.flow_control import TokenBucket
-from trainshed.client.transport import AiohttpTransport, RestClient
+from trainshed.client.http import HttpTransport
+from trainshed.client.transport import RestClient
 
 __all__ = ["gateway", "server", "user", "wire"]
 
@@ -20,7 +21,7 @@ __all__ = ["gateway", "server", "user", "wire"]
 @pytest_asyncio.fixture
 async def wire(server: ControlPlane) -> AsyncIterator[RestClient]:
     """Yield a connection to the server, and close it afterwards."""
-    wire = RestClient(AiohttpTransport(find_credentials(str(server.kubeconfig))))
+    wire = RestClient(HttpTransport(find_credentials(str(server.kubeconfig))))
     yield wire
     await wire.close()
 

@@ -13,9 +13,10 @@ from support.jobs import tfjob
 from support.planes import ready_control_plane
 from trainshed.client import Gone
 from trainshed.client.credentials import find_credentials
+from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
 from trainshed.client.lists import DOCUMENTS, PODS
-from trainshed.client.transport import AiohttpTransport, Path, RestClient
+from trainshed.client.transport import Path, RestClient
 
 LABEL = "training.kubeflow.org/job-name"
 
@@ -115,7 +116,7 @@ async def test_the_api_server_may_restart(tmp_path):
     with ready_control_plane(tmp_path / "plane") as plane:
         user = UserClient(plane.kubeconfig, "outage")
         user.make_namespace()
-        wire = RestClient(AiohttpTransport(find_credentials(str(plane.kubeconfig))))
+        wire = RestClient(HttpTransport(find_credentials(str(plane.kubeconfig))))
         async with listening(wire, user) as (listener, _):
             make_pod(user, "a")
             await until(lambda: "a" in listener.known)

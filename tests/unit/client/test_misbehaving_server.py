@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from support.scripted_server import GONE, ScriptedServer, a_list, after, event, refused
-from trainshed.client.transport import READ_TIMEOUT
+from trainshed.client.http import READ_TIMEOUT
 
 
 @pytest.mark.parametrize(("lasts", "most"), [(0, 61), (1, 61), (5, 13)])

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from trainshed import client
 from trainshed.client.credentials import Credentials
-from trainshed.client.transport import AiohttpTransport, AlreadyExists, Path, RestClient
+from trainshed.client.http import HttpTransport
+from trainshed.client.transport import AlreadyExists, Path, RestClient
 
 PODS = Path("/api/v1", "pods", "ml")
 
@@ -27,7 +28,7 @@ async def answering(handler, told=None, **who):
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
     wire = RestClient(
-        AiohttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None)
+        HttpTransport(Credentials(f"http://127.0.0.1:{port}", **(who or {"token": "t"}))), told or (lambda *_: None)
     )
     yield wire
     await wire.close()

@@ -11,24 +11,25 @@ from aiohttp import web
 
 from testbed.certificates import Authority
 from trainshed.client.credentials import Credentials
-from trainshed.client.transport import AiohttpTransport, Request, TransportError, WriteNotPermitted
+from trainshed.client.http import HttpTransport
+from trainshed.client.transport import Request, TransportError, WriteNotPermitted
 
 READ = Request("GET", "/api/v1/pods", {}, "application/json")
 WATCH = Request("GET", "/api/v1/pods", {"watch": "true"}, "application/json")
 
 
 async def test_a_missing_response_is_an_unknown_outcome():
-    sockets = AiohttpTransport(Credentials("http://127.0.0.1:1"))
-    with pytest.raises(TransportError, match="ClientConnectorError"):
+    sockets = HttpTransport(Credentials("http://127.0.0.1:1"))
+    with pytest.raises(TransportError, match="ConnectionRefusedError"):
         await sockets.exchange(READ)
-    with pytest.raises(TransportError, match="ClientConnectorError"):
+    with pytest.raises(TransportError, match="ConnectionRefusedError"):
         async with sockets.stream(WATCH):
             pass
     await sockets.close()
 
 
 async def test_a_missing_token_file_is_an_unknown_outcome(tmp_path):
-    sockets = AiohttpTransport(Credentials("http://127.0.0.1:1", token_file=str(tmp_path / "away")))
+    sockets = HttpTransport(Credentials("http://127.0.0.1:1", token_file=str(tmp_path / "away")))
     with pytest.raises(TransportError, match="FileNotFoundError"):
         await sockets.exchange(READ)
     await sockets.close()
@@ -46,7 +47,7 @@ async def test_responses_and_streams_are_returned_unchanged_also_errors():
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
+    sockets = HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
     answer = await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
     assert (answer.status, answer.content, answer.wait) == (429, b"a pod", "7")
     async with sockets.stream(WATCH) as (refusal, pieces):
@@ -75,7 +76,7 @@ async def test_a_redirect_is_not_followed(status):
         return web.Response(status=status, headers={"Location": "http://127.0.0.1:1/elsewhere?token=canary"})
 
     end, port = await serving(handler)
-    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{port}", token="secret"))
+    sockets = HttpTransport(Credentials(f"http://127.0.0.1:{port}", token="secret"))
     words = rf"redirect \({status}\) to http://127.0.0.1:1/elsewhere, which"
     with pytest.raises(TransportError, match=words):
         await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod"))
@@ -102,7 +103,7 @@ async def test_a_server_with_an_unknown_certificate_gets_no_request(scheme, tmp_
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(other.folder / "server.crt", other.folder / "server.key")
     end, port = await serving(handler, context)
-    sockets = AiohttpTransport(Credentials(f"{scheme}://127.0.0.1:{port}", ca=str(own.certificate), token="secret"))
+    sockets = HttpTransport(Credentials(f"{scheme}://127.0.0.1:{port}", ca=str(own.certificate), token="secret"))
     with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"):
         await sockets.exchange(READ)
     assert asked == []
@@ -127,7 +128,7 @@ async def test_an_abandoned_watch_is_closed_at_once_without_a_tls_close(tmp_path
     let_go = asyncio.Event()
     server = await asyncio.start_server(deaf, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    sockets = AiohttpTransport(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
+    sockets = HttpTransport(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
     before = open_sockets()
     async with sockets.stream(WATCH) as (answer, pieces):
         assert (answer.status, await anext(pieces)) == (200, b"{}\n")
@@ -158,7 +159,7 @@ async def test_a_request_without_permission_is_not_carried_out(answers):
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    sockets = AiohttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
+    sockets = HttpTransport(Credentials(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"))
     asked = iter(answers)
     with pytest.raises(WriteNotPermitted):
         await sockets.exchange(Request("POST", "/api/v1/pods", {}, "application/json", b"a pod", lambda: next(asked)))

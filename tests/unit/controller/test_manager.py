@@ -17,7 +17,7 @@ from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client import NotLeader
 from trainshed.client.credentials import Credentials
-from trainshed.client.transport import AiohttpTransport
+from trainshed.client.http import HttpTransport
 from trainshed.config import Config
 from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
 from trainshed.controller.store import CachedJob
@@ -27,7 +27,7 @@ from trainshed.runtime import Clock
 
 def an_operator(settings: Config) -> Operator:
     """An operator whose API server does not respond."""
-    return Operator(settings, FRAMEWORKS, AiohttpTransport(Credentials(server="http://127.0.0.1:1")), Clock())
+    return Operator(settings, FRAMEWORKS, HttpTransport(Credentials(server="http://127.0.0.1:1")), Clock())
 
 
 def list_all(operator: Operator) -> None:

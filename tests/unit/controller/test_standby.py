@@ -8,7 +8,7 @@ from support.builders import a_job
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client.credentials import Credentials
-from trainshed.client.transport import AiohttpTransport
+from trainshed.client.http import HttpTransport
 from trainshed.config import Config
 from trainshed.controller.manager import Operator
 from trainshed.controller.reconciler import Result
@@ -31,7 +31,7 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
         return Result()
 
     operator = Operator(
-        Config(health="", metrics=""), FRAMEWORKS, AiohttpTransport(Credentials("http://127.0.0.1:1")), Clock()
+        Config(health="", metrics=""), FRAMEWORKS, HttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
     operator._caches.reconcile, operator._elector.is_leader = look, leads.is_set
     await operator.start()

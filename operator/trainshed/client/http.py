@@ -1,0 +1,297 @@
+"""HTTP/1.1 over a pool of connections to one server.
+
+With a general HTTP client a request takes three times the processor time, and so do many pods. This one knows one
+server, sends each request in one write, and neither follows redirects nor decompresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from urllib.parse import quote, urlencode, urlsplit
+
+from httptools import HttpParserError, HttpResponseParser
+
+from .credentials import Credentials, TokenSource
+from .transport import Answer, Request, Stream, TransportError, WriteNotPermitted
+
+#: Timeouts in seconds: a whole request, a connection, and a stream without data (bookmarks arrive about once a minute).
+REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
+#: Seconds for which an idle connection is kept. The API server closes it after 90, a proxy before it perhaps earlier.
+KEEP_ALIVE = 15.0
+#: Bytes of a stream that may wait for their reader; then the server has to wait.
+MAX_BUFFERED = 1024 * 1024
+PORTS = {"http": 80, "https": 443}
+#: The response headers that are read, besides those that the parser reads itself.
+RETRY_AFTER, LOCATION = b"retry-after", b"location"
+
+
+class ConnectionLost(OSError):
+    """The connection ended before the response did."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection, which carries one request at a time. Methods `on_...` are called by the parser."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.used = False
+        self.idle_since = 0.0
+        self._transport: asyncio.Transport | None = None
+        self._parser = HttpResponseParser(self)
+        self._pieces: deque[bytes] = deque()
+        self._buffered = 0
+        self._streams = self._paused = False
+        self._complete = self._keep_alive = True
+        self._error: ConnectionLost | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is not known to be lost."""
+        return self._error is None
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another request may be sent: the last one has its whole response."""
+        return self._error is None and self._complete and self._keep_alive and not self._paused
+
+    def send(self, content: bytes, *, streams: bool) -> None:
+        """Send a whole request. If the response `streams`, its pieces are read as they arrive."""
+        self._parser = HttpResponseParser(self)
+        self.status, self.headers = 0, {}
+        self._pieces.clear()
+        self._buffered = 0
+        self._complete, self._streams, self.used = False, streams, True
+        if self._transport is not None and self._error is None:
+            self._transport.write(content)
+
+    async def head(self) -> None:
+        """Wait for the status and the headers; raises `ConnectionLost`."""
+        while not self.status:
+            await self._wait()
+
+    async def body(self) -> bytes:
+        """Wait for the rest of the response, and return its body; raises `ConnectionLost`."""
+        while not self._complete:
+            await self._wait()
+        return self._take()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives; raises `ConnectionLost`, and TimeoutError after READ_TIMEOUT without data."""
+        while self._pieces or not self._complete:
+            if self._pieces:
+                yield self._take()
+            else:
+                async with asyncio.timeout(READ_TIMEOUT):
+                    await self._wait()
+
+    def abort(self) -> None:
+        """Close the connection at once: the closing handshake of TLS would wait for the server."""
+        self._fail("closed by the client")
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = transport  # type: ignore[assignment] # a connection can be written to
+
+    def data_received(self, data: bytes) -> None:
+        """Parse a part of the response."""
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as error:
+            self._fail(f"invalid response: {error}")
+            self.abort()
+        if self._complete or self._streams:
+            self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the reader fail."""
+        self._fail(f"{type(exc).__name__}: {exc}" if exc else "closed by the server")
+
+    def on_message_begin(self) -> None:
+        """Refuse a second response to one request."""
+        if self._complete:
+            raise HttpParserError("more than one response")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header."""
+        if (lower := name.lower()) in (RETRY_AFTER, LOCATION):
+            self.headers[lower] = value
+
+    def on_headers_complete(self) -> None:
+        """Keep the status; a provisional response (1xx) is followed by the proper one."""
+        status: int = self._parser.get_status_code()
+        self.status = status if status >= HTTPStatus.OK else 0
+
+    def on_body(self, piece: bytes) -> None:
+        """Keep a piece of the body."""
+        self._pieces.append(piece)
+        self._buffered += len(piece)
+        if self._streams and self._buffered > MAX_BUFFERED and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Note the end of the response."""
+        self._complete = self.status > 0
+        self._keep_alive = self._parser.should_keep_alive()
+
+    def _take(self) -> bytes:
+        found = b"".join(self._pieces)
+        self._pieces.clear()
+        self._buffered = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return found
+
+    async def _wait(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def _fail(self, reason: str) -> None:
+        self._error = self._error or ConnectionLost(reason)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class HttpTransport:
+    """The connection pool to an API server."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        server = urlsplit(credentials.server)
+        self._address = server.hostname or "", server.port or PORTS.get(server.scheme, PORTS["https"])
+        self._prefix = server.path.rstrip("/")
+        self._tls = credentials.tls()
+        self._head = (
+            f"Host: {server.netloc.rpartition('@')[2]}\r\nUser-Agent: trainshed\r\nAccept: application/json\r\n"
+        )
+        self._token_source = TokenSource(credentials)
+        self._idle: deque[Connection] = deque()
+        self._busy: set[Connection] = set()
+
+    async def close(self) -> None:
+        """Close all connections; requests in flight fail."""
+        for connection in (*self._idle, *self._busy):
+            connection.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # the event loop closes the sockets in its next iteration
+
+    async def exchange(self, request: Request) -> Answer:
+        """Send one request, and once more if the token was rejected and can be read again: nothing was done then.
+
+        Raises `TransportError` and `WriteNotPermitted`.
+        """
+        _require_permission(request)
+        answer = await self._exchange(request)
+        if answer.status == HTTPStatus.UNAUTHORIZED and self._token_source.renew():
+            answer = await self._exchange(request)
+        return answer
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """Send one request, yield its response and pieces as they arrive; raises `TransportError` at any time."""
+        try:
+            async with asyncio.timeout(READ_TIMEOUT):
+                connection = await self._send(request, streams=True)
+            try:
+                content = await connection.body() if connection.status >= HTTPStatus.BAD_REQUEST else b""
+                yield _answer(connection, content), connection.pieces()
+            finally:
+                self._release(connection)
+        except (TimeoutError, OSError) as error:
+            raise TransportError(f"{type(error).__name__}: {error}") from error
+
+    async def _exchange(self, request: Request) -> Answer:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                connection = await self._send(request, streams=False)
+                try:
+                    return _answer(connection, await connection.body())
+                finally:
+                    self._release(connection)
+        except (TimeoutError, OSError) as error:
+            raise TransportError(f"{type(error).__name__}: {error}") from error
+
+    async def _send(self, request: Request, *, streams: bool) -> Connection:
+        """Send a request and wait for the headers of its response; the caller has to release the connection.
+
+        A GET is repeated if the server has closed an idle connection meanwhile.
+        """
+        content = self._content(request)
+        while True:
+            connection = self._reuse() or await self._connect()
+            self._busy.add(connection)
+            used = connection.used
+            try:
+                if request.body is not None:
+                    _require_permission(request)
+                connection.send(content, streams=streams)
+                await connection.head()
+            except BaseException as error:
+                self._release(connection)
+                if not (isinstance(error, ConnectionLost) and used and request.verb == "GET"):
+                    raise
+            else:
+                return connection
+
+    def _content(self, request: Request) -> bytes:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        headers = "".join(f"{name}: {value}\r\n" for name, value in self._token_source.headers().items())
+        body = request.body or b""
+        size = "" if request.body is None else f"Content-Type: {request.kind}\r\nContent-Length: {len(body)}\r\n"
+        first = f"{request.verb} {self._prefix}{quote(request.path, safe='/:')}{query} HTTP/1.1\r\n"
+        return f"{first}{self._head}{headers}{size}\r\n".encode() + body
+
+    async def _connect(self) -> Connection:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(Connection, *self._address, ssl=self._tls)
+        return connection
+
+    def _reuse(self) -> Connection | None:
+        """Return the idle connection that was used last, if there is one, and close those that are idle for long."""
+        now = asyncio.get_running_loop().time()
+        while self._idle and self._idle[0].idle_since < now - KEEP_ALIVE:
+            self._idle.popleft().abort()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+        return None
+
+    def _release(self, connection: Connection) -> None:
+        self._busy.discard(connection)
+        if connection.is_reusable:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+
+def _require_permission(request: Request) -> None:
+    if not request.permit():
+        raise WriteNotPermitted("sending is no longer permitted")
+
+
+def _answer(connection: Connection, content: bytes) -> Answer:
+    """Return the answer.
+
+    Raises `TransportError` for a redirect: it may lead to plain http, or to a server that must not see the token.
+    """
+    if HTTPStatus.MULTIPLE_CHOICES <= connection.status < HTTPStatus.BAD_REQUEST:
+        where = connection.headers.get(LOCATION, b"").decode(errors="replace").partition("?")[0][:200]
+        what = f"the server answers with a redirect ({connection.status}) to {where}, which is not followed"
+        raise TransportError(what)
+    return Answer(connection.status, content, connection.headers.get(RETRY_AFTER, b"").decode(errors="replace"))

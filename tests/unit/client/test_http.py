@@ -1,0 +1,156 @@
+"""Connections are reused, closed and repeated as HTTP/1.1 allows, whatever the server sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from trainshed.client import http
+from trainshed.client.credentials import Credentials
+from trainshed.client.http import HttpTransport
+from trainshed.client.transport import Request, TransportError
+
+READ = Request("GET", "/api/v1/pods", {}, "application/json")
+WATCH = Request("GET", "/api/v1/pods", {"watch": "true"}, "application/json")
+WRITE = Request("POST", "/api/v1/pods", {"fieldManager": "a b"}, "application/json", b"a pod")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Server:
+    """Answers the requests of each connection with the bytes of `answers`, in order; None closes the connection."""
+
+    def __init__(self, answers: Iterable[bytes | None]) -> None:
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self._answers = iter(answers)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while (answer := await self._answer(reader)) is not None:
+                writer.write(answer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes | None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readexactly(len(WRITE.body or b"")) if head.startswith(b"POST") else b""
+        self.requests.append(head + body)
+        return next(self._answers, None)
+
+
+@asynccontextmanager
+async def connected(*answers: bytes | None, path: str = "") -> AsyncIterator[tuple[HttpTransport, Server]]:
+    """A transport and the server that it talks to."""
+    found = Server(answers)
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    transport = HttpTransport(Credentials(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}", token="t"))
+    try:
+        yield transport, found
+    finally:
+        await transport.close()
+        server.close()
+        await asyncio.sleep(0.01)  # the server's side sees the end
+
+
+async def test_a_request_has_its_path_below_that_of_the_server_and_its_parts_encoded():
+    async with connected(OK, OK, path="/clusters/c-1/") as (transport, server):
+        await transport.exchange(WRITE)
+        await transport.exchange(Request("GET", "/api/v1/pods/a b\r\nX: y", {}, ""))
+    first, *headers = server.requests[0].decode().split("\r\n")
+    assert first == "POST /clusters/c-1/api/v1/pods?fieldManager=a+b HTTP/1.1"
+    assert {"Authorization: Bearer t", "Content-Type: application/json", "Content-Length: 5"} <= set(headers)
+    assert headers[-1] == "a pod"
+    assert server.requests[1].startswith(b"GET /clusters/c-1/api/v1/pods/a%20b%0D%0AX:%20y HTTP/1.1\r\n")
+
+
+async def test_a_connection_is_used_again_after_each_whole_response():
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
+    early = b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK
+    async with connected(chunked, early, chunked, OK) as (transport, server):
+        assert (await transport.exchange(READ)).content == b"{}\n"
+        assert (await transport.exchange(WRITE)).content == b"ok"
+        async with transport.stream(WATCH) as (_, pieces):
+            assert [piece async for piece in pieces] == [b"{}\n"]
+        assert (await transport.exchange(READ)).content == b"ok"
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), OK + OK], ids=["closed", "with another response"]
+)
+async def test_a_connection_is_not_used_again_if_the_server_ends_it_or_sends_more_than_was_asked_for(answer):
+    async with connected(answer, OK) as (transport, server):
+        assert (await transport.exchange(READ)).content == b"ok"
+        await asyncio.sleep(0.05)
+        assert (await transport.exchange(READ)).content == b"ok"
+    assert server.connections == 2
+
+
+async def test_idle_connections_are_closed_after_a_while(monkeypatch):
+    monkeypatch.setattr(http, "KEEP_ALIVE", -1.0)
+    async with connected(OK, OK) as (transport, server):
+        for _ in range(2):
+            await transport.exchange(READ)
+    assert server.connections == 2
+
+
+async def test_a_read_is_repeated_if_the_idle_connection_was_closed_but_a_write_is_not():
+    async with connected(OK, None, OK, None, OK) as (transport, server):
+        assert (await transport.exchange(READ)).content == b"ok"
+        assert (await transport.exchange(READ)).content == b"ok"
+        with pytest.raises(TransportError, match="closed by the server"):
+            await transport.exchange(WRITE)
+    assert [request[:4] for request in server.requests] == [b"GET ", b"GET ", b"GET ", b"POST"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", b"220 smtp ready\r\n\r\n"],
+    ids=["nothing", "half of it", "another protocol"],
+)
+async def test_without_a_whole_response_the_outcome_is_unknown(answer):
+    async with connected(answer, None) as (transport, server):
+        for request in (READ, WRITE):
+            work = asyncio.create_task(transport.exchange(request))
+            await asyncio.sleep(0.05)
+            await transport.close()
+            with pytest.raises(TransportError, match=r"closed by|invalid response"):
+                await work
+    assert server.connections == 2
+
+
+async def test_a_cancelled_request_closes_its_connection():
+    async with connected(OK[:-1], OK) as (transport, server):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(transport.exchange(READ), 0.05)
+        assert (await transport.exchange(READ)).content == b"ok"
+    assert server.connections == 2
+
+
+async def test_a_silent_server_is_given_up(monkeypatch):
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "READ_TIMEOUT", 0.05)
+    async with connected(OK[:-1], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") as (transport, _):
+        with pytest.raises(TransportError, match="TimeoutError"):
+            await transport.exchange(READ)
+        with pytest.raises(TransportError, match="TimeoutError"):
+            async with transport.stream(WATCH) as (_, pieces):
+                await anext(pieces)
+
+
+async def test_a_server_that_sends_faster_than_is_read_has_to_wait(monkeypatch):
+    monkeypatch.setattr(http, "MAX_BUFFERED", 1000)
+    size = 8_000_000
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode()
+    async with connected(head + b"x" * size) as (transport, _), transport.stream(WATCH) as (_, pieces):
+        await asyncio.sleep(0.1)
+        first = await anext(pieces)
+        assert len(first) < size / 2
+        assert len(first) + sum([len(piece) async for piece in pieces]) == size
