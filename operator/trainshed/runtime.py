@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import signal
 import socket
+import ssl
 import time
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -125,3 +129,51 @@ class EventLoop(uvloop.Loop):
         finally:
             if sock is not None:
                 sock.detach()
+
+
+#: Seconds that kopf has to stop.
+GRACE_PERIOD = 0.5
+
+log = logging.getLogger("trainshed")
+
+
+async def wait_for_any(*flags: asyncio.Event) -> None:
+    """Wait until one of the flags is set."""
+    waiting = [asyncio.create_task(flag.wait()) for flag in flags]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+async def cancel_remaining_tasks() -> None:
+    """Cancel the tasks that kopf has left behind; its grace period is over and none of them belongs to Trainshed."""
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE_PERIOD)
+
+
+def handle_loop_error(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that no task awaits; set `stuck` if it comes from kopf, which then hangs instead of ending.
+
+    Two kinds of error are one warning without a traceback: a connection that breaks while uvloop writes to it
+    (IndexError, RuntimeError; the request fails with an error of its own), and a connection that breaks in its TLS
+    handshake after the request was cancelled, so that nothing awaits the error.
+    """
+    error = context.get("exception")
+    frames = traceback.extract_tb(error.__traceback__) if error else ()
+    unawaited = "future" in context and not isinstance(context["future"], asyncio.Task)
+    if any("/kopf/" in frame.filename for frame in frames):
+        log.warning("a kopf task failed: %r", error)
+        stuck.set()
+    elif "transport" in context or (unawaited and isinstance(error, (ssl.SSLError, ConnectionError))):
+        log.warning("connection lost: %s: %r", context.get("message"), error)
+    else:
+        loop.default_exception_handler(context)
+
+
+def handle_signals(over: asyncio.Event) -> None:
+    """Set a flag on SIGTERM and SIGINT, so that the operator shuts down in its own order."""
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, over.set)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as EXPOSITION
 
 from trainshed.config import bind_address
 
+if TYPE_CHECKING:  # the server needs a fifth of a second to be imported, and jobs wait at the start
+    from aiohttp import web
+
 #: Liveness and readiness limits in seconds: the lag tolerated per window, the window, the part of one lag that counts,
 #: and the maximum silence of a watch (the API server sends a bookmark about once a minute).
 MAX_LAG, WINDOW, MAX_SINGLE_LAG, MAX_SILENCE = 30.0, 60.0, 10.0, 150.0
+#: Seconds after the cache sync at which requests are answered, and the latest time after the start.
+AFTER_SYNC, AT_LATEST = 0.25, 1.0
 #: Seconds: the interval of the measurements, the lag that is ignored, and the time for open responses at shutdown.
 INTERVAL, MIN_LAG, SHUTDOWN_TIMEOUT = 0.25, 0.01, 0.1
+
+
+#: Answers a request.
+Handler = Callable[["web.Request"], Awaitable["web.Response"]]
 
 
 class LoopLagMonitor:
@@ -75,47 +87,89 @@ class HealthServer:
         self._problem = problem
         self._metrics_text = metrics_text
         self._ready_message = ready_message
+        self._bound: list[tuple[list[socket.socket], dict[str, Handler]]] = []
         self._runners: list[web.AppRunner] = []
-        logging.getLogger("aiohttp.server").addFilter(_is_own_error)
 
-    async def open(self, health: str, metrics: str) -> None:
-        """Listen on these addresses (see `trainshed.config.bind_address`); raise OSError if that fails."""
-        probes = web.Application()
-        probes.router.add_get("/healthz", self._healthz)
-        probes.router.add_get("/readyz", self._readyz)
-        metrics_app = web.Application()
-        metrics_app.router.add_get("/metrics", self._metrics)
-        for address, app in ((health, probes), (metrics, metrics_app)):
+    def bind(self, health: str, metrics: str) -> None:
+        """Bind these addresses (see `trainshed.config.bind_address`); raise OSError if that fails.
+
+        Requests wait until `serve` is called.
+        """
+        probes: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz}
+        figures: dict[str, Handler] = {"/metrics": self._metrics}
+        for address, handlers in ((health, probes), (metrics, figures)):
             if where := bind_address(address):
-                await self._listen(where, app)
+                try:
+                    self._bound.append((list(_sockets(*where)), handlers))
+                except OSError as error:
+                    raise OSError(f"cannot listen on {where[0] or ''}:{where[1]}: {error}") from error
+
+    async def run(self, synced: asyncio.Event) -> None:
+        """Serve without end; begin a moment after the cache sync, so that the jobs that wait come first."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(AT_LATEST):
+                await synced.wait()
+                await asyncio.sleep(AFTER_SYNC)
+        await self.serve()
+        await asyncio.Event().wait()
+
+    async def serve(self) -> None:
+        """Answer requests."""
+        if not self._bound:
+            return
+        server = await asyncio.to_thread(import_module, "aiohttp.web")
+        logging.getLogger("aiohttp.server").addFilter(_is_own_error)
+        for sockets, handlers in self._bound:
+            app: web.Application = server.Application()
+            for path, handler in handlers.items():
+                app.router.add_get(path, handler)
+            runner: web.AppRunner = server.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
+            await runner.setup()
+            self._runners.append(runner)
+            for each in sockets:
+                await server.SockSite(runner, each).start()
 
     async def close(self) -> None:
         """Stop listening."""
         for runner in self._runners:
             await runner.cleanup()
-
-    async def _listen(self, where: tuple[str | None, int], app: web.Application) -> None:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
-        await runner.setup()
-        self._runners.append(runner)
-        try:
-            await web.TCPSite(runner, *where).start()
-        except OSError as error:
-            raise OSError(f"cannot listen on {where[0] or ''}:{where[1]}: {error}") from error
+        for sockets, _ in self._bound:
+            for each in sockets:
+                each.close()
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         problem = self._lag_monitor.problem
-        return web.Response(status=500, text=f"{problem}\n") if problem else web.Response(text="ok\n")
+        return _response(500, f"{problem}\n") if problem else _response(200, "ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         if problem := self._problem():
-            return web.Response(status=503, text=f"{problem}\n")
-        return web.Response(text="\n".join(line for line in ("ok", self._ready_message()) if line) + "\n")
+            return _response(503, f"{problem}\n")
+        return _response(200, "\n".join(line for line in ("ok", self._ready_message()) if line) + "\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics_text(), headers={"Content-Type": EXPOSITION})
+        return _response(200, self._metrics_text(), EXPOSITION)
+
+
+def _sockets(host: str | None, port: int) -> Iterator[socket.socket]:
+    """Yield a listening socket for each address of the host; None means all interfaces."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+        try:
+            yield socket.create_server(address[:2], family=family)
+        except OSError as error:
+            if host is not None or error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                raise  # otherwise the machine has no IPv6
+
+
+def _response(status: int, content: str | bytes, kind: str = "text/plain; charset=utf-8") -> web.Response:
+    from aiohttp import web  # noqa: PLC0415 - see above
+
+    body = content.encode() if isinstance(content, str) else content
+    return web.Response(status=status, body=body, headers={"Content-Type": kind})
 
 
 def _is_own_error(record: logging.LogRecord) -> bool:
     """Return whether an error is the operator's own; drops malformed requests, whose content must not reach the log."""
+    from aiohttp.http_exceptions import HttpProcessingError  # noqa: PLC0415 - see above
+
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

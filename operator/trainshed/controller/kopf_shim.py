@@ -7,26 +7,21 @@ stale copies. Jobs are read by the operator's own informers; kopf's events only 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import signal
-import ssl
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import kopf
 
+from trainshed import runtime
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document, JobKey
 from trainshed.client.credentials import Credentials, TokenSource
 
-#: Seconds: the delay before kopf is restarted after an error (the operator's own informers deliver the same events
-#: meanwhile), and the time that kopf has to stop.
-RESTART_DELAY, GRACE_PERIOD = 5.0, 0.5
+#: Seconds before kopf is restarted after an error; the operator's own informers deliver the same events meanwhile.
+RESTART_DELAY = 5.0
 #: The media type that kopf's watches accept: only the metadata of jobs, because kopf decodes every change of every job
 #: a second time. Not its lists: the API server sends `items: null` for an empty list of metadata, and kopf fails then.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -158,22 +153,22 @@ async def supervise(
     the operator keeps would lie between those that kopf drops, and the process could not return that memory.
     """
     synced, over, stop = flags
-    asyncio.get_running_loop().set_exception_handler(partial(handle_loop_error, asyncio.Event()))
-    await _first(synced, stop)
+    asyncio.get_running_loop().set_exception_handler(partial(runtime.handle_loop_error, asyncio.Event()))
+    await runtime.wait_for_any(synced, stop)
     scope = {"namespaces": namespaces} if namespaces else {"clusterwide": True}
     while not stop.is_set():
         ready, stuck = asyncio.Event(), asyncio.Event()
-        asyncio.get_running_loop().set_exception_handler(partial(handle_loop_error, stuck))
+        asyncio.get_running_loop().set_exception_handler(partial(runtime.handle_loop_error, stuck))
         started, failed = asyncio.create_task(ready.wait()), asyncio.create_task(stuck.wait())
         task = asyncio.create_task(
             kopf.operator(registry=registry, standalone=True, ready_flag=ready, stop_flag=stop, **scope)
         )
         await asyncio.wait((task, started, failed), return_when=asyncio.FIRST_COMPLETED)
-        handle_signals(over)  # kopf has replaced the signal handlers
+        runtime.handle_signals(over)  # kopf has replaced the signal handlers
         await asyncio.wait((task, failed), return_when=asyncio.FIRST_COMPLETED)
         for running in (task, started, failed):
             running.cancel()
-        await asyncio.wait((task,), timeout=GRACE_PERIOD)
+        await asyncio.wait((task,), timeout=runtime.GRACE_PERIOD)
         if task.done() and not task.cancelled() and task.exception() is None:
             over.set()
             return
@@ -181,49 +176,7 @@ async def supervise(
         await asyncio.sleep(RESTART_DELAY)
 
 
-async def _first(*flags: asyncio.Event) -> None:
-    """Wait until one of the flags is set."""
-    waiting = [asyncio.create_task(flag.wait()) for flag in flags]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
-
-
 def _restart_reason(task: asyncio.Task[None]) -> str:
     """Return why kopf must be restarted; sometimes one task of kopf fails and the rest of it hangs."""
     error = task.exception() if task.done() and not task.cancelled() else None
     return f"failed: {type(error).__name__}: {error}" if error else "is unresponsive"
-
-
-async def cancel_remaining_tasks() -> None:
-    """Cancel the tasks that kopf has left behind; its grace period is over and none of them belongs to Trainshed."""
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in left:
-        task.cancel()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), GRACE_PERIOD)
-
-
-def handle_loop_error(stuck: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that no task awaits; set `stuck` if it comes from kopf, which then hangs instead of ending.
-
-    Two kinds of error are one warning without a traceback: a connection that breaks while uvloop writes to it
-    (IndexError, RuntimeError; the request fails with an error of its own), and a connection that breaks in its TLS
-    handshake after the request was cancelled, so that nothing awaits the error.
-    """
-    error = context.get("exception")
-    frames = traceback.extract_tb(error.__traceback__) if error else ()
-    unawaited = "future" in context and not isinstance(context["future"], asyncio.Task)
-    if any("/kopf/" in frame.filename for frame in frames):
-        log.warning("a kopf task failed: %r", error)
-        stuck.set()
-    elif "transport" in context or (unawaited and isinstance(error, (ssl.SSLError, ConnectionError))):
-        log.warning("connection lost: %s: %r", context.get("message"), error)
-    else:
-        loop.default_exception_handler(context)
-
-
-def handle_signals(over: asyncio.Event) -> None:
-    """Set a flag on SIGTERM and SIGINT, so that the operator shuts down in its own order."""
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, over.set)

@@ -8,6 +8,9 @@ import gc
 import logging
 import warnings
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 from trainshed import runtime
@@ -15,7 +18,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import JobKey
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
-from trainshed.client.credentials import NoCredentials, find_credentials
+from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
@@ -24,7 +27,6 @@ from trainshed.config import Config
 from trainshed.frameworks import served
 from trainshed.runtime import Clock, EventLoop
 
-from . import kopf_shim
 from .events import EventRecorder
 from .finalizers import OrphanedFinalizers
 from .health import HealthServer, LoopLagMonitor
@@ -43,8 +45,8 @@ SHUTDOWN_GRACE, ANSWERS, EVENT_FLUSH_TIMEOUT, ALTOGETHER = 1.0, 1.0, 0.4, 3.3
 COUNTER_EXPIRY_INTERVAL = 600.0
 #: Seconds after which the stack of an event loop that hangs is logged.
 HANG_TIMEOUT = 20.0
-#: Seconds after the cache sync at which `gc.freeze()` is called: at once, and again after kopf has synced.
-GC_FREEZE_DELAYS = (0.0, 60.0)
+#: Seconds after the cache sync at which kopf is imported, and at which the objects of both are frozen.
+KOPF_DELAY, GC_FREEZE_DELAY = 2.0, 60.0
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +100,8 @@ class Operator:
         Raises `NotFound` if there is a gang scheduler and the API server does not serve its PodGroups, unless they are
         Kubernetes' own.
         """
-        await self._health_server.open(self._settings.health, self._settings.metrics)
+        self._health_server.bind(self._settings.health, self._settings.metrics)
+        self._tasks = [self._create_task(partial(self._health_server.run, self.ready), "HealthServer.run")]
         try:
             kinds = await discover_gang_resources(self._client, self._settings.gang_scheduler)
         except ApiError:
@@ -115,8 +118,10 @@ class Operator:
         runs += [
             self._orphans(namespaced).run for namespaced in self._caches.all.values() if self._settings.track_results
         ]
-        self._tasks = [self._create_task(run) for run in runs]
-        self._election = [self._create_task(self._elector.run)] if self._settings.leader_elect else []
+        self._tasks = [*(self._create_task(run, run.__qualname__) for run in runs), *self._tasks]
+        self._election = (
+            [self._create_task(self._elector.run, "LeaderElector.run")] if self._settings.leader_elect else []
+        )
 
     async def stop(self) -> None:
         """Shut down in order: start no reconcile, finish the running ones, flush Events, release the Lease.
@@ -179,8 +184,8 @@ class Operator:
             found = self._caches.namespaces_and_kinds()
             self._metrics.expire({MetricScope(namespace, self._labels[kind]) for namespace, kind in found})
 
-    def _create_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        task = asyncio.create_task(run(), name=run.__qualname__)
+    def _create_task(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(run(), name=name)
         task.add_done_callback(self._on_task_exit)
         return task
 
@@ -232,6 +237,7 @@ def run(config: Config) -> int:
     # The caches hold many small objects that live long; collecting them as often as by default costs more than it
     # frees. The young generation must be collected: kopf leaves each event in a reference cycle, with the whole job.
     gc.set_threshold(10_000, 50, 50)
+    gc.enable()  # it is disabled while the modules are imported
     # A failing kopf drops coroutines that it was about to start; the failure is logged already.
     warnings.filterwarnings("ignore", "coroutine 'worker' was never awaited", RuntimeWarning)
     with asyncio.Runner(loop_factory=EventLoop) as runner:
@@ -253,35 +259,47 @@ async def run_operator(config: Config) -> int:
         return 1
     log.info("managing %s on %s", ", ".join(framework.kind for framework in frameworks), credentials.server)
     stop = asyncio.Event()
-    registry = kopf_shim.registry(frameworks, credentials, operator.wake)
-    kopf_task = asyncio.create_task(
-        kopf_shim.supervise(registry, config.namespaces, (operator.ready, operator.over, stop))
-    )
-    kopf_shim.handle_signals(operator.over)
+    kopf_task = asyncio.create_task(run_kopf(config, frameworks, credentials, operator, stop))
+    runtime.handle_signals(operator.over)
     await operator.over.wait()
     await operator.stop()
     for task in tasks:
         task.cancel()
     stop.set()
-    await asyncio.wait((kopf_task,), timeout=kopf_shim.GRACE_PERIOD)
-    await kopf_shim.cancel_remaining_tasks()
+    await asyncio.wait((kopf_task,), timeout=runtime.GRACE_PERIOD)
+    await runtime.cancel_remaining_tasks()
     faulthandler.cancel_dump_traceback_later()
     log.info("shutdown complete")
     return 1 if operator.broken else 0
 
 
+async def run_kopf(
+    config: Config, frameworks: tuple[Framework, ...], credentials: Credentials, operator: Operator, stop: asyncio.Event
+) -> None:
+    """Import and run kopf, some seconds after the cache sync: the jobs that wait for the operator come first."""
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(partial(runtime.handle_loop_error, asyncio.Event()))
+    await runtime.wait_for_any(operator.ready, stop)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), KOPF_DELAY)
+    if not stop.is_set():
+        kopf_shim = await asyncio.to_thread(import_module, f"{__package__}.kopf_shim")
+        registry = kopf_shim.registry(frameworks, credentials, operator.wake)
+        await kopf_shim.supervise(registry, config.namespaces, (operator.ready, operator.over, stop))
+
+
 async def freeze_gc(ready: asyncio.Event) -> None:
     """Exclude the objects that exist after the cache sync from garbage collection.
 
-    Scanning them again and again would make the event loop lag. kopf starts only after the cache sync. A minute later
-    it has dropped what it listed and keeps little of each job; so the objects are frozen a second time.
+    Scanning them again and again would make the event loop lag. Nothing is collected first, because jobs wait. A minute
+    later kopf has dropped what it listed and keeps little of each job; so the objects are frozen a second time.
     """
     await ready.wait()
-    for seconds in GC_FREEZE_DELAYS:
-        await asyncio.sleep(seconds)
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+    gc.freeze()
+    await asyncio.sleep(GC_FREEZE_DELAY)
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 async def log_hangs() -> None:

@@ -28,7 +28,8 @@ async def test_the_endpoints_report_health_readiness_and_metrics():
     problems = ["the cache of pods has not synced yet"]
     monitor = LoopLagMonitor()
     server = HealthServer(monitor, lambda: problems[-1], lambda: b"metrics 1\n")
-    await server.open(health, metrics)
+    server.bind(health, metrics)
+    await server.serve()
     try:
         assert await ask(health, "/readyz") == (503, "the cache of pods has not synced yet\n")
         problems.append("")
@@ -48,7 +49,8 @@ async def test_the_endpoints_report_health_readiness_and_metrics():
 async def test_remarks_follow_the_ok_of_readyz():
     health = free_address()
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"", lambda: "CRDs not installed: tfjobs")
-    await server.open(health, "")
+    server.bind(health, "")
+    await server.serve()
     try:
         assert await ask(health, "/readyz") == (200, "ok\nCRDs not installed: tfjobs\n")
     finally:
@@ -58,7 +60,8 @@ async def test_remarks_follow_the_ok_of_readyz():
 @pytest.mark.parametrize("address", ["", "0"])
 async def test_an_empty_address_disables_an_endpoint(address):
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
-    await server.open(address, address)
+    server.bind(address, address)
+    await server.serve()
     assert server._runners == []
     await server.close()
 
@@ -77,7 +80,8 @@ def has_ipv6() -> bool:
 async def test_an_endpoint_can_have_an_ipv6_address():
     address = f"[::1]:{free_port()}"
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"metrics 1\n")
-    await server.open("0", address)
+    server.bind("0", address)
+    await server.serve()
     try:
         assert await ask(address, "/metrics") == (200, "metrics 1\n")
     finally:
@@ -87,7 +91,7 @@ async def test_an_endpoint_can_have_an_ipv6_address():
 async def test_the_error_names_a_host_that_is_not_local():
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
     with pytest.raises(OSError, match=r"cannot listen on no-such-host\.invalid:8080: "):
-        await server.open("no-such-host.invalid:8080", "0")
+        server.bind("no-such-host.invalid:8080", "0")
     await server.close()
 
 
@@ -97,7 +101,7 @@ async def test_an_address_that_is_in_use_is_named():
         door.listen()
         server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
         with pytest.raises(OSError, match=str(door.getsockname()[1])):
-            await server.open(f"127.0.0.1:{door.getsockname()[1]}", "")
+            server.bind(f"127.0.0.1:{door.getsockname()[1]}", "")
         await server.close()
 
 
@@ -126,7 +130,8 @@ def test_an_idle_event_loop_has_no_lag():
 async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
     health = free_address()
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
-    await server.open(health, "")
+    server.bind(health, "")
+    await server.serve()
     host, _, port = health.rpartition(":")
     try:
         for nonsense in (b"GET /" + b"canary" * 2000 + b" HTTP/1.1\r\n\r\n", b"canary\r\n\r\n"):
@@ -142,7 +147,8 @@ async def test_a_malformed_request_is_rejected_and_not_logged(caplog):
 async def test_metrics_are_served_in_the_prometheus_text_format():
     metrics = free_address()
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"metrics 1\n")
-    await server.open("", metrics)
+    server.bind("", metrics)
+    await server.serve()
     try:
         async with aiohttp.ClientSession() as session, session.get(f"http://{metrics}/metrics") as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -181,7 +187,8 @@ def test_lags_older_than_a_minute_are_ignored():
 async def test_a_slow_reader_does_not_delay_the_shutdown():
     metrics = free_address()
     server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"m" * 50_000_000)
-    await server.open("", metrics)
+    server.bind("", metrics)
+    await server.serve()
     host, _, port = metrics.rpartition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")

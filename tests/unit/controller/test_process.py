@@ -13,8 +13,9 @@ import pytest
 
 from trainshed import runtime
 from trainshed.controller import kopf_shim, manager
-from trainshed.controller.kopf_shim import handle_loop_error, supervise
+from trainshed.controller.kopf_shim import supervise
 from trainshed.controller.manager import exit_after_clock_step, freeze_gc
+from trainshed.runtime import handle_loop_error
 
 #: The error of uvloop when a connection breaks during a write, and during the TLS handshake.
 BROKEN_WRITE, RESET = IndexError("deque index out of range"), ConnectionResetError("Connection reset by peer")
@@ -43,7 +44,7 @@ async def test_objects_that_kopf_drops_after_its_start_are_collected(monkeypatch
     class Event:
         """An event in a reference cycle."""
 
-    monkeypatch.setattr(manager, "GC_FREEZE_DELAYS", (0.0, 0.2))
+    monkeypatch.setattr(manager, "GC_FREEZE_DELAY", 0.2)
     ready, event = asyncio.Event(), Event()
     event.itself, there = event, weakref.ref(event)
     ready.set()
