@@ -1,4 +1,4 @@
-"""The process: its clock, its event loop and its logs."""
+"""The process: its clock and its logs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import asyncio
 import contextlib
 import logging
 import signal
-import socket
 import ssl
 import time
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-
-import orjson
-import uvloop
 
 from trainshed.api.job import JobKey
 
@@ -82,6 +78,8 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
+        import orjson  # noqa: PLC0415 - only operators that log JSON need it
+
         found: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
@@ -107,28 +105,6 @@ def configure_logging(level: str, form: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=getattr(logging, level.upper()), handlers=[handler], force=True)
-
-
-class EventLoop(uvloop.Loop):
-    """An event loop that detaches the Python socket from each connection that is made from it.
-
-    In uvloop 0.23, a connection that is lost during its TLS handshake is closed twice: by uvloop, and by the Python
-    socket when it is garbage-collected. By then, the file descriptor may belong to another connection, which stalls,
-    fails, or ends the process. MagicStack/uvloop issues 645 and 738 fixed only handshakes that are cancelled.
-    """
-
-    async def create_connection(
-        self,
-        *args: Any,  # noqa: ANN401
-        sock: socket.socket | None = None,
-        **options: Any,  # noqa: ANN401 - asyncio's own, and long
-    ) -> Any:  # noqa: ANN401
-        """Create a connection as asyncio does, and detach `sock` afterwards, also on errors."""
-        try:
-            return await super().create_connection(*args, sock=sock, **options)
-        finally:
-            if sock is not None:
-                sock.detach()
 
 
 #: Seconds that kopf has to stop.

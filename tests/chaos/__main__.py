@@ -15,7 +15,7 @@ import click
 
 from support.planes import ready_control_plane
 from testbed.control_plane import ControlPlane
-from trainshed.runtime import EventLoop
+from trainshed.event_loop import EventLoop
 
 from .campaign import measured_all, outcomes
 from .points import FAMILIES, WATCH, combined, sample, single

@@ -13,7 +13,7 @@ from support import Operator, Operators, UserClient
 from support.fixtures import kubelet, operators, server, user
 from support.planes import ready_control_plane
 from testbed.control_plane import ControlPlane
-from trainshed.runtime import EventLoop
+from trainshed.event_loop import EventLoop
 
 from .run import Environment
 from .run import environment as environment_on

@@ -18,7 +18,7 @@ from support.jobs import pytorchjob
 from support.planes import ready_control_plane
 from support.user_client import Refused
 from testbed.control_plane import ControlPlane
-from trainshed.runtime import EventLoop
+from trainshed.event_loop import EventLoop
 
 from .run import Environment, Run
 from .run import environment as environment_on

@@ -21,7 +21,7 @@ from support.audit.final_state import RunEnd
 from support.planes import ready_control_plane
 from support.process_usage import sample
 from testbed.control_plane import ControlPlane
-from trainshed.runtime import EventLoop
+from trainshed.event_loop import EventLoop
 
 from .gaps import filled
 from .jobs import UNAVAILABLE, Round

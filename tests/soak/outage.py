@@ -23,7 +23,7 @@ from support.process_usage import Sample, cpu, sample
 from support.results import keep, place
 from support.user_client import where
 from testbed.control_plane import ControlPlane
-from trainshed.runtime import EventLoop
+from trainshed.event_loop import EventLoop
 
 from .replica import ROOT, Replica, begin, commit
 

@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from support.builders import T0, a_job, seen
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.client import ApiError
-from trainshed.controller.job_metrics import JobCollector
+from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
 

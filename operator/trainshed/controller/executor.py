@@ -35,7 +35,7 @@ from trainshed.plan.messages import action_messages, waiting_for_previous_job
 
 from .cache import Cache
 from .events import EventRecorder
-from .metrics import Metrics
+from .observer import Observer
 
 FIRST: tuple[type[Action], ...] = (CreateDependent, UpdateDependent, CreateSshSecret)
 #: These groups run concurrently, each with its own slow start: that a Service can be created does not mean that pods
@@ -85,7 +85,7 @@ class _Record:
 class Executor:
     """Executes the actions of one reconcile."""
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Observer) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder

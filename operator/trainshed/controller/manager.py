@@ -24,13 +24,14 @@ from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
 from trainshed.client.transport import RestClient, Transport
 from trainshed.config import Config
+from trainshed.event_loop import EventLoop
 from trainshed.frameworks import served
-from trainshed.runtime import Clock, EventLoop
+from trainshed.runtime import Clock
 
 from .events import EventRecorder
 from .finalizers import OrphanedFinalizers
 from .health import HealthServer, LoopLagMonitor
-from .job_metrics import JobCollector
+from .job_collector import JobCollector
 from .leader_election import LeaderElector, LeaseConfig
 from .metrics import Metrics, MetricScope
 from .namespaces import Dependencies, NamespaceCache, NamespaceCaches, discover_gang_resources

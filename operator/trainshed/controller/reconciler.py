@@ -35,7 +35,7 @@ from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor
 from .job_metrics import FailedPods, StartupTimes
-from .metrics import Metrics
+from .observer import Observer
 from .status_debounce import StatusDebounce
 
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
@@ -68,7 +68,7 @@ class Reconciler:
     is taken, and an action that was not executed is planned again.
     """
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Metrics) -> None:
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: Observer) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder

@@ -23,7 +23,7 @@ from trainshed.client import (
 from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
-from .metrics import Metrics
+from .observer import Observer
 from .reconciler import Result
 
 #: Seconds between two reconciles of the same job, so that many events cost few reconciles: after one that has done
@@ -205,7 +205,7 @@ class Worker:
         self,
         queue: WorkQueue,
         reconciler: ReconcilerProtocol,
-        metrics: Metrics,
+        metrics: Observer,
         may_act: Callable[[], bool],
         now: Callable[[], datetime],
     ) -> None:

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from trainshed.runtime import EventLoop
+from trainshed.event_loop import EventLoop
 
 #: Closing sends a reset immediately.
 RESET = struct.pack("ii", 1, 0)

@@ -9,8 +9,8 @@ import pytest
 
 from support.builders import T0, a_job
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Retries, Status
-from trainshed.controller import job_metrics as module
-from trainshed.controller.job_metrics import JobCollector
+from trainshed.controller import job_collector as module
+from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
 
