@@ -9,6 +9,7 @@ import click
 #: The module and the attribute of each command. A command is imported when it runs, so that `--version` is fast.
 COMMANDS = {
     "operator": ("operator", "operator"),
+    "run": ("run", "run"),
     "render": ("render", "render"),
     "crds": ("crds", "crds"),
     "migrate": ("migrate", "migrate"),

@@ -78,7 +78,7 @@ def render(file: TextIO, namespace: str, cluster_domain: str, services: str, gan
         cluster_domain=cluster_domain, services=ServiceForm(services), gang_scheduler=gang_scheduler
     )
     for document in jobs:
-        job, objects = _objects(document, namespace, job_defaults)
+        job, objects = rendered(document, namespace, job_defaults)
         for problem in job.problems:
             click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
         _print(objects)
@@ -91,15 +91,17 @@ def _jobs(file: TextIO) -> list[Document]:
         read_documents = [document for document in yaml.safe_load_all(file) if isinstance(document, dict)]
     except yaml.YAMLError as error:
         raise click.ClickException(f"{file.name} is not valid YAML: {error}") from error
-    documents = [item for document in read_documents for item in _items(document)]
-    return [item for item in documents if _head(item) in KINDS]
+    documents = [item for document in read_documents for item in items(document)]
+    return [item for item in documents if head(item) in KINDS]
 
 
-def _head(document: Document) -> tuple[str, str]:
+def head(document: Document) -> tuple[str, str]:
+    """Return the apiVersion and the kind of a document."""
     return str(document.get("apiVersion")), str(document.get("kind"))
 
 
-def _items(document: Document) -> list[Document]:
+def items(document: Document) -> list[Document]:
+    """Return the documents of a List, or the document itself."""
     if document.get("kind") != "List":
         return [document]
     return [item for item in document.get("items") or () if isinstance(item, dict)]
@@ -115,8 +117,9 @@ def _print(objects: list[Document]) -> None:
         click.echo(text, nl=False)
 
 
-def _objects(document: Document, namespace: str, job_defaults: JobDefaults) -> tuple[Job, list[Document]]:
-    framework = KINDS[_head(document)]
+def rendered(document: Document, namespace: str, job_defaults: JobDefaults) -> tuple[Job, list[Document]]:
+    """Return the job of a document and the objects that the operator creates for it, none if the job has problems."""
+    framework = KINDS[head(document)]
     metadata = document.get("metadata")
     given = metadata if isinstance(metadata, dict) else {}
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}

@@ -25,8 +25,9 @@ from .events import EventRecorder
 from .health import MAX_SILENCE
 from .job_metrics import job_state
 from .metrics import Metrics
-from .reconciler import Reconciler, Result
+from .reconciler import Reconciler
 from .store import CachedJob, Store
+from .workqueue import Result
 
 #: Seconds between tries while the API server does not respond.
 DISCOVERY_RETRY = 2.0

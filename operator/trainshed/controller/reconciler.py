@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from trainshed.api import status_codec
@@ -37,6 +37,7 @@ from .executor import Executor
 from .job_metrics import FailedPods, StartupTimes
 from .observer import Observer
 from .status_debounce import StatusDebounce
+from .workqueue import Result
 
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
 #: one pod or from all.
@@ -46,19 +47,6 @@ REJECTED = "The API server rejects the status of this job; the operator does not
 
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
-
-    A `known` error was logged before with the same message.
-    """
-
-    requeue_at: datetime | None = None
-    message: str = ""
-    error: ApiError | None = None
-    known: bool = False
 
 
 class Reconciler:

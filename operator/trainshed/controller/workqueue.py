@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from typing import Protocol
@@ -24,7 +25,6 @@ from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
 from .observer import Observer
-from .reconciler import Result
 
 #: Seconds between two reconciles of the same job, so that many events cost few reconciles: after one that has done
 #: something, and after one that has done nothing, as when the pods of a job start one after another.
@@ -188,6 +188,19 @@ LASTING = 0.25
 AFTER_REJECTION = (1.0, 120.0)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
+
+    A `known` error was logged before with the same message.
+    """
+
+    requeue_at: datetime | None = None
+    message: str = ""
+    error: ApiError | None = None
+    known: bool = False
 
 
 class ReconcilerProtocol(Protocol):

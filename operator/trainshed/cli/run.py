@@ -1,0 +1,132 @@
+"""`trainshed run`: run jobs on this machine, without a cluster."""
+
+from __future__ import annotations
+
+import re
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Document
+from trainshed.local import run as local
+from trainshed.local.python import NoPython
+from trainshed.local.run_folder import state_folder
+
+from . import render
+
+#: Kinds that jobs refer to; others in the file are left out.
+KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim")
+#: A replica and a time: worker-1@20s.
+FAILURE = re.compile(r"([a-z0-9][-a-z0-9.]*)@(\d+(?:\.\d+)?)s?")
+#: Seconds for which a download may take.
+DOWNLOAD = 30
+
+
+def _failures(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Any:  # noqa: ANN401
+    found = [FAILURE.fullmatch(value) for value in values]
+    if wrong := [value for value, match in zip(values, found, strict=True) if match is None]:
+        raise click.BadParameter(f"{wrong[0]!r} is not a replica and a time, such as worker-1@20s")
+    return tuple((match[1], float(match[2])) for match in found if match)
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, help="File or URL with jobs; - reads standard input."
+)
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of objects without one.")
+@click.option(
+    "--runtime",
+    type=click.Choice(local.RUNTIMES),
+    default="auto",
+    show_default=True,
+    help="How replicas run. auto is namespaces if this machine permits them, else processes.",
+)
+@click.option("--python", default="", help="Virtual environment or interpreter that stands for the image's Python.")
+@click.option("--only", multiple=True, help="Replica whose output is printed, such as worker-0. May be repeated.")
+@click.option("--no-color", is_flag=True, help="Print without colors and without the status line.")
+@click.option("--output", "form", type=click.Choice(("text", "json")), default="text", help="Form of the summary.")
+@click.option("--fail", "failures", multiple=True, callback=_failures, help="Kill a replica, such as worker-1@20s.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Folder of logs and claims (default: ~/.local/state/trainshed).",
+)
+def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
+    """Run jobs on this machine, without a cluster.
+
+    Every replica is a process. Restarts, deadlines, success and failure are decided as in a cluster. The exit code is 0
+    if all jobs succeeded, 1 if one failed, and 130 after Ctrl-C.
+    """
+    documents = [item for file in files for item in _documents(file)]
+    jobs = [_job(item, namespace) for item in documents if render.head(item) in render.KINDS]
+    if not jobs:
+        known = ", ".join(dict.fromkeys(kind for _, kind in render.KINDS))
+        raise click.ClickException(f"{', '.join(files)} contains no job; known kinds are {known}")
+    if None in jobs:
+        sys.exit(1)
+    others = [item for item in documents if item.get("kind") in KINDS]
+    for item in documents:
+        if item not in others and render.head(item) not in render.KINDS:
+            click.echo(f"left out: {item.get('kind')} {(item.get('metadata') or {}).get('name')}", err=True)
+    try:
+        code = local.run(
+            local.Options(
+                jobs=tuple(job for job in jobs if job),
+                objects=tuple(_placed(item, namespace) for item in others),
+                state=(options["state"] or state_folder()).absolute(),
+                runtime=options["runtime"],
+                python=options["python"],
+                only=options["only"],
+                colour=not options["no_color"] and (sys.stdout.isatty() or options["form"] == "json"),
+                json=options["form"] == "json",
+                failures=options["failures"],
+            )
+        )
+    except (local.Refused, NoPython, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
+def _documents(file: str) -> list[Document]:
+    try:
+        return [
+            item for found in yaml.safe_load_all(_text(file)) if isinstance(found, dict) for item in render.items(found)
+        ]
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"{file} is not valid YAML: {error}") from error
+    except (OSError, urllib.error.URLError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"cannot read {file}: {error}") from error
+
+
+def _text(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    if file.startswith(("https://", "http://")):
+        with urllib.request.urlopen(file, timeout=DOWNLOAD) as response:  # noqa: S310 - the schemes are checked
+            return str(response.read().decode())
+    return Path(file).read_text(encoding="utf-8")
+
+
+def _placed(document: Document, namespace: str) -> Document:
+    return {**document, "metadata": {"namespace": namespace, **(document.get("metadata") or {})}}
+
+
+def _job(document: Document, namespace: str) -> local.LocalJob | None:
+    """Return a job that can run, or None after printing what is wrong with it, as `render` does."""
+    defaults = JobDefaults()
+    job, objects = render.rendered(document, namespace, defaults)
+    for problem in job.problems:
+        click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
+    if job.problems:
+        return None
+    placed = _placed(document, namespace)
+    named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
+    pods = tuple(item for item in objects if item["kind"] == "Pod")
+    return local.LocalJob(local.runnable(named), job, render.KINDS[render.head(document)], pods)

@@ -1,0 +1,146 @@
+"""The names, addresses and ports of all replicas: what DNS and Services are in a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from trainshed.api.framework import child_name
+from trainshed.api.job import Job
+
+#: The first address of the bridge, in the range for benchmarks of networks (RFC 2544): no real network has it.
+GATEWAY, PREFIX_LENGTH = IPv4Address("198.18.0.1"), 15
+LOOPBACK = "127.0.0.1"
+DOMAIN = "cluster.local"
+#: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
+PORTS = range(20000, 32000)
+
+
+class NoPort(Exception):
+    """All ports are in use."""
+
+
+class Hosts:
+    """The pods by name, and the addresses that they have for as long as the run lasts.
+
+    A pod that is created again has the same address, so /etc/hosts never changes while replicas read it.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[str, tuple[str, IPv4Address]] = {}
+        self._names: dict[str, str] = {}
+
+    def add_job(self, job: Job) -> None:
+        """Add the replicas of a job."""
+        for replica in job.all_replicas:
+            name = child_name(job, replica)
+            if f"{job.namespace}/{name}" in self._pods:
+                continue
+            self._pods[f"{job.namespace}/{name}"] = (job.name, GATEWAY + len(self._pods) + 1)
+            for known in names(job.namespace, job.name, name):
+                self._names.setdefault(known, name)
+            self.__dict__.pop("pattern", None)
+
+    def address(self, namespace: str, pod: str) -> str:
+        """Return the address of a pod; raises KeyError if it is no replica of a job."""
+        return str(self._pods[f"{namespace}/{pod}"][1])
+
+    def text(self) -> str:
+        """Return the content of /etc/hosts."""
+        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost"]
+        for key, (job, address) in self._pods.items():
+            namespace, _, pod = key.partition("/")
+            lines.append(f"{address}\t{' '.join(names(namespace, job, pod))}")
+        return "\n".join(lines) + "\n"
+
+    def pod(self, name: str) -> str | None:
+        """Return the pod that a DNS name means, None if it is not the name of a replica."""
+        return self._names.get(name)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """A DNS name of a replica, and the port that may follow it after a colon."""
+        known = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True)) or r"(?!)"
+        return re.compile(rf"(?<![\w.-])({known})(?![\w-]|\.\w)(?::(\d+))?")
+
+
+def names(namespace: str, job: str, pod: str) -> tuple[str, ...]:
+    """Return the DNS names of a pod, for both forms of Services: one for each replica, or one for the job."""
+    domains = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.{DOMAIN}")
+    return tuple(f"{host}{domain}" for host in (pod, f"{pod}.{job}") for domain in domains)
+
+
+class Ports:
+    """Free ports of the loopback for the ports of replicas; no other run on this machine gets them.
+
+    Each port is reserved by a lock on a file in `folder`, which ends with the process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[str, int], int] = {}
+        self._locks: list[int] = []
+        self._next = PORTS.start + os.getpid() * 7 % len(PORTS)
+
+    def of(self, pod: str, port: int) -> int:
+        """Return the port that stands for this port of this pod; raises `NoPort`."""
+        known = self._known.get((pod, port))
+        if known is None:
+            known = self._known[pod, port] = self._reserve()
+        return known
+
+    def close(self) -> None:
+        """Let other runs use the ports."""
+        for lock in self._locks:
+            os.close(lock)
+        self._locks.clear()
+
+    def _reserve(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for _ in PORTS:
+            port, self._next = self._next, self._next + 1 if self._next + 1 in PORTS else PORTS.start
+            lock = os.open(self._folder / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with socket.socket() as probe:
+                    probe.bind(("", port))
+                self._locks.append(lock)
+                return port
+            os.close(lock)
+        raise NoPort(f"no free port between {PORTS.start} and {PORTS.stop}")
+
+
+def on_loopback(env: Mapping[str, str], hosts: Hosts, ports: Ports, own: tuple[str, Iterable[int]]) -> dict[str, str]:
+    """Return the environment of a replica with 127.0.0.1 and a port of its own in place of each name and port.
+
+    `own` is the pod with its ports. A variable that ends in PORT belongs to the variable that has the same beginning
+    and ends in ADDR, ADDRESS, HOST or IP; without one it is a port of the pod itself.
+    """
+    pod, own_ports = own
+    changed = {}
+    for name, value in env.items():
+        text = loopback_text(value, hosts, ports)
+        if name.endswith("PORT") and value.isdecimal():
+            siblings = (env.get(name.removesuffix("PORT") + end, "") for end in ("ADDR", "ADDRESS", "HOST", "IP"))
+            owner = next((found for sibling in siblings if (found := hosts.pod(sibling))), "")
+            if owner or int(value) in own_ports:
+                text = str(ports.of(owner or pod, int(value)))
+        changed[name] = text
+    return changed
+
+
+def loopback_text(text: str, hosts: Hosts, ports: Ports) -> str:
+    """Return a text with 127.0.0.1 and a port of its own in place of each `name:port` of a replica."""
+
+    def replacement(found: re.Match[str]) -> str:
+        pod = hosts.pod(found[1]) or ""
+        return f"{LOOPBACK}:{ports.of(pod, int(found[2]))}" if found[2] else LOOPBACK
+
+    return hosts.pattern.sub(replacement, text)

@@ -1,0 +1,140 @@
+"""How containers are isolated from each other: a session for each. The launcher uses it: only standard library."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Message = dict[str, Any]
+#: The first of the 128 exit codes that mean a signal, and the code of a container that could not be started.
+SIGNALLED, NOT_STARTED = 128, 127
+#: prctl: orphaned grandchildren become children of this process.
+PR_SET_CHILD_SUBREAPER = 36
+#: Rounds of killing what is left; each round kills all, so that more than one is only needed against fork bombs.
+ROUNDS = 50
+
+
+class Isolation:
+    """Each container is a session of its own, on the network and the files of this machine."""
+
+    def __init__(self) -> None:
+        if sys.platform == "linux":
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+    def add(self, message: Message) -> None:
+        """Create a sandbox: there is nothing to do."""
+
+    def remove(self, known: str) -> None:
+        """Remove a sandbox: there is nothing to do."""
+
+    def start(self, message: Message, output: int) -> int:
+        """Start a container; return the pid of its first process. Raises OSError."""
+        return fork(lambda: execute(message, output))
+
+    def target(self, pid: int) -> int:
+        """Return the process that gets the signals of a container."""
+        return pid
+
+    def kill(self, pid: int) -> None:
+        """Kill a container: its session, and all descendants of its first process."""
+        for found in (*descendants(pid), pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(found, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    def ended(self, pid: int) -> None:
+        """Kill what a container has left in its session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    def kill_rest(self) -> None:
+        """Kill all descendants of this process."""
+        for _ in range(ROUNDS):
+            left = descendants(os.getpid())
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            select.select([], [], [], 0.02)
+
+
+def fork(body: Callable[[], None]) -> int:
+    """Run `body`, which replaces the process, in a child; return its pid. Raises the OSError of the child."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reader)
+        try:
+            body()
+        except OSError as error:
+            os.write(writer, json.dumps([error.errno, error.strerror or str(error)]).encode())
+        finally:
+            os._exit(NOT_STARTED)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        failed = pipe.read()
+    if failed:
+        os.waitpid(pid, 0)
+        raise OSError(*json.loads(failed))
+    return pid
+
+
+def execute(message: Message, output: int) -> None:
+    """Replace the process with the program of a container; raises OSError with a message for the user."""
+    with contextlib.suppress(PermissionError):
+        os.setsid()
+    source = os.open(os.devnull, os.O_RDONLY)
+    for target, found in enumerate((source, output, output)):
+        os.dup2(found, target)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.chdir(message["cwd"])
+    except OSError as error:
+        raise OSError(error.errno, f"cannot use working directory {message['cwd']}: {error.strerror}") from error
+    program = message["argv"][0]
+    try:
+        os.execvpe(program, message["argv"], message["env"])  # noqa: S606 - the program of a container
+    except OSError as error:
+        raise OSError(error.errno, f'exec: "{program}": {error.strerror}') from error
+
+
+def exit_code(status: int) -> int:
+    """Return the exit code of a wait status, 128+n after signal n."""
+    return SIGNALLED + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the descendants of a process, where /proc shows them."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+                if fields[0] != b"Z":
+                    parents.setdefault(int(fields[1]), []).append(int(name))
+    found, queue = [], [pid]
+    while queue:
+        children = parents.get(queue.pop(), [])
+        found += children
+        queue += children
+    return found
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process, as the system call prctl does."""
+    import ctypes  # noqa: PLC0415 - only Linux needs it
+
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,278 @@
+"""Containers in Linux namespaces; used by the launcher, which is root of its own user namespace already."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .isolation import NOT_STARTED, Isolation, Message, execute, exit_code, fork
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
+    0x20000,
+    0x4000000,
+    0x8000000,
+    0x20000000,
+    0x40000000,
+)
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
+#: The flags that a mount of another user namespace has and that a remount must repeat: nosuid, nodev, noexec.
+LOCKED = 2 | 4 | 8
+BRIDGE = "br0"
+#: Folders of the machine that containers have as folders of their own, and those whose files they share.
+OWN = ("tmp", "proc", "run")
+#: The largest folder in which a mount point can be made: each of its entries becomes a mount.
+MAX_ENTRIES = 300
+#: The signals that a container's first process gets from the launcher.
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NamespaceIsolation(Isolation):
+    """Each sandbox has a network, each container processes and mounts of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sandboxes: dict[str, list[int]] = {}
+        self._links = 0
+        mount("none", "/", "", MS_REC | MS_PRIVATE)
+        with contextlib.suppress(OSError):
+            mount("proc", "/proc", "proc", 0)  # the processes of this namespace; not permitted in some containers
+
+    def add(self, message: Message) -> None:
+        """Create the bridge, or the network of a pod; raises OSError."""
+        address = f"{message['address']}/{message['prefix']}"
+        if "hostname" not in message:
+            ip(f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {address} dev {BRIDGE}")
+            ip(f"link set {BRIDGE} up")
+            return
+        ours, theirs = socket.socketpair()
+        pid = fork_plain(lambda: join_network(theirs, message["hostname"], address))
+        theirs.close()
+        with ours:
+            _, descriptors, _, _ = socket.recv_fds(ours, 1, 3)
+            self._links += 1
+            name = f"veth{self._links}"
+            ip(
+                f"link add {name} type veth peer name eth0 netns {pid}\n"
+                f"link set {name} master {BRIDGE}\nlink set {name} up\n"
+            )
+            ours.sendall(b"x")
+        _, status = os.waitpid(pid, 0)
+        self._sandboxes[message["id"]] = list(descriptors)
+        if status:
+            raise OSError(0, "cannot configure the network of the pod")
+
+    def remove(self, known: str) -> None:
+        """Close the namespaces of a sandbox; the kernel removes its network with its last process."""
+        for descriptor in self._sandboxes.pop(known, ()):
+            os.close(descriptor)
+
+    def start(self, message: Message, output: int) -> int:
+        """Start a container; return the pid of its first process. Raises OSError."""
+        return fork(lambda: enter(self._sandboxes[message["sandbox"]], message, output))
+
+    def target(self, pid: int) -> int:
+        """Return the init process of a container, which forwards signals."""
+        return next(iter(children(pid)), pid)
+
+    def kill(self, pid: int) -> None:
+        """Kill a container: with its init process the kernel kills all others."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.target(pid), signal.SIGKILL)
+
+    def ended(self, pid: int) -> None:
+        """Do nothing: the kernel has killed what was left."""
+
+
+def join_network(link: socket.socket, hostname: str, address: str) -> None:
+    """Make the namespaces of a pod, pass them to the launcher, and configure the network once its link is there."""
+    check(libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC))
+    socket.sethostname(hostname)
+    descriptors = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in ("net", "uts", "ipc")]
+    socket.send_fds(link, [b"x"], descriptors)
+    link.recv(1)
+    ip(f"link set lo up\naddr add {address} dev eth0\nlink set eth0 up\n")
+
+
+def enter(namespaces: list[int], message: Message, output: int) -> None:
+    """Enter the namespaces of a pod, and start an init process in those of a container; wait for it and exit as it."""
+    for descriptor in namespaces:
+        check(libc.setns(descriptor, 0))
+    check(libc.unshare(CLONE_NEWNS | CLONE_NEWPID))
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reader)
+        try:
+            build_root(message)
+            run_init(message, output)
+        except OSError as error:
+            os.write(writer, f"{error.errno}\n{error.strerror or error}".encode())
+        finally:
+            os._exit(NOT_STARTED)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        failed = pipe.read().decode()
+    if failed:
+        number, _, text = failed.partition("\n")
+        raise OSError(int(number) if number.isdecimal() else 0, text)
+    detach()
+    _, status = os.waitpid(pid, 0)
+    os._exit(exit_code(status))
+
+
+def run_init(message: Message, output: int) -> None:
+    """Start the program as a child of this process, which reaps and forwards signals like an init system."""
+    main = fork(lambda: execute(message, output))
+    for number in FORWARDED:
+        signal.signal(number, lambda received, _: os.kill(main, received))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    detach()
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == main:
+            os._exit(exit_code(status))
+
+
+def detach() -> None:
+    """Close all descriptors, so that those who wait for their other ends are not kept waiting."""
+    signal.set_wakeup_fd(-1)
+    os.closerange(0, 4096)
+
+
+def build_root(message: Message) -> None:
+    """Mount the file system of a container: that of the machine, with folders of its own and the mounts of the pod."""
+    mount("none", "/", "", MS_REC | MS_PRIVATE)
+    root = Path(message["root"])
+    mount("tmpfs", str(root), "tmpfs", 0)
+    for entry in os.scandir("/"):
+        target = root / entry.name
+        if entry.is_symlink():
+            target.symlink_to(os.readlink(entry.path))
+        elif entry.name in OWN or entry.name == "dev":
+            target.mkdir(mode=0o777)
+        else:
+            bind(Path(entry.path), target)
+    (root / "tmp").chmod(0o1777)
+    mirror(Path("/dev"), root / "dev", skip=("shm",))
+    (root / "dev/shm").mkdir(exist_ok=True)
+    mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0)
+    mount_proc(root / "proc")
+    for kept in message["keep"]:
+        if kept.startswith("/tmp/"):  # noqa: S108 - containers have a /tmp of their own
+            place(root, Path(kept), kept)
+    for source, target, read_only in sorted(message["mounts"], key=lambda item: item[1].count("/")):
+        found = place(root, Path(source), target)
+        if read_only:
+            flags = os.statvfs(found).f_flag & LOCKED
+            mount("none", str(found), "", MS_BIND | MS_REMOUNT | MS_RDONLY | flags)
+    os.chdir(root)
+    mount(str(root), "/", "", MS_MOVE)
+    os.chroot(".")
+    os.chdir("/")
+
+
+def mount_proc(target: Path) -> None:
+    """Mount the processes of this namespace, or, where that is not permitted, those of the machine."""
+    try:
+        mount("proc", str(target), "proc", 0)
+    except OSError:
+        mount("/proc", str(target), "", MS_BIND | MS_REC)
+
+
+def place(root: Path, source: Path, target: str) -> Path:
+    """Bind a file or folder at a path in the root; make the mount point if there is none. Raises OSError."""
+    found = root / target.lstrip("/")
+    if not found.exists():
+        missing = found
+        while not missing.parent.exists():
+            missing = missing.parent
+        if os.stat(missing.parent).st_dev != os.stat(root).st_dev:
+            replace_by_mirror(missing.parent, target)
+        found.parent.mkdir(parents=True, exist_ok=True)
+    bind(source, found)
+    return found
+
+
+def replace_by_mirror(folder: Path, target: str) -> None:
+    """Replace a folder of the machine by one in memory with the same entries, in which mount points can be made."""
+    entries = os.listdir(folder)
+    if len(entries) > MAX_ENTRIES:
+        raise OSError(0, f"cannot mount at {target}: {folder} has too many entries; mount it at another path")
+    original = os.open(folder, os.O_PATH)
+    mount("tmpfs", str(folder), "tmpfs", 0)
+    mirror(Path(f"/proc/self/fd/{original}"), folder)
+    os.close(original)
+
+
+def mirror(source: Path, target: Path, skip: tuple[str, ...] = ()) -> None:
+    """Bind each entry of a folder into another one."""
+    for entry in os.scandir(source):
+        if entry.name in skip:
+            continue
+        if entry.is_symlink():
+            (target / entry.name).symlink_to(os.readlink(entry.path))
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                bind(Path(entry.path), target / entry.name)
+
+
+def bind(source: Path, target: Path) -> None:
+    """Bind a file or folder at a path, which is made if it does not exist."""
+    if source.is_dir():
+        target.mkdir(exist_ok=True)
+    elif not target.exists():
+        target.touch()
+    mount(str(source), str(target), "", MS_BIND | MS_REC)
+
+
+def mount(source: str, target: str, kind: str, flags: int) -> None:
+    """Mount a file system as the system call mount does; raises OSError."""
+    if libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None):
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot mount {source} at {target}: {os.strerror(number)}")
+
+
+def check(result: int) -> None:
+    """Raise OSError if a call of the C library has failed."""
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def children(pid: int) -> Iterator[int]:
+    """Yield the children of a process."""
+    with contextlib.suppress(OSError):
+        yield from map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def fork_plain(body: Callable[[], None]) -> int:
+    """Run `body` in a child process that then exits; return its pid."""
+    pid = os.fork()
+    if not pid:
+        try:
+            body()
+        except OSError:
+            os._exit(1)
+        finally:
+            os._exit(0)
+    return pid
+
+
+def ip(commands: str) -> None:
+    """Configure the network with the program ip; raises OSError."""
+    reader, writer = os.pipe()
+    os.write(writer, commands.encode())
+    os.close(writer)
+    actions = [(os.POSIX_SPAWN_DUP2, reader, 0)]
+    pid = os.posix_spawnp("ip", ["ip", "-batch", "-"], os.environ, file_actions=actions)
+    os.close(reader)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise OSError(0, "ip failed: " + commands.replace("\n", "; "))

@@ -1,0 +1,159 @@
+"""The output of a run: the lines of all replicas with their names before them, and logs in files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from trainshed.api.job import Document
+
+from .cluster import job_name
+
+#: The colours of replicas, in the order in which they first write.
+COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
+DIM, RESET = "\x1b[2m", "\x1b[0m"
+#: Seconds between two lines of a progress bar, which replaces its line many times a second.
+BAR_INTERVAL = 2.0
+#: Characters of an unfinished line that are kept.
+LONGEST = 100_000
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The output of one container: its prefix, its file, and its unfinished line."""
+
+    prefix: str
+    file: IO[bytes]
+    shown: bool
+    rest: str = ""
+    bar_shown: float = field(default=-BAR_INTERVAL)
+
+
+class Output:
+    """Implements `trainshed.local.kubelet.LogSink`, and prints what happens to the jobs.
+
+    `only` are the replicas to print; all if it is empty. `one_job` is whether prefixes need no job. `write` prints one
+    line.
+    """
+
+    def __init__(
+        self,
+        logs: Path,
+        only: tuple[str, ...] = (),
+        *,
+        one_job: bool = True,
+        colour: bool = True,
+        write: Callable[[str], None] | None = None,
+    ) -> None:
+        self._logs = logs
+        self._only = only
+        self._one_job = one_job
+        self._colour = colour
+        self._streams: dict[tuple[str, str], _Stream] = {}
+        self._width = 8
+        self._colours: dict[str, str] = {}
+        self.write_line: Callable[[str], None] = write or _print
+
+    def write(self, pod: Document, container: str, chunk: bytes) -> None:
+        """Take some output of a container; print its complete lines."""
+        stream = self._stream(pod, container)
+        stream.file.write(chunk)
+        if not stream.shown:
+            return
+        *lines, stream.rest = (stream.rest + chunk.decode(errors="replace")).split("\n")
+        for line in lines:
+            self._print(stream, _last_state(line))
+        stream.rest = stream.rest[-LONGEST:]
+        if "\r" in stream.rest and time.monotonic() - stream.bar_shown >= BAR_INTERVAL:
+            stream.bar_shown = time.monotonic()
+            self._print(stream, _last_state(stream.rest))
+
+    def end(self, pod: Document, container: str) -> None:
+        """Print the unfinished line of a container that has ended."""
+        stream = self._stream(pod, container)
+        stream.file.flush()
+        if stream.rest:
+            self._print(stream, _last_state(stream.rest))
+            stream.rest = ""
+
+    def say(self, text: str, who: str = "") -> None:
+        """Print a line about a job, or about the run."""
+        prefix = f"{who:<{self._width}} | " if who else ""
+        self.write_line(f"{DIM}{prefix}{text}{RESET}" if self._colour else f"{prefix}{text}")
+
+    def close(self) -> None:
+        """Close the files."""
+        for stream in self._streams.values():
+            stream.file.close()
+
+    def _stream(self, pod: Document, container: str) -> _Stream:
+        key = (pod["metadata"]["name"], container)
+        known = self._streams.get(key)
+        if known is None:
+            known = self._streams[key] = self._new(pod, container)
+        return known
+
+    def _new(self, pod: Document, container: str) -> _Stream:
+        replica = replica_name(pod)
+        main = pod["spec"]["containers"][0]["name"] == container
+        who = replica if self._one_job else f"{job_name(pod)}/{replica}"
+        label = who if main else f"{who}/{container}"
+        self._width = max(self._width, len(label))
+        colour = self._colours.setdefault(who, str(COLOURS[len(self._colours) % len(COLOURS)]))
+        prefix = f"\x1b[{colour}m{label:<{self._width}} |{RESET} " if self._colour else f"{label:<{self._width}} | "
+        name = pod["metadata"]["name"] + ("" if main else f".{container}")
+        file = (self._logs / f"{name}.log").open("ab", buffering=0)
+        return _Stream(prefix, file, not self._only or replica in self._only or who in self._only)
+
+    def _print(self, stream: _Stream, line: str) -> None:
+        self.write_line(f"{stream.prefix}{line}")
+
+
+def replica_name(pod: Document) -> str:
+    """Return the name of a pod without that of its job, such as worker-0."""
+    return str(pod["metadata"]["name"]).removeprefix(f"{job_name(pod)}-")
+
+
+def _last_state(line: str) -> str:
+    """Return what a terminal would show of a line in which carriage returns start it again."""
+    return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class StatusLine:
+    """One line at the bottom of a terminal with the state of the jobs; prints other lines above it."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        # Imported here, because it takes long, and only terminals need it.
+        from rich.console import Console  # noqa: PLC0415
+        from rich.live import Live  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        self._text: type[Any] = Text
+        self._console = Console(highlight=False)
+        self._live = Live(
+            get_renderable=lambda: Text(text(), style="reverse", no_wrap=True, overflow="ellipsis"),
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+        )
+
+    def start(self) -> None:
+        """Show the line."""
+        self._live.start()
+
+    def print(self, line: str) -> None:
+        """Print a line above it."""
+        self._console.print(self._text.from_ansi(line), soft_wrap=True)
+
+    def stop(self) -> None:
+        """Remove the line."""
+        self._live.stop()

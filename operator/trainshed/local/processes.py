@@ -1,0 +1,84 @@
+"""The runtime for machines without namespaces: replicas are processes on the loopback, with ports of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .hosts import LOOPBACK, Hosts, Ports, loopback_text, on_loopback
+from .launcher_client import LaunchedContainer, LauncherClient
+from .python import Python
+from .runtime import ContainerSpec, SandboxSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSandbox:
+    """Implements `trainshed.local.runtime.Sandbox`."""
+
+    spec: SandboxSpec
+    runtime: ProcessRuntime
+    address: str = LOOPBACK
+
+    async def start(self, spec: ContainerSpec) -> LaunchedContainer:
+        """Start a container; raises `StartFailed`."""
+        return await self.runtime.start(self.spec, spec)
+
+    async def remove(self) -> None:
+        """Do nothing: the launcher has killed what a container has left."""
+
+
+@dataclass(slots=True)
+class ProcessRuntime:
+    """Implements `trainshed.local.runtime.Runtime`. `own_ports` are the ports of each pod's containers, by pod name."""
+
+    python: Python
+    ports: Ports
+    own_ports: Mapping[str, frozenset[int]]
+    uses_images: bool = False
+    _client: LauncherClient = field(default_factory=lambda: LauncherClient("processes"))
+    _hosts: Hosts = field(default_factory=Hosts)
+
+    @property
+    def description(self) -> str:
+        """How replicas are isolated."""
+        return f"processes on 127.0.0.1 with ports of their own, {self.python.description}"
+
+    async def open(self, hosts: Hosts) -> None:
+        """Start the launcher; raises `StartFailed`."""
+        self._hosts = hosts
+        await self._client.open()
+
+    async def create_sandbox(self, spec: SandboxSpec) -> ProcessSandbox:
+        """Return the sandbox of a pod, which is only its name."""
+        return ProcessSandbox(spec, self)
+
+    async def start(self, pod: SandboxSpec, spec: ContainerSpec) -> LaunchedContainer:
+        """Start a container; raises `StartFailed`."""
+        own = (pod.name, self.own_ports.get(pod.name, frozenset()))
+        env = on_loopback(spec.env, self._hosts, self.ports, own)
+        paths = {mount.target: str(mount.source) for mount in spec.mounts if mount.target != str(mount.source)}
+        words = [loopback_text(word, self._hosts, self.ports) for word in (*spec.command, *spec.args)]
+        return await self._client.start(
+            {
+                "argv": [with_paths(word, paths) for word in words],
+                "env": self.python.environment({name: with_paths(text, paths) for name, text in env.items()}),
+                "cwd": with_paths(spec.working_dir, paths) or str(Path.cwd()),
+            }
+        )
+
+    async def close(self) -> None:
+        """Kill everything that is left."""
+        await self._client.close()
+        self.ports.close()
+
+
+def with_paths(text: str, paths: Mapping[str, str]) -> str:
+    """Return the text with the folder of this machine in place of each path at which it is mounted."""
+    if not paths:
+        return text
+    known = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    pattern = rf"(?<![\w./-])({known})(?=/|$|[\s:;,'\"])"
+    return re.sub(pattern, lambda found: paths[found[1]].rstrip(os.sep), text)

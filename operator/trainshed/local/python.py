@@ -1,0 +1,65 @@
+"""The Python of this machine that stands for the image's, and the environment that its programs need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Variables that containers get from the user's shell: what programs of this machine need to run.
+INHERITED = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PYTHONPATH", "TMPDIR", "TZ", "USER"),
+    *("CONDA_PREFIX", "CUDA_HOME", "HF_HOME", "SSL_CERT_FILE", "XDG_CACHE_HOME"),
+)
+#: Output appears when it is printed, and not when a buffer is full.
+DEFAULTS = {"PYTHONUNBUFFERED": "1"}
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class NoPython(Exception):
+    """There is no Python at the given place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """An interpreter, and the virtual environment that it belongs to, if any.
+
+    `marks` are variables that all processes of the run have.
+    """
+
+    executable: Path
+    environment_folder: Path | None = None
+    marks: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def description(self) -> str:
+        """Where it is."""
+        return f"Python of {self.environment_folder or self.executable}"
+
+    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a container: a few of the user's, then the container's own."""
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        path = f"{self.executable.parent}{os.pathsep}{os.environ.get('PATH', PATH)}"
+        virtual = {"VIRTUAL_ENV": str(self.environment_folder)} if self.environment_folder else {}
+        return DEFAULTS | inherited | virtual | {"PATH": path} | dict(own) | dict(self.marks)
+
+
+def find_python(wanted: str) -> Python:
+    """Return the Python of a virtual environment, or the one that the user's shell finds; raises `NoPython`."""
+    if not wanted:
+        found = shutil.which("python") or shutil.which("python3")
+        if not found:
+            raise NoPython("there is no python in PATH; give one with --python")
+        return _described(Path(found))
+    path = Path(wanted).expanduser().absolute()
+    executable = next((item for item in (path / "bin/python", path / "bin/python3") if item.exists()), path)
+    if not executable.is_file():
+        raise NoPython(f"{wanted} is neither a virtual environment nor an interpreter")
+    return _described(executable)
+
+
+def _described(executable: Path) -> Python:
+    folder = executable.parent.parent
+    return Python(executable, folder if (folder / "pyvenv.cfg").exists() else None)

@@ -1,0 +1,344 @@
+"""Runs jobs on this machine until they have finished."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainshed.api import status_codec
+from trainshed.api.framework import Framework, JobDefaults, child_name
+from trainshed.api.job import Document, Job
+from trainshed.runtime import Clock
+
+from . import differences, summary
+from .cluster import EVENT, POD, LocalCluster, Stored
+from .controller import LocalController
+from .environment import EnvironmentResolver, Gpus
+from .hosts import Hosts, Ports
+from .kubelet import Dependencies, Kubelet
+from .namespaces import NamespaceRuntime
+from .output import Output, StatusLine
+from .processes import ProcessRuntime
+from .python import Python, find_python
+from .run_folder import MARK, new_run
+from .runtime import Runtime, StartFailed
+from .volumes import Volumes
+
+SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
+#: Seconds: how often the end of the jobs is checked, how long nothing must change after it, and how long that may take.
+CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
+#: Seconds that replicas get to end which the job has left running.
+GRACE = 5.0
+#: The parts of a run policy that would keep a job from running here, or remove it at the end.
+WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
+RUNTIMES = ("auto", "namespaces", "processes", "docker")
+
+
+class Refused(Exception):
+    """The jobs cannot be run on this machine; the message has a line for each reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalJob:
+    """A valid job, the framework of its kind, and the pods that it has when all of them run."""
+
+    document: Document
+    job: Job
+    framework: Framework
+    pods: tuple[Document, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user has asked for. `failures` are replicas, and the seconds after which they are killed."""
+
+    jobs: tuple[LocalJob, ...]
+    objects: tuple[Document, ...]
+    state: Path
+    runtime: str = "auto"
+    python: str = ""
+    only: tuple[str, ...] = ()
+    colour: bool = True
+    json: bool = False
+    failures: tuple[tuple[str, float], ...] = ()
+    job_defaults: JobDefaults = field(default_factory=JobDefaults)
+
+
+def run(options: Options) -> int:
+    """Run the jobs; return the exit code. Raises `Refused`, and `python.NoPython`."""
+    return asyncio.run(LocalRun(options).run())
+
+
+class LocalRun:
+    """One run of some jobs."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._clock = Clock()
+        self._cluster = LocalCluster(self._clock.now)
+        first = options.jobs[0].job.name
+        self._folder = new_run(options.state, first, self._clock.now())
+        self._started = self._clock.now()
+        self._output = Output(
+            self._folder.logs,
+            options.only,
+            one_job=len(options.jobs) == 1,
+            colour=options.colour,
+            write=_print_error if options.json else None,
+        )
+        self._changed = 0.0
+        self._interrupts = 0
+        self._interrupted = asyncio.Event()
+        self._ignored: list[str] = []
+
+    async def run(self) -> int:
+        """Run everything; return the exit code."""
+        try:
+            return await self._run()
+        finally:
+            self._output.close()
+            self._folder.close()
+
+    async def _run(self) -> int:
+        hosts = Hosts()
+        for item in self._options.jobs:
+            hosts.add_job(item.job)
+        runtime = await self._open_runtime(hosts)
+        try:
+            self._introduce(runtime)
+            kubelet = self._kubelet(runtime)
+            controller = LocalController(
+                self._cluster,
+                {item.framework.kind: item.framework for item in self._options.jobs}.values(),
+                self._options.job_defaults,
+                self._clock.now,
+            )
+            self._cluster.listeners.append(self._on_change)
+            controller.start()
+            for document in (*self._options.objects, *(item.document for item in self._options.jobs)):
+                self._cluster.apply(document)
+            await self._until_over(kubelet, controller)
+        finally:
+            await runtime.close()
+        return self._conclude()
+
+    async def _until_over(self, kubelet: Kubelet, controller: LocalController) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupt, kubelet)
+        killers = [asyncio.create_task(self._kill_later(kubelet, *failure)) for failure in self._options.failures]
+        status = self._status_line()
+        try:
+            await self._wait(kubelet)
+        finally:
+            for task in killers:
+                task.cancel()
+            await controller.close()
+            if left := kubelet.running():
+                grace = self._grace() if self._interrupted.is_set() else GRACE
+                if not self._interrupted.is_set():
+                    self._output.say(f"stopping what the finished job has left running: {', '.join(left)}")
+                kubelet.terminate(grace if self._interrupts < 2 else 0)  # noqa: PLR2004 - the second Ctrl-C
+            await kubelet.close()
+            if status:
+                self._output.write_line = _print
+                status.stop()
+
+    async def _wait(self, kubelet: Kubelet) -> None:
+        """Wait until all jobs are over and nothing changes any more, or until the user interrupts."""
+        loop = asyncio.get_running_loop()
+        over_since: float | None = None
+        while not self._interrupted.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._interrupted.wait(), CHECK)
+            if not all(status_codec.parse_status(job).over for job in self._jobs()):
+                over_since = None
+                continue
+            over_since = loop.time() if over_since is None else over_since
+            terminating = any("deletionTimestamp" in pod["metadata"] for pod in self._cluster.of(POD))
+            quiet = loop.time() - max(self._changed, over_since) > QUIET and not terminating
+            if quiet or loop.time() - over_since > SETTLE:
+                return
+        del kubelet
+
+    def _interrupt(self, kubelet: Kubelet) -> None:
+        self._interrupts += 1
+        if self._interrupts == 1:
+            self._output.say("ending all replicas; Ctrl-C again kills them")
+            self._interrupted.set()
+        else:
+            kubelet.terminate(0)
+
+    def _grace(self) -> float:
+        periods = (pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in self._cluster.of(POD))
+        return float(max(periods, default=30))
+
+    async def _kill_later(self, kubelet: Kubelet, replica: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        names = [child_name(item.job, known) for item in self._options.jobs for known in item.job.all_replicas]
+        for name in names:
+            if name == replica or any(name == f"{item.job.name}-{replica}" for item in self._options.jobs):
+                killed = kubelet.kill(name)
+                self._output.say(f"--fail: {'killed' if killed else 'cannot kill, does not run:'} {name}")
+
+    def _jobs(self) -> Iterable[Stored]:
+        for item in self._options.jobs:
+            found = self._cluster.find(item.job.kind, item.job.namespace, item.job.name)
+            if found:
+                yield found
+
+    async def _open_runtime(self, hosts: Hosts) -> Runtime:
+        wanted = self._options.runtime
+        why = ""
+        for name in ("namespaces", "processes") if wanted == "auto" else (wanted,):
+            self._check(name)
+            runtime = self._make(name)
+            try:
+                await runtime.open(hosts)
+            except StartFailed as error:
+                await runtime.close()
+                why = f"{name}: {error}"
+                if name == wanted:
+                    raise Refused(f"cannot run jobs with --runtime {name}: {error}") from error
+            else:
+                if why:
+                    self._output.say(f"not with Linux namespaces, which this machine does not permit ({why})")
+                return runtime
+        raise Refused(f"no runtime works on this machine: {why}")
+
+    def _make(self, name: str) -> Runtime:
+        if name == "docker":
+            raise Refused("--runtime docker is not available yet")
+        found = find_python(self._options.python)
+        python = Python(found.executable, found.environment_folder, ((MARK, self._folder.name),))
+        if name == "namespaces":
+            return NamespaceRuntime(python, self._folder.pods / "shared")
+        return ProcessRuntime(python, Ports(self._options.state / "ports"), self._own_ports())
+
+    def _own_ports(self) -> dict[str, frozenset[int]]:
+        return {
+            pod["metadata"]["name"]: frozenset(
+                int(port["containerPort"])
+                for container in pod["spec"]["containers"]
+                for port in container.get("ports") or ()
+            )
+            for item in self._options.jobs
+            for pod in item.pods
+        }
+
+    def _check(self, runtime: str) -> None:
+        """Raise `Refused` if a job would mean something else with this runtime."""
+        objects = {(found["kind"], found["metadata"]["name"]): found for found in self._options.objects}
+        problems: list[str] = []
+        self._ignored = []
+        for item in self._options.jobs:
+            problems += differences.refused(item.pods, objects, runtime=runtime)
+            self._ignored += differences.ignored(item.document, item.pods, images=runtime == "docker")
+            for claim in differences.missing_claims(item.pods, objects):
+                self._ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
+        self._ignored = list(dict.fromkeys(self._ignored))
+        if problems:
+            raise Refused("\n".join(problems))
+
+    def _introduce(self, runtime: Runtime) -> None:
+        names = ", ".join(f"{item.job.kind} {item.job.namespace}/{item.job.name}" for item in self._options.jobs)
+        self._output.say(f"running {names} on this machine: {runtime.description}")
+        if self._ignored:
+            self._output.say(f"without effect here: {'; '.join(self._ignored)}")
+
+    def _kubelet(self, runtime: Runtime) -> Kubelet:
+        resolver = EnvironmentResolver(self._cluster)
+        return Kubelet(
+            Dependencies(
+                cluster=self._cluster,
+                runtime=runtime,
+                logs=self._output,
+                now=self._clock.now,
+                pods=self._folder.pods,
+                volumes=Volumes(resolver, self._options.state / "claims"),
+                resolver=resolver,
+                gpus=Gpus(gpu_numbers()),
+                node=socket.gethostname(),
+            )
+        )
+
+    def _on_change(self, kind: str, before: Stored | None, after: Stored | None) -> None:
+        self._changed = asyncio.get_running_loop().time()
+        if kind == EVENT and before is None and after is not None:
+            reason, message = after["reason"], after["message"]
+            self._output.say(f"{reason}: {message}", after["involvedObject"]["name"] if self._several else "job")
+
+    @property
+    def _several(self) -> bool:
+        return len(self._options.jobs) > 1
+
+    def _status_line(self) -> StatusLine | None:
+        if self._options.json or not (sys.stdout.isatty() and self._options.colour):
+            return None
+        line = StatusLine(self._status_text)
+        self._output.write_line = line.print
+        line.start()
+        return line
+
+    def _status_text(self) -> str:
+        seconds = (self._clock.now() - self._started).total_seconds()
+        phases = [str(pod.get("status", {}).get("phase")) for pod in self._cluster.of(POD)]
+        counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases))
+        states = ", ".join(
+            f"{job['metadata']['name']}: {summary.state_of(job)},"
+            f" {(job.get('status') or {}).get('restarts', 0)} restarts"
+            for job in self._jobs()
+        )
+        return f" {states} | pods: {counts or 'none'} | {seconds:.0f} s | Ctrl-C ends it "
+
+    def _conclude(self) -> int:
+        now = self._clock.now()
+        jobs = list(self._jobs())
+        found: Sequence[tuple[Stored, list[Document]]] = [(job, summary.events_of(self._cluster, job)) for job in jobs]
+        if self._options.json:
+            text = {
+                "jobs": [summary.as_json(job, events) for job, events in found],
+                "interrupted": self._interrupted.is_set(),
+                "ignored": self._ignored,
+                "logs": str(self._folder.logs),
+            }
+            sys.stdout.write(json.dumps(text, indent=2, default=str) + "\n")
+        else:
+            for job, events in found:
+                _print("")
+                for line in summary.described(job, events, (now - self._started).total_seconds()):
+                    _print(line)
+            _print(f"Logs:      {self._folder.logs}")
+        if self._interrupted.is_set():
+            return INTERRUPTED
+        return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
+
+
+def gpu_numbers() -> list[int]:
+    """Return the numbers of the NVIDIA GPUs of this machine."""
+    names = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def runnable(document: Document) -> Document:
+    """Return the job without what would keep it from running here, or remove it: suspend, managedBy and the TTL."""
+    spec = document["spec"]
+    policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
+    return {**document, "spec": {**spec, "runPolicy": policy}}
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _print_error(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,109 @@
+"""The protocol between the kubelet and what runs its containers; the words are those of the CRI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from .hosts import Hosts
+
+
+class StartFailed(Exception):
+    """A container cannot be started: its program is missing, or a mount is not possible. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of this machine that the container has at the absolute path `target`."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """What the containers of a pod have in common. `folder` is the pod's own and is deleted with it."""
+
+    namespace: str
+    name: str
+    uid: str
+    job: str
+    folder: Path
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """A container, its environment and its variable references resolved.
+
+    Without a `command` the image's entry point runs, without a `working_dir` it runs in the image's. The
+    `termination_log` is the file that the container has at its `terminationMessagePath`; it is among the mounts.
+    `limits` are the resource limits as written.
+    """
+
+    name: str
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    mounts: tuple[Mount, ...] = ()
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+class Container(Protocol):
+    """A container that was started."""
+
+    @property
+    def output(self) -> asyncio.StreamReader:
+        """Standard output and standard error, in the order in which they were written; ends with the container."""
+
+    async def wait(self) -> int:
+        """Wait for the end of the container; return its exit code, 128+n after signal n."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the container's first process, SIGKILL to all its processes; nothing if it has ended."""
+
+
+class Sandbox(Protocol):
+    """What the containers of a pod share: an address and a host name."""
+
+    @property
+    def address(self) -> str:
+        """The IP address of the pod."""
+
+    async def start(self, spec: ContainerSpec) -> Container:
+        """Start a container; raises `StartFailed`."""
+        ...
+
+    async def remove(self) -> None:
+        """Kill what is left of the pod, and remove it."""
+        ...
+
+
+class Runtime(Protocol):
+    """Runs pods on this machine. Nothing that it has started outlives the process, however that ends."""
+
+    @property
+    def description(self) -> str:
+        """How replicas are isolated, for the first line of the output."""
+
+    #: Whether the template's own images run, instead of the Python of this machine.
+    uses_images: bool
+
+    async def open(self, hosts: Hosts) -> None:
+        """Prepare the network; `hosts` has the names and addresses of all replicas. Raises `StartFailed`."""
+        ...
+
+    async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
+        """Create the sandbox of a pod; raises `StartFailed`."""
+        ...
+
+    async def close(self) -> None:
+        """Kill everything that is left, and remove the network."""
+        ...

@@ -1,0 +1,89 @@
+"""How a job has ended, in the words of `kubectl describe`, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trainshed.api import status_codec
+from trainshed.api.job import Document
+
+from .cluster import EVENT, LocalCluster
+
+INDENT = "  "
+
+
+def events_of(cluster: LocalCluster, job: Document) -> list[Document]:
+    """Return the Events about a job, the oldest first."""
+    uid = job["metadata"]["uid"]
+    return [event for event in cluster.of(EVENT) if event["involvedObject"]["uid"] == uid]
+
+
+def state_of(job: Document) -> str:
+    """Return the state of a job: the type of its decisive condition, Pending without one."""
+    decisive = status_codec.parse_status(job).decisive
+    return str(decisive.type) if decisive else "Pending"
+
+
+def described(job: Document, events: Sequence[Document], seconds: float) -> Iterator[str]:
+    """Yield the lines of the summary of a job; `seconds` is how long it ran."""
+    status = job.get("status") or {}
+    yield f"Name:      {job['metadata']['namespace']}/{job['metadata']['name']}"
+    yield f"Kind:      {job['kind']}"
+    yield f"State:     {state_of(job)} after {seconds:.0f} s"
+    yield f"Restarts:  {status.get('restarts', 0)}"
+    yield from _failure(status.get("failure") or {})
+    yield "Conditions:"
+    rows = [("Type", "Status", "Reason", "Message")]
+    rows += [_condition(condition) for condition in status.get("conditions") or ()]
+    yield from _table(rows)
+    if not events:
+        return
+    yield "Events:"
+    rows = [("Type", "Reason", "Count", "Message")]
+    rows += [(event["type"], event["reason"], str(event.get("count", 1)), event["message"]) for event in events]
+    yield from _table(rows)
+
+
+def _condition(condition: Document) -> tuple[str, str, str, str]:
+    return (
+        str(condition["type"]),
+        str(condition["status"]),
+        str(condition.get("reason", "")),
+        str(condition.get("message", "")),
+    )
+
+
+def _failure(failure: Document) -> Iterator[str]:
+    if not failure:
+        return
+    yield "Failure:"
+    for key, value in failure.items():
+        lines = str(value).splitlines() or [""]
+        yield f"{INDENT}{key}: {lines[0]}"
+        yield from (f"{INDENT * 2}{line}" for line in lines[1:])
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for *cells, last in rows:
+        padded = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+        yield f"{INDENT}{INDENT.join(padded)}{INDENT}{last}".rstrip()
+
+
+def as_json(job: Document, events: Sequence[Document]) -> dict[str, Any]:
+    """Return the end of a job for programs."""
+    status = job.get("status") or {}
+    return {
+        "apiVersion": job["apiVersion"],
+        "kind": job["kind"],
+        "namespace": job["metadata"]["namespace"],
+        "name": job["metadata"]["name"],
+        "state": state_of(job),
+        "status": status,
+        "events": [
+            {"type": event["type"], "reason": event["reason"], "count": event.get("count", 1)}
+            | {"message": event["message"], "lastTimestamp": event.get("lastTimestamp")}
+            for event in events
+        ],
+    }
