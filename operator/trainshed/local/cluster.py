@@ -185,6 +185,11 @@ class LocalCluster:
         """Return False: no request waits."""
         return False
 
+    async def read_events(self, namespace: str, kind: str, uid: str) -> list[Document]:
+        """Return no Events: there is no scheduler."""
+        del namespace, kind, uid
+        return []
+
     async def create_event(self, namespace: str, body: Document) -> None:
         """Create a core/v1 Event; raises `Conflict` if the name exists."""
         if self.find(EVENT, namespace, body["metadata"]["name"]):
