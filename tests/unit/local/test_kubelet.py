@@ -1,0 +1,268 @@
+"""The kubelet of a local run starts, restarts and ends containers, and writes statuses, as a real one does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from support.scripted_runtime import NoLogs, ScriptedRuntime
+from support.virtual_time import hastily, now
+from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of
+from trainshed.local.environment import EnvironmentResolver, Gpus
+from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
+from trainshed.local.volumes import Volumes
+
+OWNER = {"uid": "job-uid", "controller": True, "kind": "TFJob", "name": "job"}
+
+
+class Node:
+    """A kubelet with its cluster; `run` plays a test in virtual time."""
+
+    def __init__(self, folder: Path, runtime: ScriptedRuntime, gpus: tuple[int, ...] = ()) -> None:
+        self.cluster, self.runtime, self.logs = LocalCluster(now), runtime, NoLogs()
+        resolver = EnvironmentResolver(self.cluster)
+        volumes = Volumes(resolver, folder / "claims")
+        self.kubelet = Kubelet(
+            Dependencies(self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), "node")
+        )
+
+    async def create(self, *containers: dict, policy: str = "Never", **spec) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "pod", "labels": {}, "ownerReferences": [OWNER]},
+            "spec": {"restartPolicy": policy, "containers": [{"name": "main", **item} for item in containers], **spec},
+        }
+        await self.cluster.create_pod("ml", body)
+        await asyncio.sleep(0.1)
+
+    def pod(self) -> dict:
+        found = self.cluster.find(POD, "ml", "pod")
+        assert found is not None
+        return found
+
+    def state(self) -> dict:
+        return self.pod()["status"]["containerStatuses"][0]
+
+    async def end(self, code: int, text: str = "", container: str = "main", after: float = 0.1) -> None:
+        await asyncio.sleep(after)
+        running = self.runtime.running("pod", container)
+        assert running is not None, "it does not run"
+        running.end(code, text)
+        await asyncio.sleep(0.1)
+
+
+def play(folder: Path, test: Callable[[Node], Awaitable[None]], runtime: ScriptedRuntime | None = None, **more) -> None:
+    async def run() -> None:
+        await test(Node(folder, runtime or ScriptedRuntime(), **more))
+
+    hastily(run())
+
+
+def test_a_pod_runs_and_succeeds(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]})
+        pod = pod_of(node.pod())
+        assert (pod.phase, pod.ready, pod.node) == ("Running", True, "node")
+        assert node.pod()["status"]["podIP"] == "198.18.0.9"
+        await node.end(0)
+        pod = pod_of(node.pod())
+        assert (pod.phase, pod.ready, pod.containers[0].exit_code) == ("Succeeded", False, 0)
+        assert node.runtime.removed == ["pod"]
+
+    play(tmp_path, test)
+
+
+def test_the_last_lines_of_a_failure_are_its_message(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"], "terminationMessagePolicy": "FallbackToLogsOnError"})
+        await node.end(3, "line\n" * 1000 + "oh no")
+        ended = node.state()["state"]["terminated"]
+        assert ended["exitCode"] == 3
+        assert ended["message"].endswith("line\noh no")
+        assert ended["message"].count("\n") == 79
+        assert node.logs.text.endswith(b"oh no")
+
+    play(tmp_path, test)
+
+
+def test_a_termination_log_comes_before_the_output(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"], "terminationMessagePolicy": "FallbackToLogsOnError"})
+        (mount,) = node.runtime.started[0].spec.mounts
+        assert mount.target == "/dev/termination-log"
+        mount.source.write_text("the loss is nan")
+        await node.end(1, "something else")
+        assert node.state()["state"]["terminated"]["message"] == "the loss is nan"
+
+    play(tmp_path, test)
+
+
+def test_a_failing_container_is_restarted_with_a_growing_back_off(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, policy="OnFailure")
+        await node.end(1)
+        assert node.state()["restartCount"] == 1, "the first restart is immediate"
+        await node.end(1)
+        assert node.state()["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert node.state()["lastState"]["terminated"]["exitCode"] == 1
+        assert pod_of(node.pod()).phase == "Running"
+        await asyncio.sleep(9.5)
+        assert node.state()["restartCount"] == 1
+        await asyncio.sleep(1)
+        assert node.state()["restartCount"] == 2
+        await node.end(0)
+        assert pod_of(node.pod()).phase == "Succeeded"
+
+    play(tmp_path, test)
+
+
+def test_back_off_doubles_up_to_its_limit():
+    assert [BackOff().delay(number) for number in (0, 1, 2, 3, 6, 50)] == [0, 10, 20, 40, 300, 300]
+
+
+def test_a_deleted_pod_gets_its_grace_period(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, terminationGracePeriodSeconds=5)
+        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], None, "")
+        await asyncio.sleep(4.5)
+        assert node.runtime.started[0].signals == [signal.SIGTERM]
+        await asyncio.sleep(1)
+        assert node.runtime.started[0].signals[-1] == signal.SIGKILL
+        assert node.cluster.find(POD, "ml", "pod") is None
+
+    play(tmp_path, test, ScriptedRuntime(stubborn=True))
+
+
+def test_a_second_deletion_shortens_the_grace_period(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, policy="Always")
+        uid = node.pod()["metadata"]["uid"]
+        await node.cluster.delete_pod("ml", "pod", uid, 30, "")
+        await asyncio.sleep(1)
+        await node.cluster.delete_pod("ml", "pod", uid, 0, "")
+        await asyncio.sleep(0.1)
+        assert node.cluster.find(POD, "ml", "pod") is None
+        assert len(node.runtime.started) == 1, "a pod that is deleted is not restarted"
+
+    play(tmp_path, test, ScriptedRuntime(stubborn=True))
+
+
+def test_a_pod_that_is_deleted_before_it_runs_disappears(tmp_path):
+    async def test(node: Node) -> None:
+        missing = [{"name": "v", "configMap": {"name": "nothing"}}]
+        await node.create({"command": ["train"]}, volumes=missing)
+        assert node.state()["state"]["waiting"] == {
+            "reason": "CreateContainerConfigError",
+            "message": 'configmap "nothing" not found',
+        }
+        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], None, "")
+        await asyncio.sleep(0.1)
+        assert node.cluster.find(POD, "ml", "pod") is None
+
+    play(tmp_path, test)
+
+
+def test_a_program_that_does_not_exist_fails_the_pod(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]})
+        ended = node.state()["state"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+        assert "No such file" in ended["message"]
+        assert pod_of(node.pod()).phase == "Failed"
+
+    play(tmp_path, test, ScriptedRuntime(missing=("main",)))
+
+
+def test_init_containers_run_first_one_after_another(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, initContainers=[{"name": "a"}, {"name": "b"}])
+        assert [item.spec.name for item in node.runtime.started] == ["a"]
+        assert pod_of(node.pod()).phase == "Pending"
+        assert node.state()["state"]["waiting"]["reason"] == "PodInitializing"
+        await node.end(0, container="a")
+        await node.end(0, container="b")
+        assert [item.spec.name for item in node.runtime.started] == ["a", "b", "main"]
+        assert pod_of(node.pod()).phase == "Running"
+
+    play(tmp_path, test)
+
+
+def test_a_failed_init_container_fails_the_pod(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, initContainers=[{"name": "a"}])
+        await node.end(2, container="a")
+        assert pod_of(node.pod()).phase == "Failed"
+        assert [item.spec.name for item in node.runtime.started] == ["a"]
+
+    play(tmp_path, test)
+
+
+def test_a_sidecar_ends_after_the_containers(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, initContainers=[{"name": "side", "restartPolicy": "Always"}])
+        assert [item.spec.name for item in node.runtime.started] == ["side", "main"]
+        await node.end(0)
+        assert node.runtime.started[0].signals == [signal.SIGTERM]
+        assert pod_of(node.pod()).phase == "Succeeded"
+
+    play(tmp_path, test)
+
+
+def test_a_pod_with_a_finalizer_stays_until_it_is_removed(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]})
+        node.pod()["metadata"]["finalizers"] = ["trainshed.dev/job-tracking"]
+        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], 0, "")
+        await asyncio.sleep(0.1)
+        pod = pod_of(node.pod())
+        assert (pod.phase, pod.grace) == ("Failed", 0)
+        known = {"uid": pod.uid, "resourceVersion": pod.version, "finalizers": None}
+        assert await node.cluster.release_pod("ml", "pod", {"metadata": known}) is None
+        assert node.cluster.find(POD, "ml", "pod") is None
+
+    play(tmp_path, test)
+
+
+def test_gpus_are_split_among_pods(tmp_path):
+    limits = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
+
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"], **limits})
+        assert node.runtime.started[0].spec.env["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+    play(tmp_path, test, gpus=(0, 1, 2))
+
+
+def test_a_changed_config_map_changes_in_the_volume(tmp_path):
+    def a_map(text: str) -> dict:
+        metadata = {"name": "settings", "namespace": "ml"}
+        return {"apiVersion": "v1", "kind": CONFIG_MAP, "metadata": metadata, "data": {"key": text}}
+
+    async def test(node: Node) -> None:
+        node.cluster.apply(a_map("before"))
+        mount = {"volumeMounts": [{"name": "v", "mountPath": "/settings"}]}
+        volume = [{"name": "v", "configMap": {"name": "settings"}}]
+        await node.create({"command": ["train"], **mount}, volumes=volume)
+        file = node.runtime.started[0].spec.mounts[0].source / "key"
+        assert file.read_text() == "before"
+        node.cluster.apply(a_map("after"))
+        await asyncio.sleep(0.1)
+        assert file.read_text() == "after"
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("killed", ["pod", "other"])
+def test_a_pod_is_killed_on_purpose(tmp_path, killed):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]})
+        assert node.kubelet.kill(killed) == (killed == "pod")
+        await asyncio.sleep(0.1)
+        assert pod_of(node.pod()).phase == ("Failed" if killed == "pod" else "Running")
+
+    play(tmp_path, test)
