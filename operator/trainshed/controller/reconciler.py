@@ -157,7 +157,9 @@ class Reconciler:
 
     async def _execute(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
         creating = sum(isinstance(action, CreatePod) for action in plan.actions) >= status_details.MANY
-        later = self._debounce.until(key, snapshot.status, plan.status, snapshot.now, creating=creating)
+        later = self._debounce.until(
+            key, (snapshot.status, plan.status), snapshot.now, creating=creating, size=snapshot.job.size
+        )
         if later or status_codec.same_status(snapshot.status, plan.status):
             await self._confirm_job(snapshot, plan)
         else:

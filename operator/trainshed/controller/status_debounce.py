@@ -34,13 +34,15 @@ class StatusDebounce:
         self._not_before: dict[JobKey, tuple[datetime, bool]] = {}
 
     def until(
-        self, key: JobKey, stored: Status, wanted: Status, now: datetime, *, creating: bool = False
+        self, key: JobKey, change: tuple[Status, Status], now: datetime, *, creating: bool = False, size: int = 0
     ) -> datetime | None:
-        """Return when `wanted` must replace `stored`; None means now, or that nothing has to be written.
+        """Return when the second status must replace the first, which is stored; None: now, or nothing has changed.
 
-        `creating` is whether many pods are being created.
+        `creating` is whether many pods are being created, `size` the number of replicas of the job. Once all are ready
+        or have succeeded, no further change is to be expected soon, so that the status is written at once.
         """
-        if wanted == stored or wanted.must_precede(stored) or _frees_or_takes(stored, wanted):
+        stored, wanted = change
+        if wanted == stored or wanted.must_precede(stored) or _is_urgent(stored, wanted, size):
             self._unstored.pop(key, None)
             return None
         content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
@@ -71,11 +73,21 @@ class StatusDebounce:
         self._not_before.pop(key, None)
 
 
+def _is_urgent(stored: Status, wanted: Status, size: int) -> bool:
+    return _frees_or_takes(stored, wanted) or _is_complete(wanted, size) > _is_complete(stored, size)
+
+
 def _frees_or_takes(stored: Status, wanted: Status) -> bool:
     """Return whether a queue must learn that the pods of a job hold resources now, or none any more."""
     pending = any(count.not_running for count in wanted.replica_statuses.values())
     freed = wanted.true(ConditionType.SUSPENDED) and not wanted.holds_resources and stored.holds_resources
     return freed or (pending and not stored.holds_resources)
+
+
+def _is_complete(status: Status, size: int) -> bool:
+    """Return whether all replicas of a job are ready or have succeeded, and the job is not finished."""
+    counts = status.replica_statuses.values()
+    return not status.over and 0 < size <= sum(count.ready + len(count.done) for count in counts)
 
 
 def _active(status: Status) -> bool:
