@@ -99,6 +99,10 @@ class Listener:
     def removed(self, item) -> None:
         self.known.pop(item.name, None)
 
+    def has(self, uid, version) -> bool:
+        del uid, version
+        return False
+
     def reached(self, version) -> None:
         """Ignore bookmarks."""
 

@@ -48,6 +48,9 @@ class ResourceEventHandler(Protocol[T]):
     def removed(self, item: T) -> None:
         """Remove an object."""
 
+    def has(self, uid: str, version: str) -> bool:
+        """Return whether an object is known at exactly this version, as after the response to an own write."""
+
     def reached(self, version: str) -> None:
         """Note that all events up to `version` have been delivered."""
 
@@ -66,8 +69,9 @@ WATCH_EVENTS = msgspec.json.Decoder(WatchEvent)
 
 
 class Version(msgspec.Struct, rename="camel"):
-    """The metadata of an object, reduced to the version."""
+    """The metadata of an object, reduced to the uid and the version."""
 
+    uid: str = ""
     resource_version: str = ""
 
 
@@ -228,7 +232,10 @@ class Informer(Generic[T]):
         body = self._bookmark.decode(event.object)
         if event.type == "ERROR":
             raise (Gone if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
-        if event.type in ("ADDED", "MODIFIED"):
+        known = body.metadata
+        if event.type in ("ADDED", "MODIFIED") and self._handler.has(known.uid, known.resource_version):
+            self._handler.reached(known.resource_version)  # most events follow own writes: they are not decoded again
+        elif event.type in ("ADDED", "MODIFIED"):
             self._handler.changed(self._kind.item(event.object))
         elif event.type == "DELETED":
             self._handler.removed(self._kind.item(event.object))

@@ -92,6 +92,10 @@ class DocumentHandler:
         """Handle a deleted job."""
         self._store.removed(self._record(item))
 
+    def has(self, uid: str, version: str) -> bool:
+        """Return whether the job is known at exactly this version."""
+        return self._store.has(uid, version)
+
     def reached(self, version: str) -> None:
         """Handle a bookmark: all changes until `version` have been delivered."""
         self._store.reached(version)

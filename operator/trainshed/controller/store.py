@@ -119,6 +119,11 @@ class Store(Generic[T]):
         if not is_older(version, self.latest):
             self.latest = version
 
+    def has(self, uid: str, version: str) -> bool:
+        """Return whether an object is known at exactly this version."""
+        known = self.items.get(uid)
+        return known is not None and known.version == version
+
     def count(self) -> int:
         """Return the number of objects."""
         return len(self.items)

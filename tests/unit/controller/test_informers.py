@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trainshed.api.framework import JobDefaults
-from trainshed.client.transport import Answer, Request, RestClient
+from trainshed.client.informer import Informer
+from trainshed.client.lists import DOCUMENTS
+from trainshed.client.transport import Answer, Path, Request, RestClient
 from trainshed.controller.cache import Cache
 from trainshed.controller.namespaces import DocumentHandler, make_informers
 from trainshed.controller.store import CachedJob, Store
@@ -60,3 +62,22 @@ def test_job_documents_are_parsed_into_the_store():
     assert [record.version for record in store.items.values()] == ["3"]
     documents.removed(a_document("4"))
     assert store.items == {}
+
+
+def test_the_event_of_an_own_write_is_not_decoded_again():
+    parsed: list[str] = []
+
+    def record(document: dict) -> CachedJob:
+        parsed.append(document["metadata"]["resourceVersion"])
+        return view.record(document, TENSORFLOW)
+
+    view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
+    store: Store[CachedJob] = view.jobs["TFJob"]
+    informer = Informer(RestClient(Noted()), Path("", "tfjobs"), DOCUMENTS, DocumentHandler(store, record))
+    for version in ("3", "3", "4"):
+        informer._handle(
+            b'{"type": "MODIFIED", "object": {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u",'
+            b' "resourceVersion": "%s"}, "spec": {}}}' % version.encode()
+        )
+    assert parsed == ["3", "4"]
+    assert store.latest == "4"
