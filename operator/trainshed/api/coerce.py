@@ -14,6 +14,8 @@ from .status_schema import LARGEST
 ELLIPSIS = "…"
 #: Go's JSON encoder, and so the API server, escapes these characters with six bytes each.
 ESCAPED = "<>&\u2028\u2029"
+#: The most bytes that a character takes in JSON: those of an escape sequence.
+MAX_CHARACTER_BYTES = 6
 
 
 def json_size(value: object) -> int:
@@ -25,14 +27,14 @@ def json_size(value: object) -> int:
 
 def truncate_end(text: str, most: int) -> str:
     """Return the text, or its beginning, in at most `most` bytes of JSON; the quotes do not count."""
-    if _bytes(text) <= most:
+    if len(text) * MAX_CHARACTER_BYTES <= most or _bytes(text) <= most:
         return text
     return text[: _fitting(text, most)] + ELLIPSIS
 
 
 def truncate_start(text: str, most: int) -> str:
     """Return the text, or its end: the end of a traceback holds the error."""
-    if _bytes(text) <= most:
+    if len(text) * MAX_CHARACTER_BYTES <= most or _bytes(text) <= most:
         return text
     kept = _fitting(reversed(text), most)
     return ELLIPSIS + text[len(text) - kept :]

@@ -124,4 +124,4 @@ def _text(found: str, schema: Mapping[str, Any]) -> str | None:
 
 def encodable(text: str) -> str:
     """Return the text with a question mark for each unpaired surrogate, which UTF-8 cannot encode."""
-    return text.encode(errors="replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()
