@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from itertools import repeat
+from typing import Any, NamedTuple, TypeVar
 
 #: A part of a pod template or of another object, unchanged.
 Document = Mapping[str, Any]
@@ -55,12 +56,14 @@ class ServiceForm(StrEnum):
 SINGLETON_ROLES = ("Launcher",)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Replica:
-    """A replica of a job: its `role`, in canonical case, and its `index`, counted from 0."""
+class Replica(NamedTuple):
+    """A replica of a job: its `role`, in canonical case, and its `index`, counted from 0.
+
+    A tuple, because the facts of a job have many dictionaries with its replicas as keys.
+    """
 
     role: str
-    index: int
+    index: int  # type: ignore[assignment] # hides tuple.index, which has no use here
 
     def __str__(self) -> str:
         return self.role.lower() if self.role in SINGLETON_ROLES else f"{self.role.lower()}-{self.index}"
@@ -88,6 +91,11 @@ class ReplicaGroup:
     ports: tuple[Port, ...]
     port: int
     template_hash: str = ""
+
+    @property
+    def replicas(self) -> Iterator[Replica]:
+        """The replicas of the role, in the order of their indexes."""
+        return map(Replica, repeat(self.role), range(self.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +176,7 @@ class Job:
     @property
     def all_replicas(self) -> Iterator[Replica]:
         """All replicas of the job, in the order of its roles; an iterator, because there may be 100,000."""
-        return (Replica(group.role, index) for group in self.groups for index in range(group.count))
+        return (replica for group in self.groups for replica in group.replicas)
 
     @property
     def size(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -55,6 +55,11 @@ class Container:
     before: TerminatedState | None = None
 
 
+def _has_only_run(container: Container) -> bool:
+    ended = container.exit_code is not None or container.before is not None
+    return not (ended or container.waiting or container.restarts or container.init)
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod of a job; `job` and `role` are its labels, the latter in lower case.
@@ -65,7 +70,7 @@ class Pod:
     network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
     (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
     is "" for a pod of training-operator v1. `service` is the name of the job's one Service that the pod's name resolves
-    by, "" for a pod with a Service of its own.
+    by, "" for a pod with a Service of its own. A `quiet` pod runs, and its containers have done nothing else so far.
     """
 
     name: str
@@ -97,6 +102,13 @@ class Pod:
     sandbox_ready: bool | None = None
     template_hash: str = ""
     service: str = ""
+    quiet: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute `quiet` once: most pods of a large job are quiet at every reconcile."""
+        troubled = self.deleting or self.reason or self.disruption or self.unplaced or self.unschedulable
+        running = self.phase is Phase.RUNNING and not troubled
+        object.__setattr__(self, "quiet", running and all(map(_has_only_run, self.containers)))
 
     @property
     def over(self) -> bool:

@@ -20,7 +20,7 @@ from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 from . import failures
 
 T = TypeVar("T")
-#: The facts that do not depend on the status; the last two depend only on which pods the status replaces.
+#: The facts that do not depend on the status; the last three depend only on which pods the status replaces.
 STATUS_INDEPENDENT = (
     "goal",
     "scope",
@@ -31,6 +31,7 @@ STATUS_INDEPENDENT = (
     "surplus",
     "stale",
     "current",
+    "eventful",
 )
 
 
@@ -72,7 +73,7 @@ class Facts:
         found = Facts(replace(self.snapshot, status=status))
         parts = ("attempts", "pending_replacement", "scaled_down_to")
         same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
-        lasting = STATUS_INDEPENDENT if same else STATUS_INDEPENDENT[:-2]
+        lasting = STATUS_INDEPENDENT if same else STATUS_INDEPENDENT[:-3]
         found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
         return found
 
@@ -99,7 +100,7 @@ class Facts:
     @cached_property
     def replicas_by_pod(self) -> dict[str, Replica]:
         """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
-        return {framework.child_name(self.job, replica): replica for replica in self.job.all_replicas}
+        return framework.replicas_by_name(self.job)
 
     @cached_property
     def addresses(self) -> Mapping[str, Replica | None]:
@@ -128,14 +129,20 @@ class Facts:
     @cached_property
     def current(self) -> dict[Replica, Pod]:
         """The pods of the current attempt by replica, each with the phase of the framework's own container."""
-        pods = (pod for pod in self.snapshot.pods if pod.name in self.replicas_by_pod and not self.given_up(pod))
-        return {self.replicas_by_pod[pod.name]: self._with_outcome(pod) for pod in pods}
+        replicas, given_up = self.replicas_by_pod, {pod.uid for pod in self.stale}
+        pods = (pod for pod in self.snapshot.pods if pod.name in replicas and pod.uid not in given_up)
+        return {replicas[pod.name]: pod if pod.quiet else self._with_outcome(pod) for pod in pods}
+
+    @cached_property
+    def eventful(self) -> dict[Replica, Pod]:
+        """Those of the `current` pods that do not simply run; only they can have failed, wait or have restarts."""
+        return {replica: pod for replica, pod in self.current.items() if not pod.quiet}
 
     @cached_property
     def done(self) -> dict[str, Indexes]:
         """The indexes of the replicas that have succeeded, by role, whether or not their pods still exist."""
         never = {self.goal.depends_on, self.goal.role if self.early_exits else ""} if self.goal else set()
-        ended = (replica for replica, pod in self.current.items() if pod.phase is Phase.SUCCEEDED)
+        ended = (replica for replica, pod in self.eventful.items() if pod.phase is Phase.SUCCEEDED)
         finished = [replica for replica in ended if replica.role not in never]
         return {group.role: self._done(group, finished) for group in self.job.groups}
 
@@ -163,7 +170,7 @@ class Facts:
     def failed(self) -> dict[Replica, Failure]:
         """The failures of replicas, disruptions included, in the order in which they happened."""
         now, own = self.now, self.own_container
-        found = {replica: failures.failure(pod, own, now) for replica, pod in self.current.items()} | self.early_exits
+        found = {replica: failures.failure(pod, own, now) for replica, pod in self.eventful.items()} | self.early_exits
         shown = {replica: failure for replica, failure in found.items() if failure and not self.finished(replica)}
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
@@ -201,16 +208,16 @@ class Facts:
     def replica_statuses(self) -> dict[str, ReplicaStatus]:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.groups}
-        ended = {pod.uid for pod in self.current.values() if pod.over}
-        running = {pod.uid for pod in self.holding if pod.phase is Phase.RUNNING} - ended
-        active = Counter(roles.get(pod.role) for pod in self.holding if pod.uid in running)
-        others = Counter(roles.get(pod.role) for pod in self.holding if pod.uid not in running)
-        failed = Counter(replica.role for replica, pod in self.current.items() if pod.phase is Phase.FAILED)
+        ended = {pod.uid for pod in self.eventful.values() if pod.over}
+        running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended]
+        active = Counter(roles.get(pod.role) for pod in running)
+        others = self._not_running({pod.uid for pod in running}) if self.job.in_queue else Counter()
+        failed = Counter(replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED)
         ready = Counter(replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting)
         return {
             role: ReplicaStatus(
                 active=active[role],
-                not_running=others[role] if self.job.in_queue else 0,
+                not_running=others[role.lower()],
                 succeeded=len(self.done[role]),
                 failed=failed[role],
                 ready=ready[role],
@@ -220,12 +227,16 @@ class Facts:
             for role in roles.values()
         }
 
+    def _not_running(self, running: set[str]) -> Counter[str]:
+        """Count by role, in lower case, the pods that hold resources besides those with these uids."""
+        return Counter(pod.role for pod in self.holding if pod.uid not in running)
+
     @cached_property
     def container_restarts(self) -> int:
         """The number of container restarts by the kubelet, over the existing pods."""
         return sum(
             pod.restarts
-            for replica, pod in self.current.items()
+            for replica, pod in self.eventful.items()
             if self.group(replica).restart_policy.restarts_in_place
         )
 

@@ -173,7 +173,7 @@ def failures(facts: Facts, group: FailureGroup | None = None) -> tuple[Event, ..
 
 def pods(facts: Facts) -> tuple[Event, ...]:
     """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
-    active = (pod for pod in facts.current.values() if not pod.over and not pod.deleting)
+    active = (pod for pod in facts.eventful.values() if not pod.over and not pod.deleting)
     return tuple(islice((event for pod in active for event in _pod(pod)), MAX_LISTED))
 
 

@@ -156,7 +156,7 @@ def _sentence(item: Waiting) -> str:
 
 def _problems(facts: Facts) -> tuple[tuple[Replica, Problem], ...]:
     templates = {group.role: group.template for group in facts.job.groups}
-    pods = ((replica, pod) for replica, pod in facts.current.items() if not pod.over and not pod.deleting)
+    pods = ((replica, pod) for replica, pod in facts.eventful.items() if not pod.over and not pod.deleting)
     return tuple(
         (replica, problem)
         for replica, pod in pods
