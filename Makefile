@@ -253,6 +253,11 @@ bench-peer: venv ## Compare the operator with training-operator 1.9.4, which is 
 	@$(RUN) peer_benchmark
 	$(call took,bench-peer)
 
+.PHONY: bench-scale
+bench-scale: venv ## Measure one job of ten thousand pods and two thousand jobs of four. Takes some minutes.
+	@$(RUN) peer_benchmark.scale
+	$(call took,bench-scale)
+
 .PHONY: bench-finished-jobs
 bench-finished-jobs: venv ## Measure the cost of a new job, and the idle load, with ten thousand finished jobs.
 	@TRAINSHED_FIGURES=build/results/finished.toml $(PY) -m pytest -s tests/bench/test_finished_jobs.py

@@ -103,6 +103,12 @@ class Running:
         self.stop()
 
     @property
+    def metrics(self) -> str:
+        """The address of its metrics."""
+        flag = "--metrics-bind-address="
+        return next(word.removeprefix(flag) for word in self._command if word.startswith(flag))
+
+    @property
     def pid(self) -> int:
         """The process id."""
         assert self._process is not None

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from support.virtual_time import ScheduledCall, VirtualTimeLoop
-from trainshed.client.transport import READ_TIMEOUT, REQUEST_TIMEOUT, Answer, Request, Stream, TransportError
+from trainshed.client.http import READ_TIMEOUT, REQUEST_TIMEOUT
+from trainshed.client.transport import Answer, Request, Stream, TransportError
 
 from .api_errors import ApiError
 from .server import Server
