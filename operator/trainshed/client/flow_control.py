@@ -62,6 +62,7 @@ class Limiter:
         self._width = float(width)
         self._shares: dict[str, tuple[float, float]] = {}
         self._under_way: Counter[str] = Counter()
+        self._total = 0
         self._queues: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()
         self._arrivals = count()
         self._token_bucket = token_bucket
@@ -127,6 +128,7 @@ class Limiter:
             raise
 
     def _leave(self, flow: str) -> None:
+        self._total -= 1
         self._under_way[flow] -= 1
         if not self._under_way[flow]:
             del self._under_way[flow]
@@ -140,10 +142,11 @@ class Limiter:
                 self._queues[flow] = queue
             if not turn.cancelled():
                 turn.set_result(None)
+                self._total += 1
                 self._under_way[flow] += 1
 
     def _next(self) -> str | None:
-        if self._under_way.total() >= self.width:
+        if self._total >= self.width:
             return None
         return next((flow for flow in self._queues if self._under_way[flow] < self.share(flow)), None)
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -247,7 +248,7 @@ class HttpTransport:
                 return connection
 
     def _content(self, request: Request) -> bytes:
-        query = f"?{urlencode(request.query)}" if request.query else ""
+        query = _query(tuple(request.query.items()))
         headers = "".join(f"{name}: {value}\r\n" for name, value in self._token_source.headers().items())
         body = request.body or b""
         size = "" if request.body is None else f"Content-Type: {request.kind}\r\nContent-Length: {len(body)}\r\n"
@@ -278,6 +279,12 @@ class HttpTransport:
             self._idle.append(connection)
         else:
             connection.abort()
+
+
+@lru_cache(maxsize=64)
+def _query(parameters: tuple[tuple[str, str], ...]) -> str:
+    """Return the query of a URL; all writes have the same."""
+    return f"?{urlencode(parameters)}" if parameters else ""
 
 
 def _require_permission(request: Request) -> None:
