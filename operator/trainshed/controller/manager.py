@@ -91,6 +91,10 @@ class Operator:
         """Enqueue a job that has changed, unless the cache has this version of it or a newer one."""
         self._caches.wake(key, version)
 
+    def is_known(self, uid: str, version: str) -> bool:
+        """Return whether the cache has a job at this version or a newer one."""
+        return self._caches.is_known(uid, version)
+
     def problem(self) -> str:
         """Return why the operator is not ready, one problem per line, or an empty string."""
         return "\n".join(problem for problem in (self._elector.refused, self._caches.problem()) if problem)
@@ -285,7 +289,7 @@ async def run_kopf(
         await asyncio.wait_for(stop.wait(), KOPF_DELAY)
     if not stop.is_set():
         kopf_shim = await asyncio.to_thread(import_module, f"{__package__}.kopf_shim")
-        registry = kopf_shim.registry(frameworks, credentials, operator.wake)
+        registry = kopf_shim.registry(frameworks, credentials, operator.wake, operator.is_known)
         await kopf_shim.supervise(registry, config.namespaces, (operator.ready, operator.over, stop))
 
 

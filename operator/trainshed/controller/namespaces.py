@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from trainshed.api import gang
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
-from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource
+from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource, is_older
 from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
 from trainshed.client.client import CORE
 from trainshed.client.informer import Informer, ResourceEventHandler
@@ -237,6 +237,15 @@ class NamespaceCaches:
         namespaced = self._cache_of(key)
         if namespaced and not namespaced.cache.has(key, version):
             namespaced.wake(key)
+
+    def is_known(self, uid: str, version: str) -> bool:
+        """Return whether a job is cached at this version or a newer one."""
+        return any(
+            record.version == version or is_older(version, record.version)
+            for namespaced in self.all.values()
+            for store in namespaced.cache.jobs.values()
+            if (record := store.items.get(uid))
+        )
 
     def step_down(self) -> None:
         """Drop what only a leader keeps; another replica leads now."""

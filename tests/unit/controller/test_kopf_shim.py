@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 
 import aiohttp
@@ -126,3 +127,26 @@ def test_the_storages_store_nothing():
     assert progress.fetch(key="k", body=body) is None
     assert progress.clear(essence=kopf.BodyEssence({"spec": {}})) == {"spec": {}}
     assert patch == {}
+
+
+async def test_the_events_that_the_cache_has_are_bookmarks_for_kopf():
+    def line(kind: str, uid: str, version: str) -> bytes:
+        metadata = {"uid": uid, "resourceVersion": version, "name": "mnist"}
+        return json.dumps({"type": kind, "object": {"metadata": metadata}}).encode() + b"\n"
+
+    lines = [line("ADDED", "a", "5"), line("MODIFIED", "a", "6"), line("DELETED", "a", "5"), b'{"type": 1}\n', b"cut"]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=b"".join(lines))
+
+    app = web.Application()
+    app.router.add_get("/jobs", answer)
+    async with TestServer(app) as server:
+        made = kopf_shim._session(
+            Credentials(str(server.make_url(""))), lambda uid, version: (uid, version) <= ("a", "5")
+        )
+        async with made.aiohttp_session as session, session.get(server.make_url("/jobs?watch=true")) as response:
+            found = b"".join([chunk async for chunk in response.content.iter_chunked(1024)])
+    first, *others = found.splitlines(keepends=True)
+    assert json.loads(first) == {"type": "BOOKMARK", "object": {"metadata": {"uid": "a", "resourceVersion": "5"}}}
+    assert others == lines[1:]
