@@ -20,19 +20,9 @@ from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 from . import failures
 
 T = TypeVar("T")
-#: The facts that do not depend on the status; the last three depend only on which pods the status replaces.
-STATUS_INDEPENDENT = (
-    "goal",
-    "scope",
-    "replicas_by_pod",
-    "groups",
-    "addresses",
-    "present",
-    "surplus",
-    "stale",
-    "current",
-    "eventful",
-)
+#: The facts that do not depend on the status, and those that depend only on which pods the status replaces.
+INDEPENDENT = ("goal", "scope", "replicas_by_pod", "groups", "addresses", "present", "surplus")
+BY_REPLACED_PODS = ("stale", "current", "eventful")
 
 
 @dataclass(frozen=True)
@@ -73,7 +63,7 @@ class Facts:
         found = Facts(replace(self.snapshot, status=status))
         parts = ("attempts", "pending_replacement", "scaled_down_to")
         same = all(getattr(status, part) == getattr(self.status, part) for part in parts)
-        lasting = STATUS_INDEPENDENT if same else STATUS_INDEPENDENT[:-3]
+        lasting = INDEPENDENT + BY_REPLACED_PODS if same else INDEPENDENT
         found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
         return found
 
@@ -209,15 +199,16 @@ class Facts:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.groups}
         ended = {pod.uid for pod in self.eventful.values() if pod.over}
-        running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended]
-        active = Counter(roles.get(pod.role) for pod in running)
-        others = self._not_running({pod.uid for pod in running}) if self.job.in_queue else Counter()
+        running = {pod.uid for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended}
+        active = Counter(roles.get(pod.role) for pod in self.snapshot.pods if pod.uid in running)
+        held = self.holding if self.job.in_queue else ()
+        others = Counter(roles.get(pod.role) for pod in held if pod.uid not in running)
         failed = Counter(replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED)
         ready = Counter(replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting)
         return {
             role: ReplicaStatus(
                 active=active[role],
-                not_running=others[role.lower()],
+                not_running=others[role],
                 succeeded=len(self.done[role]),
                 failed=failed[role],
                 ready=ready[role],
@@ -226,10 +217,6 @@ class Facts:
             )
             for role in roles.values()
         }
-
-    def _not_running(self, running: set[str]) -> Counter[str]:
-        """Count by role, in lower case, the pods that hold resources besides those with these uids."""
-        return Counter(pod.role for pod in self.holding if pod.uid not in running)
 
     @cached_property
     def container_restarts(self) -> int:
