@@ -17,7 +17,7 @@ from .write_faults import CRASHES, WRITE_FAULTS, FaultAtWrites, Numbered, number
 #: Seconds until the end must be that of a run without faults; and of quiet after which a run without faults has ended.
 ENDED, REST = 60.0, 3.0
 #: Seconds of silence after which the operator reconnects a watch: a trial cannot wait for the usual 90.
-IMPATIENT = {"trainshed.client.transport.READ_TIMEOUT": 1.5}
+IMPATIENT = {"trainshed.client.http.READ_TIMEOUT": 1.5}
 
 
 @dataclass(frozen=True, slots=True)
