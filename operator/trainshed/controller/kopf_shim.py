@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 import kopf
