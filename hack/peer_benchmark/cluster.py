@@ -140,11 +140,16 @@ class Cluster:
                 await self._client.merge(path, {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
 
     async def _watch(self, plural: str, version: str, handle: Callable[[str, Document], None]) -> None:
-        query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "3000"}
-        async for line in self._client.lines(where(plural, self.namespace), query):
-            event = orjson.loads(line)
-            handle(event["type"], event["object"])
-            self._changed.set()
+        """Follow a kind without end; the API server ends a watch whose client is too slow."""
+        while True:
+            query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "3000"}
+            async for line in self._client.lines(where(plural, self.namespace), query):
+                event = orjson.loads(line)
+                if event["type"] == "ERROR":
+                    raise RuntimeError(f"watch of {plural}: {event['object']}")
+                version = event["object"]["metadata"]["resourceVersion"]
+                handle(event["type"], event["object"])
+                self._changed.set()
 
     def _do(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

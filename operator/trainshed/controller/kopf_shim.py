@@ -12,7 +12,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import kopf
@@ -105,7 +104,7 @@ class NewEvents:
         self._is_known = is_known
         self._decoder = msgspec.json.Decoder(WatchEvent)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Return an attribute of the content: aiohttp uses some when the response ends."""
         return getattr(self._content, name)
 
