@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import orjson
-
 from reliability.results import keep, place
+
 from support.jobs import job
 from support.process_usage import cpu, rss
 from testbed.control_plane import ControlPlane
