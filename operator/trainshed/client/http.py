@@ -234,17 +234,20 @@ class HttpTransport:
         while True:
             connection = self._reuse() or await self._connect()
             self._busy.add(connection)
-            used = connection.used
+            repeatable, answered = connection.used and request.verb == "GET", False
             try:
                 if request.body is not None:
                     _require_permission(request)
                 connection.send(content, streams=streams)
                 await connection.head()
-            except BaseException as error:
-                self._release(connection)
-                if not (isinstance(error, ConnectionLost) and used and request.verb == "GET"):
+                answered = True
+            except ConnectionLost:
+                if not repeatable:
                     raise
-            else:
+            finally:
+                if not answered:
+                    self._release(connection)
+            if answered:
                 return connection
 
     def _content(self, request: Request) -> bytes:
