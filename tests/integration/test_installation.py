@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from charts.snapshots import FOLDER
 from charts.values import CHART
 from support import UserClient
 from support.kubectl import kubectl
+from support.user_client import MERGE
 from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 
@@ -52,6 +54,55 @@ def test_the_api_server_accepts_all_objects(server: ControlPlane, user: UserClie
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     assert len(done.stdout.splitlines()) == len(documents)
+
+
+@pytest.fixture(scope="module")
+def restricted(server: ControlPlane) -> UserClient:
+    """A user of a namespace that enforces the restricted Pod Security Standard."""
+    user = UserClient.somewhere(server.kubeconfig)
+    labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    user.call("PATCH", f"/api/v1/namespaces/{user.namespace}", labels, MERGE)
+    return user
+
+
+def operator_pod(values: Path | None) -> Document:
+    """Return the pod of the rendered Deployment, without its ServiceAccount."""
+    (deployment,) = (item for item in Release().documents(values, WITHOUT_CRDS) if item["kind"] == "Deployment")
+    template = json.loads(json.dumps(deployment["spec"]["template"]))
+    template["spec"].pop("serviceAccountName")
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"}, "spec": template["spec"]}
+
+
+def refusal(server: ControlPlane, user: UserClient, pod: Document) -> str:
+    """Return why the API server refuses a pod, or an empty string."""
+    done = kubectl(server, user, "create", "--dry-run=server", "-f", "-", text=yaml.safe_dump(pod))
+    return done.stderr if done.returncode else ""
+
+
+@pytest.mark.parametrize("values", [None, *OVERLAYS, *SNAPSHOTS], ids=lambda values: str(values and values.stem))
+def test_the_restricted_pod_security_standard_admits_the_operator(
+    server: ControlPlane, restricted: UserClient, values: Path | None
+):
+    assert refusal(server, restricted, operator_pod(values)) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("securityContext", "runAsNonRoot"), False),
+        (("hostNetwork",), True),
+        (("volumes",), [{"name": "x", "hostPath": {"path": "/"}}]),
+        (("containers", 0, "securityContext"), {"capabilities": {}}),
+    ],
+)
+def test_a_less_secure_pod_is_refused(server: ControlPlane, restricted: UserClient, path: tuple, value: object):
+    pod = operator_pod(None)
+    *way, last = path
+    target = pod["spec"]
+    for step in way:
+        target = target[step]
+    target[last] = value
+    assert "violates PodSecurity" in refusal(server, restricted, pod)
 
 
 @pytest.mark.parametrize("version", [3, 4])
