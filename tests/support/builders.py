@@ -165,9 +165,9 @@ def services(decision: Plan, what=CreateService) -> list[str]:
     return [action.name for action in decision.actions if isinstance(action, what)]
 
 
-def told(decision: Plan) -> list[str]:
+def event_reasons(decision: Plan) -> list[str]:
     """Return the reasons of the Events."""
-    return [note.reason for note in decision.events]
+    return [event.reason for event in decision.events]
 
 
 def _column(document: dict, path: str) -> object:

@@ -87,8 +87,8 @@ class World:
 
     def news(self) -> list[tuple[str, str, object]]:
         """Return the watch events since the last call: the method of the store, the kind and the object."""
-        told, self._news = self._news, []
-        return told
+        events, self._news = self._news, []
+        return events
 
     # The operator ----------------------------------------------------------------------------------------------------
 
@@ -142,9 +142,9 @@ class World:
             self.made.append(meta["name"])
             container = Container(body["spec"]["containers"][0]["name"])
             attempt = int(meta["annotations"]["trainshed.dev/restart-attempt"])
-            told = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
-            told["has_finalizer"] = "trainshed.dev/job-tracking" in meta.get("finalizers", ())
-            pod = Pod(**_identity(meta, str(self._tick())), **told)
+            fields = {"attempt": attempt, "phase": Phase.PENDING, "containers": (container,), "created": self.now}
+            fields["has_finalizer"] = "trainshed.dev/job-tracking" in meta.get("finalizers", ())
+            pod = Pod(**_identity(meta, str(self._tick())), **fields)
             self.pods[pod.name] = pod
             self._news.append(("changed", "pods", pod))
         return self.pods[meta["name"]]

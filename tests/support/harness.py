@@ -48,8 +48,8 @@ class Harness:
 
     def hear(self) -> None:
         """Deliver all watch events."""
-        for told in self.world.news():
-            self.take_in(*told)
+        for event in self.world.news():
+            self.take_in(*event)
 
     def take_in(self, what: str, kind: str, item: object) -> None:
         """Deliver one watch event."""

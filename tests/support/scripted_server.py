@@ -62,8 +62,8 @@ class ScriptedServer:
     async def _watch(self, request: web.Request, seconds: float | None, events: list[dict]) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        for told in events:
-            await response.write(json.dumps(told).encode() + b"\n")
+        for event in events:
+            await response.write(json.dumps(event).encode() + b"\n")
         await asyncio.sleep(10**6 if seconds is None else seconds)
         return response
 

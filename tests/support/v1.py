@@ -203,6 +203,6 @@ def scalers(user: UserClient) -> str:
 
 def _condition(kind: str, name: str, state: str) -> dict:
     known = state.removeprefix("-")
-    told = {"type": known, "status": str(known == state), "reason": f"{kind}{known}"}
+    condition = {"type": known, "status": str(known == state), "reason": f"{kind}{known}"}
     times = dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), SINCE)
-    return told | {"message": f"{kind} {name} is {known.lower()}."} | times
+    return condition | {"message": f"{kind} {name} is {known.lower()}."} | times

@@ -59,7 +59,7 @@ class WriteCounts:
         self._made: Counter[str] = Counter()
         self._deleted: Counter[str] = Counter()
 
-    def on_change(self, change: Change, _ledger: Records) -> Iterator[Violation]:
+    def on_change(self, change: Change, _records: Records) -> Iterator[Violation]:
         """Count."""
         if change.actor == OPERATOR and change.plural not in api_fields.EXEMPT:
             name = api_fields.title(change.plural, change.object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, pods_of, replace, run_policy, running, told
+from support.builders import a_job, a_pod, at, event_reasons, look, pods_of, replace, run_policy, running
 from trainshed.api.actions import CreatePod, ReleasePod
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
@@ -104,7 +104,7 @@ def test_a_pod_that_loses_its_seat_is_let_go():
 
 def test_whoever_asks_for_it_where_it_is_not_to_be_had_is_told_so():
     asked = replace(JOB, track_results=False, annotations=(("trainshed.dev/track-results", "true"),))
-    assert "ResultTrackingDisabled" in told(after(job=asked))
+    assert "ResultTrackingDisabled" in event_reasons(after(job=asked))
     enabled = look(asked, *pods_of(asked), status=running(asked), job_defaults=JobDefaults(track_results=True))
-    assert "ResultTrackingDisabled" not in told(enabled)
-    assert "ResultTrackingDisabled" not in told(after())
+    assert "ResultTrackingDisabled" not in event_reasons(enabled)
+    assert "ResultTrackingDisabled" not in event_reasons(after())

@@ -9,6 +9,7 @@ from support.builders import (
     a_pod,
     at,
     deleted,
+    event_reasons,
     look,
     message,
     pods_of,
@@ -16,7 +17,6 @@ from support.builders import (
     run_policy,
     running,
     states,
-    told,
 )
 from trainshed.api import status_codec
 from trainshed.api.objects import Container
@@ -80,7 +80,7 @@ def test_a_job_of_a_queue_succeeds_when_the_kubelet_says_that_its_pods_have_ende
     assert active(decided.status) == {"Worker": 2}
     assert decided.status.completion is None
     assert deleted(decided) == []
-    assert told(decided) == []
+    assert event_reasons(decided) == []
     waiting = look(job, exited("worker-0"), ended("worker-1"), status=decided.status, now=at(7))
     assert active(waiting.status) == {"Worker": 1}
     assert deleted(waiting) == []
@@ -90,7 +90,7 @@ def test_a_job_of_a_queue_succeeds_when_the_kubelet_says_that_its_pods_have_ende
     assert last.status.completion == at(8)
     assert last.status.replica_statuses["Worker"].succeeded == 2
     assert active(last.status) == {"Worker": 0}
-    assert told(last) == ["TFJobSucceeded"]
+    assert event_reasons(last) == ["TFJobSucceeded"]
 
 
 def test_a_job_without_a_queue_succeeds_when_its_containers_have_ended():
@@ -144,7 +144,7 @@ def test_a_job_of_a_queue_fails_when_its_pods_are_gone_and_keeps_the_cause():
     assert states(last.status) == ["Created", "-Running", "Failed"]
     assert last.status.failure is not None
     assert last.status.limit_exceeded == "activeDeadlineSeconds"
-    assert told(last) == ["TFJobFailed"]
+    assert event_reasons(last) == ["TFJobFailed"]
 
 
 def test_the_end_of_a_job_stays_decided_whatever_becomes_of_its_pods():

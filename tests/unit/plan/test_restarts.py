@@ -10,6 +10,7 @@ from support.builders import (
     at,
     deleted,
     elastic,
+    event_reasons,
     look,
     made,
     message,
@@ -18,7 +19,6 @@ from support.builders import (
     run_policy,
     running,
     states,
-    told,
 )
 from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan.failures import DISRUPTION
@@ -48,7 +48,7 @@ def test_a_retryable_exit_code_restarts_all_that_can_only_start_together():
     assert decision.status.attempts == {"Master": 1, "Worker": 1}
     assert decision.status.retries.used == 1
     assert sorted(deleted(decision)) == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
-    assert told(decision) == ["ExitedWithCode", "PyTorchJobRestarting"]
+    assert event_reasons(decision) == ["ExitedWithCode", "PyTorchJobRestarting"]
     assert decision.status.failure.exit_code == 137
 
 

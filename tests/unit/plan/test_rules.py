@@ -13,6 +13,7 @@ from support.builders import (
     a_service,
     at,
     deleted,
+    event_reasons,
     look,
     made,
     message,
@@ -21,7 +22,6 @@ from support.builders import (
     running,
     services,
     states,
-    told,
 )
 from trainshed.api.actions import DeleteJob, DeletePod
 from trainshed.api.objects import Container
@@ -71,7 +71,7 @@ def test_the_success_of_the_deciding_replica_is_the_jobs():
     assert message(decision.status, "Succeeded") == "TFJob ml/mnist successfully completed."
     assert decision.status.completion == at(5)
     assert decision.actions == ()
-    assert told(decision) == ["TFJobSucceeded"]
+    assert event_reasons(decision) == ["TFJobSucceeded"]
     assert decision.status.replica_statuses["Worker"].succeeded == 2
     assert decision.status.replica_statuses["Worker"].active == 0
 
@@ -141,7 +141,7 @@ def test_the_job_itself_goes_when_its_time_is_up():
     assert look(job, status=over, now=at(29)).requeue_at == at(30)
     decision = look(job, status=over, now=at(30))
     assert decision.actions == (DeleteJob("job-uid", job.version),)
-    assert told(decision) == [], "the Event follows once it is gone"
+    assert event_reasons(decision) == [], "the Event follows once it is gone"
 
 
 def test_a_deadline_is_looked_forward_to_and_fires():
@@ -164,14 +164,14 @@ def test_a_running_job_is_left_alone_while_its_spec_makes_no_sense():
     decision = look(replace(job, groups=(), problems=("spec: no",)), a_pod("worker-0"), status=running(job))
     assert decision.status == running(job)
     assert decision.actions == ()
-    assert told(decision) == ["InvalidSpec"]
+    assert event_reasons(decision) == ["InvalidSpec"]
 
 
 def test_pods_that_are_there_keep_a_job_from_being_refused_before_its_start_is_stored():
     job = a_job(worker=1)
     senseless = replace(job, groups=(), problems=("spec: no",))
     decision = look(senseless, a_pod("worker-0"))
-    assert told(decision) == ["InvalidSpec"]
+    assert event_reasons(decision) == ["InvalidSpec"]
     assert states(decision.status) == []
     assert states(look(senseless).status) == ["Created", "Failed"]
 
