@@ -59,6 +59,7 @@ class ScriptedRuntime:
 
     description = "scripted"
     uses_images = False
+    problem = ""
 
     def __init__(
         self, *, stubborn: bool = False, missing: tuple[str, ...] = (), immediate: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import urllib.error
 import urllib.request
@@ -15,6 +14,8 @@ import yaml
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
 from trainshed.local import run as local
+from trainshed.local.failures import Failure
+from trainshed.local.failures import parse as parse_failure
 from trainshed.local.python import NoPython
 from trainshed.local.run_folder import state_folder
 
@@ -22,17 +23,15 @@ from . import render
 
 #: Kinds that jobs refer to; others in the file are left out.
 KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim")
-#: A replica and a time: worker-1@20s.
-FAILURE = re.compile(r"([a-z0-9][-a-z0-9.]*)@(\d+(?:\.\d+)?)s?")
 #: Seconds for which a download may take.
 DOWNLOAD = 30
 
 
-def _failures(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Any:  # noqa: ANN401
-    found = [FAILURE.fullmatch(value) for value in values]
-    if wrong := [value for value, match in zip(values, found, strict=True) if match is None]:
-        raise click.BadParameter(f"{wrong[0]!r} is not a replica and a time, such as worker-1@20s")
-    return tuple((match[1], float(match[2])) for match in found if match)
+def _failures(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Failure, ...]:
+    try:
+        return tuple(map(parse_failure, values))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command()
@@ -51,7 +50,13 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
 @click.option("--only", multiple=True, help="Replica whose output is printed, such as worker-0. May be repeated.")
 @click.option("--no-color", is_flag=True, help="Print without colors and without the status line.")
 @click.option("--output", "form", type=click.Choice(("text", "json")), default="text", help="Form of the summary.")
-@click.option("--fail", "failures", multiple=True, callback=_failures, help="Kill a replica, such as worker-1@20s.")
+@click.option(
+    "--fail",
+    "failures",
+    multiple=True,
+    callback=_failures,
+    help="Kill a replica after a time, or at a line: worker-1@20s, worker-1@'step 100'.",
+)
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),

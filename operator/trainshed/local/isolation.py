@@ -9,11 +9,14 @@ import select
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
 #: The first of the 128 exit codes that mean a signal, and the code of a container that could not be started.
 SIGNALLED, NOT_STARTED = 128, 127
+#: The variable that each process of a container has, with the id of the container.
+MARK = "TRAINSHED_CONTAINER"
 #: prctl: orphaned grandchildren become children of this process.
 PR_SET_CHILD_SUBREAPER = 36
 #: Rounds of killing what is left; each round kills all, so that more than one is only needed against fork bombs.
@@ -24,6 +27,7 @@ class Isolation:
     """Each container is a session of its own, on the network and the files of this machine."""
 
     def __init__(self) -> None:
+        self._marks: dict[int, str] = {}
         if sys.platform == "linux":
             prctl(PR_SET_CHILD_SUBREAPER, 1)
 
@@ -35,7 +39,10 @@ class Isolation:
 
     def start(self, message: Message, output: int) -> int:
         """Start a container; return the pid of its first process. Raises OSError."""
-        return fork(lambda: execute(message, output))
+        message["env"][MARK] = message["id"]
+        pid = fork(lambda: execute(message, output))
+        self._marks[pid] = message["id"]
+        return pid
 
     def target(self, pid: int) -> int:
         """Return the process that gets the signals of a container."""
@@ -50,9 +57,13 @@ class Isolation:
             os.killpg(pid, signal.SIGKILL)
 
     def ended(self, pid: int) -> None:
-        """Kill what a container has left in its session."""
+        """Kill what a container has left: its session, and processes that have left it and lost their parents."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
+        mark = f"{MARK}={self._marks.pop(pid, '')}".encode()
+        for orphan in children(os.getpid()):
+            if orphan not in self._marks and mark in environment(orphan):
+                self.kill(orphan)
 
     def kill_rest(self) -> None:
         """Kill all descendants of this process."""
@@ -131,6 +142,20 @@ def descendants(pid: int) -> list[int]:
         found += children
         queue += children
     return found
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process, where /proc shows them."""
+    with contextlib.suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def environment(pid: int) -> list[bytes]:
+    """Return the variables with which a process was started, where /proc shows them."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
 
 
 def prctl(option: int, value: int) -> None:

@@ -46,7 +46,10 @@ class LaunchedContainer:
 
 
 class LauncherClient:
-    """The launcher of a run. `prefix` is a command that runs another one, such as unshare."""
+    """The launcher of a run; `problem` is why it has ended too early, empty while it works.
+
+    `prefix` is a command that runs another one, such as unshare.
+    """
 
     def __init__(self, mode: str, prefix: Sequence[str] = ()) -> None:
         self._command = [*prefix, sys.executable, "-I", "-S", "-c", PROGRAM, mode]
@@ -56,7 +59,7 @@ class LauncherClient:
         self._containers: dict[str, LaunchedContainer] = {}
         self._numbers = count()
         self._buffer = b""
-        self._broken = ""
+        self.problem = ""
 
     async def open(self) -> None:
         """Start the launcher; raises `StartFailed` if that is not possible."""
@@ -85,12 +88,14 @@ class LauncherClient:
 
     async def request(self, message: Mapping[str, Any]) -> None:
         """Send a request and wait for its answer; raises `StartFailed`."""
+        self._check()
         answer = self._expect(message["id"])
         self.send(message)
         await answer
 
     async def start(self, message: Mapping[str, Any]) -> LaunchedContainer:
         """Start a container; raises `StartFailed`."""
+        self._check()
         known = str(next(self._numbers))
         reader, writer = os.pipe()
         output = asyncio.StreamReader()
@@ -112,7 +117,7 @@ class LauncherClient:
     def send(self, message: Mapping[str, Any], descriptor: int | None = None) -> None:
         """Send a message, and a descriptor with it."""
         content = json.dumps(message).encode() + b"\n"
-        with contextlib.suppress(BrokenPipeError, ConnectionError):
+        with contextlib.suppress(OSError):  # it has ended, which the reader notices
             sent = socket.send_fds(self._socket, [content], [] if descriptor is None else [descriptor])
             self._socket.sendall(content[sent:])
 
@@ -127,6 +132,10 @@ class LauncherClient:
         if self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
+
+    def _check(self) -> None:
+        if self.problem:
+            raise StartFailed(self.problem)
 
     def _expect(self, known: str) -> asyncio.Future[None]:
         answer = self._answers[known] = asyncio.get_running_loop().create_future()
@@ -163,9 +172,10 @@ class LauncherClient:
     def _lost(self) -> None:
         """End everything: without the launcher no container is left."""
         asyncio.get_running_loop().remove_reader(self._socket)
+        self.problem = "the program that starts containers has ended unexpectedly, and with it all replicas"
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(StartFailed("the launcher has ended"))
+                answer.set_exception(StartFailed(self.problem))
         for container in self._containers.values():
             container.ended.set_result(137)
         self._answers.clear()

@@ -7,10 +7,10 @@ import ctypes
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from .isolation import NOT_STARTED, Isolation, Message, execute, exit_code, fork
+from .isolation import NOT_STARTED, Isolation, Message, children, execute, exit_code, fork
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     0x20000,
@@ -244,12 +244,6 @@ def check(result: int) -> None:
     if result:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-def children(pid: int) -> Iterator[int]:
-    """Yield the children of a process."""
-    with contextlib.suppress(OSError):
-        yield from map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
 def fork_plain(body: Callable[[], None]) -> int:

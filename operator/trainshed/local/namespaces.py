@@ -51,6 +51,11 @@ class NamespaceRuntime:
         """How replicas are isolated."""
         return f"Linux namespaces, one address for each replica, no Internet, {self.python.description}"
 
+    @property
+    def problem(self) -> str:
+        """Why the runtime has stopped working; empty while it works."""
+        return self._client.problem
+
     async def open(self, hosts: Hosts) -> None:
         """Create the bridge; raises `StartFailed` where the machine does not permit namespaces."""
         for program in NEEDED:

@@ -36,16 +36,17 @@ class _Stream:
 class Output:
     """Implements `trainshed.local.kubelet.LogSink`, and prints what happens to the jobs.
 
-    `only` are the replicas to print; all if it is empty. `one_job` is whether prefixes need no job. `write` prints one
-    line.
+    `only` are the replicas to print; all if it is empty. `one_job` is whether prefixes need no job, `width` is that of
+    prefixes. `write` prints one line.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a few choices of the user
         self,
         logs: Path,
         only: tuple[str, ...] = (),
         *,
         one_job: bool = True,
+        width: int = 8,
         colour: bool = True,
         write: Callable[[str], None] | None = None,
     ) -> None:
@@ -54,7 +55,7 @@ class Output:
         self._one_job = one_job
         self._colour = colour
         self._streams: dict[tuple[str, str], _Stream] = {}
-        self._width = 8
+        self._width = width
         self._colours: dict[str, str] = {}
         self.write_line: Callable[[str], None] = write or _print
 
@@ -83,7 +84,8 @@ class Output:
     def say(self, text: str, who: str = "") -> None:
         """Print a line about a job, or about the run."""
         prefix = f"{who:<{self._width}} | " if who else ""
-        self.write_line(f"{DIM}{prefix}{text}{RESET}" if self._colour else f"{prefix}{text}")
+        for line in text.splitlines() or [""]:
+            self.write_line(f"{DIM}{prefix}{line}{RESET}" if self._colour else f"{prefix}{line}")
 
     def close(self) -> None:
         """Close the files."""

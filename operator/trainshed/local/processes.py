@@ -46,6 +46,11 @@ class ProcessRuntime:
         """How replicas are isolated."""
         return f"processes on 127.0.0.1 with ports of their own, {self.python.description}"
 
+    @property
+    def problem(self) -> str:
+        """Why the runtime has stopped working; empty while it works."""
+        return self._client.problem
+
     async def open(self, hosts: Hosts) -> None:
         """Start the launcher; raises `StartFailed`."""
         self._hosts = hosts

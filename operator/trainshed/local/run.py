@@ -8,7 +8,7 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from . import differences, summary
 from .cluster import EVENT, POD, LocalCluster, Stored
 from .controller import LocalController
 from .environment import EnvironmentResolver, Gpus
+from .failures import Failure, FailureInjector
 from .hosts import Hosts, Ports
 from .kubelet import Dependencies, Kubelet
 from .namespaces import NamespaceRuntime
@@ -42,7 +43,7 @@ RUNTIMES = ("auto", "namespaces", "processes", "docker")
 
 
 class Refused(Exception):
-    """The jobs cannot be run on this machine; the message has a line for each reason."""
+    """The jobs cannot be run on this machine, or no longer; the message has a line for each reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user has asked for. `failures` are replicas, and the seconds after which they are killed."""
+    """What the user has asked for; `failures` are those on purpose."""
 
     jobs: tuple[LocalJob, ...]
     objects: tuple[Document, ...]
@@ -67,7 +68,7 @@ class Options:
     only: tuple[str, ...] = ()
     colour: bool = True
     json: bool = False
-    failures: tuple[tuple[str, float], ...] = ()
+    failures: tuple[Failure, ...] = ()
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
 
 
@@ -90,9 +91,12 @@ class LocalRun:
             self._folder.logs,
             options.only,
             one_job=len(options.jobs) == 1,
+            width=max(len(name) for name in self._labels()),
             colour=options.colour,
             write=_print_error if options.json else None,
         )
+        self._injector = FailureInjector(options.failures, self._output, self._kill)
+        self._kubelet: Kubelet | None = None
         self._changed = 0.0
         self._interrupts = 0
         self._interrupted = asyncio.Event()
@@ -113,7 +117,7 @@ class LocalRun:
         runtime = await self._open_runtime(hosts)
         try:
             self._introduce(runtime)
-            kubelet = self._kubelet(runtime)
+            kubelet = self._kubelet = self._make_kubelet(runtime)
             controller = LocalController(
                 self._cluster,
                 {item.framework.kind: item.framework for item in self._options.jobs}.values(),
@@ -124,22 +128,21 @@ class LocalRun:
             controller.start()
             for document in (*self._options.objects, *(item.document for item in self._options.jobs)):
                 self._cluster.apply(document)
-            await self._until_over(kubelet, controller)
+            await self._until_over(runtime, kubelet, controller)
         finally:
             await runtime.close()
         return self._conclude()
 
-    async def _until_over(self, kubelet: Kubelet, controller: LocalController) -> None:
+    async def _until_over(self, runtime: Runtime, kubelet: Kubelet, controller: LocalController) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt, kubelet)
-        killers = [asyncio.create_task(self._kill_later(kubelet, *failure)) for failure in self._options.failures]
+        self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in pod_names(item)])
         status = self._status_line()
         try:
-            await self._wait(kubelet)
+            await self._wait(runtime)
         finally:
-            for task in killers:
-                task.cancel()
+            self._injector.close()
             await controller.close()
             if left := kubelet.running():
                 grace = self._grace() if self._interrupted.is_set() else GRACE
@@ -151,13 +154,15 @@ class LocalRun:
                 self._output.write_line = _print
                 status.stop()
 
-    async def _wait(self, kubelet: Kubelet) -> None:
+    async def _wait(self, runtime: Runtime) -> None:
         """Wait until all jobs are over and nothing changes any more, or until the user interrupts."""
         loop = asyncio.get_running_loop()
         over_since: float | None = None
         while not self._interrupted.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._interrupted.wait(), CHECK)
+            if runtime.problem:
+                raise Refused(runtime.problem)
             if not all(status_codec.parse_status(job).over for job in self._jobs()):
                 over_since = None
                 continue
@@ -166,7 +171,6 @@ class LocalRun:
             quiet = loop.time() - max(self._changed, over_since) > QUIET and not terminating
             if quiet or loop.time() - over_since > SETTLE:
                 return
-        del kubelet
 
     def _interrupt(self, kubelet: Kubelet) -> None:
         self._interrupts += 1
@@ -180,13 +184,16 @@ class LocalRun:
         periods = (pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in self._cluster.of(POD))
         return float(max(periods, default=30))
 
-    async def _kill_later(self, kubelet: Kubelet, replica: str, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        names = [child_name(item.job, known) for item in self._options.jobs for known in item.job.all_replicas]
-        for name in names:
-            if name == replica or any(name == f"{item.job.name}-{replica}" for item in self._options.jobs):
-                killed = kubelet.kill(name)
-                self._output.say(f"--fail: {'killed' if killed else 'cannot kill, does not run:'} {name}")
+    def _kill(self, pod: str) -> None:
+        killed = self._kubelet is not None and self._kubelet.kill(pod)
+        self._output.say(f"--fail: {'killed' if killed else 'cannot kill, it does not run:'} {pod}")
+
+    def _labels(self) -> Iterator[str]:
+        """Yield the longest prefixes of lines."""
+        yield "job"
+        for item in self._options.jobs:
+            names = [name if self._several else name.removeprefix(f"{item.job.name}-") for name in pod_names(item)]
+            yield from (*names, item.job.name if self._several else "")
 
     def _jobs(self) -> Iterable[Stored]:
         for item in self._options.jobs:
@@ -253,13 +260,13 @@ class LocalRun:
         if self._ignored:
             self._output.say(f"without effect here: {'; '.join(self._ignored)}")
 
-    def _kubelet(self, runtime: Runtime) -> Kubelet:
+    def _make_kubelet(self, runtime: Runtime) -> Kubelet:
         resolver = EnvironmentResolver(self._cluster)
         return Kubelet(
             Dependencies(
                 cluster=self._cluster,
                 runtime=runtime,
-                logs=self._output,
+                logs=self._injector,
                 now=self._clock.now,
                 pods=self._folder.pods,
                 volumes=Volumes(resolver, self._options.state / "claims"),
@@ -319,6 +326,11 @@ class LocalRun:
         if self._interrupted.is_set():
             return INTERRUPTED
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
+
+
+def pod_names(item: LocalJob) -> list[str]:
+    """Return the names of the pods of a job."""
+    return [child_name(item.job, replica) for replica in item.job.all_replicas]
 
 
 def gpu_numbers() -> list[int]:

@@ -93,6 +93,10 @@ class Runtime(Protocol):
     def description(self) -> str:
         """How replicas are isolated, for the first line of the output."""
 
+    @property
+    def problem(self) -> str:
+        """Why the runtime has stopped working, and with it all replicas; empty while it works."""
+
     #: Whether the template's own images run, instead of the Python of this machine.
     uses_images: bool
 

@@ -68,7 +68,10 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for *cells, last in rows:
         padded = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-        yield f"{INDENT}{INDENT.join(padded)}{INDENT}{last}".rstrip()
+        head, *more = last.splitlines() or [""]
+        start = f"{INDENT}{INDENT.join(padded)}{INDENT}"
+        yield f"{start}{head}".rstrip()
+        yield from (f"{' ' * len(start)}{line}" for line in more)
 
 
 def as_json(job: Document, events: Sequence[Document]) -> dict[str, Any]:
