@@ -54,11 +54,17 @@ help: ## Show this help.
 ## Start
 
 .PHONY: demo
-demo: venv ## Start a cluster, install the operator, and run two training jobs.
+demo: venv .venv-demo/.ready ## Train a TensorFlow and a JAX job on this machine, without a cluster. One replica is killed on purpose.
+	@$(BIN)/trainshed run --python .venv-demo --fail "spmd/worker-1@step 100" \
+	    -f examples/tensorflow/parameter-server.yaml -f examples/jax/spmd.yaml
+	$(call took,demo)
+
+.PHONY: demo-cluster
+demo-cluster: venv ## Start a cluster, install the operator, and run two training jobs.
 	@$(RUN) demo prepare "$(IMAGE)"
 	$(MAKE) deploy
 	$(RUN) demo run
-	$(call took,demo)
+	$(call took,demo-cluster)
 
 .PHONY: test
 test: test-fast test-integration test-neighbours-short bench test-e2e ## Run all tests: fast, integration, neighbours, benchmarks, end-to-end.
@@ -140,6 +146,7 @@ constraints: venv ## Update and pin all dependencies with hashes. Takes minutes.
 	$(LOCK) --output-file=build.txt build.in
 	$(LOCK) --output-file=sdk.txt sdk.in
 	$(LOCK) --output-file=docs.txt docs.in
+	$(LOCK) --output-file=demo.txt demo.in
 	$(LOCK) --output-file=audit.txt audit.in
 	$(LOCK) --output-file=sbom.txt sbom.in
 	$(LOCK) --output-file=mutation.txt --constraint=dev.txt mutation.in ../pyproject.toml
@@ -149,7 +156,7 @@ LOCK := ../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 .PHONY: clean
 clean: ## Remove environments, caches and build output. Keeps the cluster.
-	@rm -rf .venv .venv-sdk .venv-docs .venv-audit .venv-mutation .venv-sbom .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
+	@rm -rf .venv .venv-demo .venv-sdk .venv-docs .venv-audit .venv-mutation .venv-sbom .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist operator/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ## Tests
@@ -279,7 +286,7 @@ cluster-status: venv ## Show the state of the cluster.
 	@$(BED) status
 
 .PHONY: fresh
-fresh: ## Run the README's commands as on a new machine, in a separate root directory. Needs root and takes an hour and a half. COMMANDS="'make demo'" selects commands.
+fresh: ## Run the README's commands as on a new machine, in a separate root directory. Needs root and takes an hour and a half. COMMANDS="'make demo-cluster'" selects commands.
 	@if [ -x $(PY) ]; then $(BED) down; fi
 	hack/testbed/fresh.sh $(COMMANDS)
 	$(call took,fresh)

@@ -1,4 +1,4 @@
-"""`make demo`: runs two training jobs on a cluster of nodes with real containers, and shows their logs."""
+"""`make demo-cluster`: runs two training jobs on a cluster of nodes with real containers, and shows their logs."""
 
 from __future__ import annotations
 

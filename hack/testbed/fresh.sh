@@ -3,11 +3,11 @@
 # committed, Go, and nothing else: no packages, no caches, no home. Says at the end how long each step took. Needs root; the
 # commands share this machine's network, so no cluster of `make cluster` may be up outside.
 #
-#   hack/testbed/fresh.sh ['make demo' 'make test' …]
+#   hack/testbed/fresh.sh ['make demo' 'make demo-cluster' 'make test' …]
 
 set -euo pipefail
 checkout=$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)
-[ $# -gt 0 ] || set -- 'make demo' 'make test'
+[ $# -gt 0 ] || set -- 'make demo' 'make demo-cluster' 'make test'
 [ "$(id -u)" = 0 ] || { echo "Only root can make a root of its own: sudo make fresh" >&2; exit 1; }
 command -v debootstrap >/dev/null || apt-get install -qqy --no-install-recommends debootstrap >&2
 mkdir -p "$checkout/build"

@@ -1,4 +1,4 @@
-"""`make demo` on a new machine, with stubs for the steps that take minutes."""
+"""`make demo-cluster` on a new machine, with stubs for the steps that take minutes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def machine(tmp_path: Path) -> dict[str, str]:
 
 def test_the_demo_runs_to_its_end(machine: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
-        ["make", "demo"], cwd=ROOT, env=machine, capture_output=True, text=True, timeout=120, check=False
+        ["make", "demo-cluster"], cwd=ROOT, env=machine, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "Both jobs have trained." in done.stdout
