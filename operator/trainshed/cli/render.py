@@ -9,8 +9,6 @@ from typing import Any, TextIO
 
 import click
 import yaml
-from rich.console import Console
-from rich.syntax import Syntax
 
 from trainshed.api import parse
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret, Snapshot
@@ -112,6 +110,9 @@ def _print(objects: list[Document]) -> None:
         return
     text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, explicit_start=True, width=1_000_000)
     if sys.stdout.isatty():
+        from rich.console import Console  # noqa: PLC0415 - it takes long, and only terminals need it
+        from rich.syntax import Syntax  # noqa: PLC0415
+
         Console().print(Syntax(text.rstrip(), "yaml", theme="ansi_dark", background_color="default", word_wrap=True))
     else:
         click.echo(text, nl=False)

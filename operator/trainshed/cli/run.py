@@ -134,4 +134,4 @@ def _job(document: Document, namespace: str) -> local.LocalJob | None:
     placed = _placed(document, namespace)
     named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
     pods = tuple(item for item in objects if item["kind"] == "Pod")
-    return local.LocalJob(local.runnable(named), job, render.KINDS[render.head(document)], pods)
+    return local.LocalJob(named, job, render.KINDS[render.head(document)], pods)

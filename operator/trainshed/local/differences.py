@@ -47,6 +47,7 @@ POLICY_FIELDS = {
     "suspend": "the job runs at once",
     "ttlSecondsAfterFinished": "the run ends with the job",
 }
+MPI = "Forbidden: mpirun reaches its workers with kubectl exec or SSH, and neither is there: run the job in a cluster"
 NO_COMMAND = (
     "Required value: the image's own entry point does not run on this machine; set command, or use --runtime docker"
 )
@@ -82,15 +83,19 @@ def _pod(spec: Document, *, images: bool) -> Iterator[str]:
             yield f"resource limits {', '.join(sorted(limits))}"
 
 
-def refused(pods: Iterable[Document], objects: Mapping[tuple[str, str], Document], *, runtime: str) -> list[str]:
+def refused(
+    kind: str, pods: Iterable[Document], objects: Mapping[tuple[str, str], Document], *, runtime: str
+) -> list[str]:
     """Return what makes a run on this machine impossible, each with what to do.
 
     `objects` are those of the file and those that the operator creates, by kind and name; `runtime` is the name of the
     runtime.
     """
+    if kind == "MPIJob":
+        return [f"kind: {MPI}"]
     found: dict[str, None] = {}
     for pod in pods:
-        for problem in (*_commands(pod, runtime), *_volumes(pod, objects), *_unreachable(pod, objects, runtime)):
+        for problem in (*_commands(pod, runtime), *_volumes(pod, objects), *_unreachable(pod, runtime)):
             found[problem] = None
     return list(found)
 
@@ -130,11 +135,10 @@ def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], D
     return list(dict.fromkeys(name for name in claims if (CLAIM, name) not in objects))
 
 
-def _unreachable(pod: Document, objects: Mapping[tuple[str, str], Document], runtime: str) -> Iterator[str]:
+def _unreachable(pod: Document, runtime: str) -> Iterator[str]:
     """Yield the mounts of plain processes at paths that do not exist and that no word or variable names."""
     if runtime != "processes":
         return
-    del objects
     for path, container in _containers(pod):
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         words += [str(entry.get("value") or "") for entry in container.get("env") or ()]

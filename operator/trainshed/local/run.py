@@ -126,7 +126,7 @@ class LocalRun:
             )
             self._cluster.listeners.append(self._on_change)
             controller.start()
-            for document in (*self._options.objects, *(item.document for item in self._options.jobs)):
+            for document in (*self._options.objects, *(runnable(item.document) for item in self._options.jobs)):
                 self._cluster.apply(document)
             await self._until_over(runtime, kubelet, controller)
         finally:
@@ -246,7 +246,7 @@ class LocalRun:
         problems: list[str] = []
         self._ignored = []
         for item in self._options.jobs:
-            problems += differences.refused(item.pods, objects, runtime=runtime)
+            problems += differences.refused(item.job.kind, item.pods, objects, runtime=runtime)
             self._ignored += differences.ignored(item.document, item.pods, images=runtime == "docker")
             for claim in differences.missing_claims(item.pods, objects):
                 self._ignored.append(f"claim {claim} is not in the file (a folder stands for it)")

@@ -1,0 +1,239 @@
+"""`trainshed run` runs jobs on this machine with real processes, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+#: Modules that take long to import and that a local run does not need.
+HEAVY = ("kopf", "aiohttp", "prometheus_client", "uvloop", "cryptography", "rich")
+#: Seconds within which something happens on a busy machine.
+SOON = 60
+
+
+def a_job(script: str, workers: int = 1, restart: str = "ExitCode", **spec) -> dict:
+    container = {"name": "pytorch", "image": "x", "command": ["sh", "-c", script]}
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}}
+    group = {"restartPolicy": restart, "template": template}
+    replicas = {"Master": {**group, "replicas": 1}, "Worker": {**group, "replicas": workers}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "job"},
+        "spec": {"pytorchReplicaSpecs": replicas},
+    }
+
+
+class Machine:
+    """Runs `trainshed run` on files in a folder, with the logs and claims in another one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+
+    def command(self, *documents: dict, runtime: str = "processes", arguments: tuple[str, ...] = ()) -> list[str]:
+        file = self.folder / "job.yaml"
+        file.write_text(yaml.safe_dump_all(documents))
+        fixed = ("--state", str(self.state), "--no-color", "--runtime", runtime, "-f", str(file))
+        return [sys.executable, "-m", "trainshed", "run", *fixed, *arguments]
+
+    def run(self, *documents: dict, **how) -> subprocess.CompletedProcess[str]:
+        command = self.command(*documents, **how)
+        return subprocess.run(command, capture_output=True, text=True, timeout=SOON * 2, check=False)
+
+    def start(self, *documents: dict, **how) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(self.command(*documents, **how), **pipes)
+
+    def marked(self) -> list[str]:
+        """Return the processes of all runs of this machine."""
+        mark = str(self.state).encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                variables = entry.read_bytes()
+            except OSError:
+                continue
+            if b"STATE_OF_TEST=" + mark in variables and int(entry.parent.name) != os.getpid():
+                found.append(entry.parent.name)
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture(params=["processes", "namespaces"])
+def runtime(request) -> str:
+    if request.param == "namespaces":
+        probe = ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "ip", "link", "show"]
+        try:
+            subprocess.run(probe, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("this machine does not permit namespaces")
+    return str(request.param)
+
+
+def until(process: subprocess.Popen[str], text: str, times: int = 1) -> None:
+    """Read the output until a line has this text so often."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        times -= text in line
+        if not times:
+            return
+    pytest.fail(f"ended without {text!r}")
+
+
+def test_a_job_runs_to_its_end(machine, runtime):
+    files = {"name": "hello", "configMap": {"name": "hello"}}
+    job = a_job('echo "$RANK of $WORLD_SIZE"; cat $FILES/word', volumes=[files])
+    for group in job["spec"]["pytorchReplicaSpecs"].values():
+        group["template"]["spec"]["containers"][0] |= {
+            "env": [{"name": "FILES", "value": "/hello"}],
+            "volumeMounts": [{"name": "hello", "mountPath": "/hello"}],
+        }
+    words = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello"}, "data": {"word": "bonjour\n"}}
+    done = machine.run(words, job, runtime=runtime)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in ("master-0 | 0 of 2", "worker-0 | 1 of 2", "master-0 | bonjour"):
+        assert line in done.stdout.splitlines()
+    assert "State:     Succeeded" in done.stdout
+    (logs,) = machine.state.glob("runs/*/logs")
+    assert (logs / "job-worker-0.log").read_text() == "1 of 2\nbonjour\n"
+    assert [path.name for path in logs.parent.iterdir() if path.name == "pods"] == []
+
+
+def test_replicas_reach_each_other_by_name_and_port(machine, runtime):
+    serve = "import os,socket;s=socket.create_server(('',int(os.environ['MASTER_PORT'])));s.accept()[0].send(b'hi')"
+    call = (
+        "import os,socket,time\n"
+        "for _ in range(200):\n"
+        "    try: s=socket.create_connection((os.environ['MASTER_ADDR'],int(os.environ['MASTER_PORT']))); break\n"
+        "    except OSError: time.sleep(0.1)\n"
+        "print('got',s.recv(9).decode())\n"
+    )
+    job = a_job("", restart="Never")
+    for role, script in (("Master", serve), ("Worker", call)):
+        container = {"name": "pytorch", "image": "x", "command": [sys.executable, "-c", script]}
+        template = {"spec": {"containers": [container]}}
+        job["spec"]["pytorchReplicaSpecs"][role] = {"restartPolicy": "Never", "replicas": 1, "template": template}
+    done = machine.run(job, runtime=runtime, arguments=("--python", sys.executable))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_failed_job_is_explained_as_json(machine):
+    done = machine.run(a_job("sleep 0.2; echo oh no; exit 3"), arguments=("--output", "json"))
+    assert done.returncode == 1, done.stderr
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert (job["state"], job["status"]["failure"]["exitCode"]) == ("Failed", 3)
+    assert "PyTorchJobFailed" in [event["reason"] for event in job["events"]]
+    assert "oh no" in done.stderr
+
+
+def test_a_replica_that_is_killed_on_purpose_restarts_the_job(machine, runtime):
+    job = a_job("echo begun; sleep 1; echo over")
+    done = machine.run(job, runtime=runtime, arguments=("--fail", "worker-0@begun", "--output", "json"))
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["jobs"]
+    assert found["status"]["restarts"] == 1
+    assert found["status"]["failure"]["exitCode"] == 137
+
+
+def test_an_invalid_job_does_not_start(machine):
+    job = a_job("echo started")
+    job["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] = 2
+    done = machine.run(job)
+    file = str(machine.folder / "job.yaml")
+    render = subprocess.run(
+        [sys.executable, "-m", "trainshed", "render", "-f", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == render.stderr != ""
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"command": None}, "command: Required value: the image's own entry point does not run on this machine"),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/nowhere"}]}, "processes cannot have /nowhere"),
+        ({}, "configMap: Not found: ConfigMap absent; add it to the file"),
+    ],
+)
+def test_what_would_change_the_meaning_is_refused(machine, change, message):
+    volume = {"name": "v"} | ({"emptyDir": {}} if change else {"configMap": {"name": "absent"}})
+    job = a_job("echo started", volumes=[volume])
+    for group in job["spec"]["pytorchReplicaSpecs"].values():
+        group["template"]["spec"]["containers"][0] |= change
+    done = machine.run(job)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "started" not in done.stdout
+
+
+def test_what_has_no_effect_is_listed_once(machine):
+    job = a_job("true", nodeSelector={"gpu": "yes"})
+    job["spec"]["runPolicy"] = {"suspend": True}
+    done = machine.run(job)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("nodeSelector (one machine)") == 1
+    assert "runPolicy.suspend (the job runs at once)" in done.stdout
+
+
+def test_ctrl_c_ends_all_replicas(machine, runtime):
+    run = machine.start(a_job("trap 'echo saved; exit 0' TERM; echo begun; sleep 99 & wait"), runtime=runtime)
+    until(run, "begun", 2)
+    run.send_signal(signal.SIGINT)
+    text, _ = run.communicate(timeout=SOON)
+    assert run.returncode == 130
+    assert text.count("| saved") == 2
+
+
+def test_nothing_is_left_when_the_run_is_killed(machine, runtime, monkeypatch):
+    monkeypatch.setenv("STATE_OF_TEST", str(machine.state))
+    script = f"export STATE_OF_TEST={machine.state}; (setsid sleep 99 &); echo begun; sleep 99"
+    run = machine.start(a_job(script), runtime=runtime)
+    until(run, "begun", 2)
+    assert machine.marked()
+    run.kill()
+    run.communicate(timeout=SOON)
+    end = time.monotonic() + SOON
+    while machine.marked():
+        assert time.monotonic() < end, "processes are left"
+        time.sleep(0.05)
+    (left,) = machine.state.glob("runs/*/pods")
+    done = machine.run(a_job("true"), runtime=runtime)
+    assert done.returncode == 0
+    assert not left.exists(), "the next run removes the volumes"
+
+
+def test_two_runs_have_different_ports(machine, tmp_path):
+    job = a_job("echo port=$MASTER_PORT; sleep 2")
+    runs = [machine.start(job), machine.start(job)]
+    texts = [run.communicate(timeout=SOON)[0] for run in runs]
+    found = [{line.partition("port=")[2] for line in text.splitlines() if "port=" in line} for text in texts]
+    assert [run.returncode for run in runs] == [0, 0], texts
+    assert len(found[0]) == len(found[1]) == 1
+    assert found[0] != found[1]
+
+
+def test_heavy_modules_are_not_imported(machine):
+    command = machine.command(a_job("true"))
+    script = (
+        "import sys, trainshed.__main__ as entry\n"
+        f"sys.argv = ['trainshed', *{command[3:]!r}]\n"
+        "try:\n    entry.main()\n"
+        "except SystemExit as end:\n    assert not end.code\n"
+        f"print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "loaded"
