@@ -1,0 +1,137 @@
+"""Environments and volumes are resolved as the kubelet does."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+
+import pytest
+
+from support.virtual_time import hastily
+from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
+from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
+from trainshed.local.volumes import Volumes, mounts
+
+METADATA = {"name": "pod", "namespace": "ml", "uid": "u", "labels": {"team": "a"}}
+
+
+def resolver() -> EnvironmentResolver:
+    cluster = LocalCluster(lambda: datetime.fromtimestamp(0, UTC))
+
+    async def fill() -> None:
+        for kind, name, data in (
+            (CONFIG_MAP, "settings", {"data": {"rate": "0.1", "depth": "3"}}),
+            (SECRET, "keys", {"data": {"token": base64.b64encode(b"secret").decode()}, "stringData": {"user": "me"}}),
+        ):
+            cluster.apply({"kind": kind, "metadata": {"name": name, "namespace": "ml"}, **data})
+
+    hastily(fill())
+    return EnvironmentResolver(cluster)
+
+
+def facts(**spec) -> PodFacts:
+    return PodFacts({"metadata": METADATA, "spec": {"containers": [], **spec}}, "198.18.0.2", "node")
+
+
+def test_references_are_expanded():
+    known = {"A": "1", "B": "2"}
+    assert expand("$(A) $(B)$(C) $$(A) $A", known) == "1 2$(C) $(A) $A"
+
+
+def test_variables_come_from_everywhere():
+    env = [
+        {"name": "PLAIN", "value": "x"},
+        {"name": "BOTH", "value": "$(PLAIN)-$(P_rate)"},
+        {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}},
+        {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+        {"name": "NONE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "no", "optional": True}}},
+    ]
+    container = {"env": env, "resources": {"limits": {"cpu": 2}}}
+    container["envFrom"] = [{"configMapRef": {"name": "settings"}, "prefix": "P_"}, {"secretRef": {"name": "keys"}}]
+    assert resolver().environment(container, facts()) == {
+        "P_rate": "0.1",
+        "P_depth": "3",
+        "token": "secret",
+        "user": "me",
+        "PLAIN": "x",
+        "BOTH": "x-0.1",
+        "TOKEN": "secret",
+        "IP": "198.18.0.2",
+        "TEAM": "a",
+        "CPU": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"configMapKeyRef": {"name": "no", "key": "x"}}, 'configmap "no" not found'),
+        ({"secretKeyRef": {"name": "keys", "key": "x"}}, "couldn't find key x in Secret keys"),
+        ({"fieldRef": {"fieldPath": "status.phase"}}, "unsupported fieldPath: status.phase"),
+    ],
+)
+def test_a_reference_to_nothing_is_an_error(source, message):
+    with pytest.raises(ConfigError, match=message):
+        resolver().environment({"env": [{"name": "A", "valueFrom": source}]}, facts())
+
+
+def test_volumes_are_folders(tmp_path):
+    items = [{"key": "rate", "path": "deep/rate.txt", "mode": 0o600}]
+    host = tmp_path / "host"
+    volumes = [
+        {"name": "all", "configMap": {"name": "settings"}},
+        {"name": "one", "configMap": {"name": "settings", "items": items}},
+        {"name": "keys", "secret": {"secretName": "keys"}},
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "host", "hostPath": {"path": str(host), "type": "DirectoryOrCreate"}},
+        {"name": "claim", "persistentVolumeClaim": {"claimName": "data"}},
+        {
+            "name": "mixed",
+            "projected": {"sources": [{"secret": {"name": "keys"}}, {"configMap": {"name": "settings"}}]},
+        },
+        {"name": "down", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+    ]
+    found = Volumes(resolver(), tmp_path / "claims").make(facts(volumes=volumes), tmp_path / "pod")
+    assert (found["all"] / "depth").read_text() == "3"
+    assert (found["one"] / "deep/rate.txt").stat().st_mode & 0o777 == 0o600
+    assert (found["keys"] / "token").read_text() == "secret"
+    assert list(found["scratch"].iterdir()) == []
+    assert found["host"] == host
+    assert found["claim"] == tmp_path / "claims/ml/data"
+    assert sorted(path.name for path in found["mixed"].iterdir()) == ["depth", "rate", "token", "user"]
+    assert (found["down"] / "name").read_text() == "pod"
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        ({"configMap": {"name": "no"}}, 'configmap "no" not found'),
+        ({"configMap": {"name": "settings", "items": [{"key": "no", "path": "x"}]}}, "references non-existent key: no"),
+        ({"hostPath": {"path": "/nowhere/at/all"}}, "does not exist on this machine"),
+    ],
+)
+def test_a_volume_of_nothing_is_an_error(tmp_path, volume, message):
+    with pytest.raises(ConfigError, match=message):
+        Volumes(resolver(), tmp_path).make(facts(volumes=[{"name": "v", **volume}]), tmp_path)
+
+
+def test_a_part_of_a_volume_is_mounted(tmp_path):
+    wanted = {"volumeMounts": [{"name": "v", "mountPath": "/a/", "subPathExpr": "$(RUN)/out", "readOnly": True}]}
+    (mount,) = mounts(wanted, {"v": tmp_path}, {"RUN": "7"})
+    assert (mount.source, mount.target, mount.read_only) == (tmp_path / "7/out", "/a", True)
+    assert mount.source.is_dir()
+
+
+def test_gpus_return_when_a_pod_ends():
+    def pod(uid: str, count: int) -> dict:
+        container = {"resources": {"limits": {"nvidia.com/gpu": count}}} if count else {}
+        return {"metadata": {"uid": uid}, "spec": {"containers": [container]}}
+
+    gpus = Gpus([0, 1, 2])
+    assert gpus.take(pod("none", 0)) is None
+    assert gpus.take(pod("a", 2)) == "0,1"
+    assert gpus.take(pod("b", 2)) == "2"
+    gpus.release("a")
+    assert gpus.take(pod("c", 1)) == "0"
