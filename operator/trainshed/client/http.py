@@ -234,7 +234,7 @@ class HttpTransport:
         while True:
             connection = self._reuse() or await self._connect()
             self._busy.add(connection)
-            repeatable, answered = connection.used and request.verb == "GET", False
+            used, answered = connection.used, False
             try:
                 if request.body is not None:
                     _require_permission(request)
@@ -242,7 +242,7 @@ class HttpTransport:
                 await connection.head()
                 answered = True
             except ConnectionLost:
-                if not repeatable:
+                if not used or request.verb != "GET":
                     raise
             finally:
                 if not answered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 from trainshed.api import framework, gang, parse, status_codec
@@ -101,7 +102,7 @@ class Children(Generic[C]):
 
     def of(self, owner: str) -> tuple[C, ...]:
         """Return the children of a job, sorted by name."""
-        return tuple(sorted(self._by_owner.get(owner, {}).values(), key=lambda child: child.name))
+        return tuple(sorted(self._by_owner.get(owner, {}).values(), key=attrgetter("name")))
 
     def left(self, uid: str, child: C | None) -> None:
         """Store the response to a DELETE; without the label no watch event would follow."""

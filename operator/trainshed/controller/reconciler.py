@@ -87,7 +87,7 @@ class Reconciler:
             planner, hidden = await self._verify_pods(await self._read_events(key, Planner(snapshot)))
         except ApiError as error:
             return Result(error=error)
-        return await self._decide(key, planner, hidden)
+        return replace(await self._decide(key, planner, hidden), pods=len(planner.snapshot.pods))
 
     def step_down(self) -> None:
         """Drop the per-job state of a leader; another replica acts and counts now."""

@@ -29,6 +29,9 @@ from .observer import Observer
 #: Seconds between two reconciles of the same job, so that many events cost few reconciles: after one that has done
 #: something, and after one that has done nothing, as when the pods of a job start one after another.
 MIN_RECONCILE_INTERVAL, IDLE_RECONCILE_INTERVAL = 0.02, 0.1
+#: From this number of pods on a job waits longer after a reconcile that has done nothing, in proportion: the pods of a
+#: large job start for a long time, and its reconcile takes a time in proportion to their number.
+LARGE_JOB = 1000
 #: The maximum number of reconciles of a namespace that have just started, and the seconds for which they count. So of
 #: many new jobs the first get their pods while the others wait, but slow ones, as a webhook causes them, do not hold up
 #: the namespace.
@@ -107,15 +110,15 @@ class WorkQueue:
             timer.cancel()
         return key
 
-    def done(self, key: JobKey, *, idle: bool = False) -> None:
+    def done(self, key: JobKey, *, idle: bool = False, pods: int = 0) -> None:
         """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay.
 
-        `idle` is whether its reconcile has changed nothing.
+        `idle` is whether its reconcile has changed nothing, `pods` the number of pods of the job.
         """
         if key in self._starting:
             self._starting[key].cancel()
             self._started(key)
-        interval = IDLE_RECONCILE_INTERVAL if idle else MIN_RECONCILE_INTERVAL
+        interval = IDLE_RECONCILE_INTERVAL * max(1.0, pods / LARGE_JOB) if idle else MIN_RECONCILE_INTERVAL
         asyncio.get_running_loop().call_later(interval, self._release, key)
 
     def failed(self, key: JobKey, first: float, longest: float) -> float:
@@ -194,13 +197,14 @@ log = logging.getLogger(__name__)
 class Result:
     """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
 
-    A `known` error was logged before with the same message.
+    A `known` error was logged before with the same message. `pods` is the number of pods that the job has.
     """
 
     requeue_at: datetime | None = None
     message: str = ""
     error: ApiError | None = None
     known: bool = False
+    pods: int = 0
 
 
 class ReconcilerProtocol(Protocol):
@@ -265,10 +269,10 @@ class Worker:
     async def _reconcile(self, key: JobKey) -> None:
         began, now = asyncio.get_running_loop().time(), self._now()
         RECONCILE_NUMBER.set(next(self._numbers))
-        idle = False
+        idle, pods = False, 0
         try:
             result = await self._reconciler.reconcile(key, now)
-            idle = not (result.message or result.error)
+            idle, pods = not (result.message or result.error), result.pods
             self._settle(key, now, result)
         except asyncio.CancelledError:
             self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
@@ -279,7 +283,7 @@ class Worker:
             self._queue.failed(key, *AFTER_ERROR)
         finally:
             self._metrics.observe_reconcile(asyncio.get_running_loop().time() - began)
-            self._queue.done(key, idle=idle)
+            self._queue.done(key, idle=idle, pods=pods)
             self._room.release()
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from trainshed.api import framework
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
 
 from . import conditions, facts, pod_groups, restarts
-from .facts import Facts, restore_attempts
+from .facts import Facts
 from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
 
 __all__ = ["Planner", "plan"]
@@ -73,3 +75,48 @@ def _keep_form(snapshot: Snapshot) -> Snapshot:
     joined = all(pod.service for pod in pods)
     form = ServiceForm.JOB if joined else ServiceForm.REPLICA
     return snapshot if form is job.services else replace(snapshot, job=replace(job, services=form))
+
+
+#: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
+#: at least one second apart.
+MAX_ATTEMPTS_AHEAD = 1_000_000
+
+
+def restore_attempts(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with the attempts of its roles not older than those of their pods.
+
+    An attempt is stored before its pods are created. Pods of a later attempt than that of the status show that the
+    status was overwritten, or that etcd was restored from an older backup. These pods stay, and the attempts that the
+    status lacks count as restarts: one restart counted too many is better than restarts without a limit.
+    """
+    status, job = snapshot.status, snapshot.job
+    if status.over or job.deleting or job.policy.managed_elsewhere or not job.groups:
+        return snapshot
+    roles = {group.role for group in job.groups}
+    known = {role: attempt for role, attempt in status.attempts.items() if role in roles}
+    attempts = known | _later_attempts(snapshot, known)
+    if attempts == status.attempts:
+        return snapshot
+    forgotten = max((attempt - known.get(role, 0) for role, attempt in attempts.items()), default=0)
+    retries = replace(status.retries, used=status.retries.used + forgotten)
+    return replace(snapshot, status=replace(status, attempts=attempts, retries=retries))
+
+
+def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, int]:
+    """Return the latest attempt of the pods by role, where it is later than the known one."""
+    found: dict[str, int] = {}
+    earliest = min(known.values(), default=0)
+    later = [pod for pod in snapshot.pods if pod.attempt > earliest]
+    roles = (
+        {framework.child_name(snapshot.job, replica): replica.role for replica in snapshot.job.all_replicas}
+        if later
+        else {}
+    )
+    for pod in later:
+        role = roles.get(pod.name, "")
+        if (
+            role
+            and max(known.get(role, 0), found.get(role, 0)) < pod.attempt <= known.get(role, 0) + MAX_ATTEMPTS_AHEAD
+        ):
+            found[role] = pod.attempt
+    return found

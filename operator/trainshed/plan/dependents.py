@@ -22,7 +22,8 @@ LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return all objects that the job should own while it has pods."""
-    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, _running(facts))
+    running = _running(facts) if facts.framework.objects.owns else ()
+    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, running)
     return (*pod_groups.desired(facts), *own)
 
 

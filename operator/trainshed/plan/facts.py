@@ -21,7 +21,7 @@ from . import failures
 
 T = TypeVar("T")
 #: The facts that do not depend on the status, and those that depend only on which pods the status replaces.
-INDEPENDENT = ("goal", "scope", "replicas_by_pod", "groups", "addresses", "present", "surplus")
+INDEPENDENT = ("goal", "scope", "replicas_by_pod", "groups", "addresses", "present", "surplus", "terminating")
 BY_REPLACED_PODS = ("stale", "current", "eventful")
 
 
@@ -107,14 +107,28 @@ class Facts:
         return frozenset(pod.name for pod in self.snapshot.pods)
 
     @cached_property
+    def terminating(self) -> tuple[Pod, ...]:
+        """The pods that have a time at which their grace period ends, requested or not."""
+        return tuple(pod for pod in self.snapshot.pods if pod.deletion_timestamp)
+
+    @cached_property
     def surplus(self) -> tuple[Pod, ...]:
         """Pods that the spec no longer requests: the job was scaled down."""
-        return tuple(pod for pod in self.snapshot.pods if pod.name not in self.replicas_by_pod)
+        replicas = self.replicas_by_pod
+        return tuple(pod for pod in self.snapshot.pods if pod.name not in replicas)
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
         """Requested pods to delete: they belong to another attempt, or are to be replaced."""
-        return tuple(pod for pod in self.snapshot.pods if pod.name in self.replicas_by_pod and self.given_up(pod))
+        replicas, attempts = self.replicas_by_pod, self.status.attempts
+        newest = {group.role: attempts.get(group.role, 0) for group in self.job.groups}
+        return tuple(
+            pod
+            for pod in self.snapshot.pods
+            if (replica := replicas.get(pod.name))
+            and (pod.deleting or self.status.pending_replacement or pod.attempt != newest[replica.role])
+            and self.given_up(pod)  # the line above only saves time: most pods are neither
+        )
 
     @cached_property
     def current(self) -> dict[Replica, Pod]:
@@ -150,7 +164,7 @@ class Facts:
     @cached_property
     def running(self) -> bool:
         """Whether a replica that defines success is running, and with it all replicas that it depends on."""
-        running = Counter(replica.role for replica, pod in self.current.items() if pod.phase is Phase.RUNNING)
+        running = Counter([replica.role for replica, pod in self.current.items() if pod.phase is Phase.RUNNING])
         if self.goal is None or not running[self.goal.role]:
             return False
         others = self.job.of(self.goal.depends_on) if self.goal.require_all_running else None
@@ -183,11 +197,9 @@ class Facts:
     @cached_property
     def missing(self) -> tuple[Replica, ...]:
         """The requested replicas that have not succeeded and have no pod of their name."""
-        return tuple(
-            replica
-            for name, replica in self.replicas_by_pod.items()
-            if name not in self.present and replica.index not in self.done[replica.role]
-        )
+        present = self.present
+        absent = [replica for name, replica in self.replicas_by_pod.items() if name not in present]
+        return tuple(replica for replica in absent if replica.index not in self.done[replica.role])
 
     @cached_property
     def holding(self) -> tuple[Pod, ...]:
@@ -200,11 +212,11 @@ class Facts:
         roles = {group.role.lower(): group.role for group in self.job.groups}
         ended = {pod.uid for pod in self.eventful.values() if pod.over}
         running = {pod.uid for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended}
-        active = Counter(roles.get(pod.role) for pod in self.snapshot.pods if pod.uid in running)
+        active = Counter([roles.get(pod.role) for pod in self.snapshot.pods if pod.uid in running])
         held = self.holding if self.job.in_queue else ()
         others = Counter(roles.get(pod.role) for pod in held if pod.uid not in running)
         failed = Counter(replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED)
-        ready = Counter(replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting)
+        ready = Counter([replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting])
         return {
             role: ReplicaStatus(
                 active=active[role],
@@ -352,47 +364,3 @@ def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...
     here = [replica for replica in facts.current if replica.role == group.role and not facts.finished(replica)]
     gone = [replica for replica in facts.missing if replica.role == group.role]
     return tuple(gone[: max(0, wanted - len(here))])
-
-
-#: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
-#: at least one second apart.
-MAX_ATTEMPTS_AHEAD = 1_000_000
-
-
-def restore_attempts(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with the attempts of its roles not older than those of their pods.
-
-    An attempt is stored before its pods are created. Pods of a later attempt than that of the status show that the
-    status was overwritten, or that etcd was restored from an older backup. These pods stay, and the attempts that the
-    status lacks count as restarts: one restart counted too many is better than restarts without a limit.
-    """
-    status, job = snapshot.status, snapshot.job
-    if status.over or job.deleting or job.policy.managed_elsewhere or not job.groups:
-        return snapshot
-    roles = {group.role for group in job.groups}
-    known = {role: attempt for role, attempt in status.attempts.items() if role in roles}
-    attempts = known | _later_attempts(snapshot, known)
-    if attempts == status.attempts:
-        return snapshot
-    forgotten = max((attempt - known.get(role, 0) for role, attempt in attempts.items()), default=0)
-    retries = replace(status.retries, used=status.retries.used + forgotten)
-    return replace(snapshot, status=replace(status, attempts=attempts, retries=retries))
-
-
-def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, int]:
-    """Return the latest attempt of the pods by role, where it is later than the known one."""
-    found: dict[str, int] = {}
-    later = [pod for pod in snapshot.pods if pod.attempt > min(known.values(), default=0)]
-    roles = (
-        {framework.child_name(snapshot.job, replica): replica.role for replica in snapshot.job.all_replicas}
-        if later
-        else {}
-    )
-    for pod in later:
-        role = roles.get(pod.name, "")
-        if (
-            role
-            and max(known.get(role, 0), found.get(role, 0)) < pod.attempt <= known.get(role, 0) + MAX_ATTEMPTS_AHEAD
-        ):
-            found[role] = pod.attempt
-    return found

@@ -31,8 +31,9 @@ GRACE = 3
 #: Seconds in which the pods of a job of a queue may end by themselves under cleanPodPolicy None, once the job's end is
 #: decided. A kubelet needs about two to report the end of a pod after that of its containers; a sidecar may never end.
 END_GRACE = 30
-#: The largest number of pods that one plan creates; the next one creates the next.
-MAX_CREATED = 200
+#: The largest number of pods that one plan creates; the next one creates the next. Of a large job a plan creates one
+#: part in PARTS, if that is more, because the time of a plan grows with the number of pods.
+MAX_CREATED, PARTS = 200, 20
 
 
 def delete_stale(facts: Facts) -> tuple[Action, ...]:
@@ -48,7 +49,7 @@ def delete_stale(facts: Facts) -> tuple[Action, ...]:
 def create_missing(facts: Facts) -> tuple[Action, ...]:
     """Create the missing Services and pods that may be created now.
 
-    At most MAX_CREATED pods, with their Services, are created at a time: meanwhile the job may be deleted or suspended,
+    Only a part of many pods, with their Services, is created at a time: meanwhile the job may be deleted or suspended,
     and its status says how far it has got. Replicas that restart together are created together: not before the last old
     pod is gone, including pods that the watch does not report. Nothing is created while the PodGroup has not been
     admitted.
@@ -59,7 +60,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
     gated = gated_replicas(facts)
-    wanted = [replica for replica in facts.missing if replica not in gated][:MAX_CREATED]
+    wanted = [replica for replica in facts.missing if replica not in gated][: _part(facts)]
     if not wanted:
         return missing_services(facts)
     make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults), facts.status.attempts
@@ -68,7 +69,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
 
 
 def missing_services(facts: Facts) -> tuple[CreateService, ...]:
-    """Create the missing Services, at most MAX_CREATED."""
+    """Create the missing Services, a part of them at a time."""
     framework, job = facts.framework, facts.job
     if not (framework.objects.services or framework.objects.job_service):
         return ()
@@ -76,8 +77,12 @@ def missing_services(facts: Facts) -> tuple[CreateService, ...]:
     absent = (replica for name, replica in facts.addresses.items() if name not in there)
     return tuple(
         builders.service(framework, job, replica) if replica else builders.job_service(framework, job)
-        for replica in islice(absent, MAX_CREATED)
+        for replica in islice(absent, _part(facts))
     )
+
+
+def _part(facts: Facts) -> int:
+    return max(MAX_CREATED, facts.job.size // PARTS)
 
 
 def more_to_create(actions: Iterable[Action]) -> bool:

@@ -41,8 +41,9 @@ def _with_addition(facts: Facts, status: Status, kind: ConditionType, plain: str
 def outdated_pods(facts: Facts) -> str:
     """Return which replicas have pods of an older pod template, in one sentence; "" if none has."""
     found: dict[str, list[int]] = {}
+    hashes = {group.role: group.template_hash for group in facts.job.groups}
     for replica, pod in facts.current.items():
-        if not pod.over and pod.template_hash not in ("", facts.group(replica).template_hash):
+        if pod.template_hash and pod.template_hash != hashes[replica.role] and not pod.over:
             found.setdefault(replica.role.lower(), []).append(replica.index)
     names = ", ".join(f"{role}-{Indexes.of(indexes).abridged(MAX_SHORT_NAME_BYTES)}" for role, indexes in found.items())
     return (

@@ -44,7 +44,7 @@ def force_delete(facts: Facts) -> tuple[DeletePod, ...]:
     """Force-delete pods after the time that the user has set; pods with finalizers cannot be force-deleted."""
     overdue = (
         pod
-        for pod in facts.snapshot.pods
+        for pod in facts.terminating
         if not pod.finalizers and (end := _force_deletion(facts, pod)) and facts.now >= end
     )
     return tuple(DeletePod(pod.name, pod.uid, grace=0) for pod in overdue)
@@ -52,12 +52,12 @@ def force_delete(facts: Facts) -> tuple[DeletePod, ...]:
 
 def next_stuck_check(facts: Facts) -> datetime | None:
     """Return when the next terminating pod will count as stuck or will be force-deleted, or None."""
-    return min((time for pod in facts.snapshot.pods for time in _times(facts, pod) if time > facts.now), default=None)
+    return min((time for pod in facts.terminating for time in _times(facts, pod) if time > facts.now), default=None)
 
 
 def _stuck(facts: Facts) -> list[Pod]:
     """Return the pods that are stuck terminating, the longest stuck first."""
-    terminating = [(pod.deletion_timestamp, pod.name, pod) for pod in facts.snapshot.pods if pod.deletion_timestamp]
+    terminating = [(pod.deletion_timestamp, pod.name, pod) for pod in facts.terminating if pod.deletion_timestamp]
     return [
         pod
         for deletion, _, pod in sorted(terminating, key=lambda item: item[:2])

@@ -63,18 +63,21 @@ async def test_a_key_being_processed_is_requeued_after_done(queue):
 
 
 def test_after_an_idle_reconcile_the_distance_is_longer():
-    async def distance(*, idle: bool) -> float:
+    async def distance(*, idle: bool, pods: int = 0) -> float:
         queue, clock = WorkQueue(lambda _seconds: None), asyncio.get_running_loop().time
         queue.add(A)
         await queue.take()
         began = clock()
-        queue.done(A, idle=idle)
+        queue.done(A, idle=idle, pods=pods)
         queue.add(A)
         await queue.take()
         return clock() - began
 
     assert in_virtual_time(distance(idle=False)) == pytest.approx(MIN_RECONCILE_INTERVAL)
     assert in_virtual_time(distance(idle=True)) == pytest.approx(IDLE_RECONCILE_INTERVAL)
+    assert in_virtual_time(distance(idle=True, pods=1000)) == pytest.approx(IDLE_RECONCILE_INTERVAL)
+    assert in_virtual_time(distance(idle=True, pods=10_000)) == pytest.approx(10 * IDLE_RECONCILE_INTERVAL)
+    assert in_virtual_time(distance(idle=False, pods=10_000)) == pytest.approx(MIN_RECONCILE_INTERVAL)
 
 
 def test_many_jobs_of_a_namespace_start_one_after_another_and_slow_ones_do_not_hold_it_up():

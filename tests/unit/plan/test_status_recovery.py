@@ -11,7 +11,7 @@ from trainshed.api.actions import CreatePod, DeletePod
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import ConditionType, Retries, Status
 from trainshed.api.status_schema import LARGEST
-from trainshed.plan.facts import MAX_ATTEMPTS_AHEAD, restore_attempts
+from trainshed.plan import MAX_ATTEMPTS_AHEAD, restore_attempts
 
 JOB = a_job("JAXJob", worker=2, restart="ExitCode", policy=RunPolicy(backoff_limit=3))
 
