@@ -26,7 +26,7 @@ from testbed.control_plane import ControlPlane
 from testbed.places import ROOT
 
 from . import report
-from .contestants import CONTESTANTS, TRAINSHED, Contestant, install
+from .contestants import CONTESTANTS, OPERATOR, TRAINSHED, Contestant, install
 from .scenarios import BATCH, BIG, EACH, KINDS, Figures, Measurement, roles
 
 FLOOR, SHIPPED = "floor", "training-operator"
@@ -132,7 +132,7 @@ def _version() -> float:
     times = []
     for _ in range(5):
         began = time.monotonic()
-        subprocess.run([sys.executable, "-m", "trainshed", "--version"], check=True, capture_output=True)
+        subprocess.run([str(OPERATOR), "-m", "trainshed", "--version"], check=True, capture_output=True)
         times.append(time.monotonic() - began)
     return min(times)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +18,11 @@ from support.planes import CRDS, served
 from support.user_client import UserClient, eventually
 from testbed.binaries import binary, module_folder
 from testbed.control_plane import ControlPlane
+from testbed.places import ROOT
 from testbed.ports import free_port
 
+#: The environment of the operator: with the packages of its image, and without those of developers.
+OPERATOR = ROOT / ".venv-operator" / "bin" / "python"
 PEER = "training-operator"
 PEER_NAMESPACE, PEER_SECRET = "kubeflow", "training-operator-webhook-cert"
 PEER_WEBHOOK = "validator.training-operator.kubeflow.org"
@@ -65,7 +67,7 @@ class Contestant:
             command += [f"--metrics-bind-address={served[1]}", f"--webhook-server-port={free_port()}"]
             env = {"KUBECONFIG": str(kubeconfig)}
         else:
-            command = [sys.executable, "-m", "trainshed", "operator", f"--kubeconfig={kubeconfig}"]
+            command = [str(OPERATOR), "-m", "trainshed", "operator", f"--kubeconfig={kubeconfig}"]
             command += [f"--health-probe-bind-address={served[0]}", f"--metrics-bind-address={served[1]}"]
             env = {}
         running = Running(self, [*command, *self.flags], env, folder / f"{self.name}.log")
