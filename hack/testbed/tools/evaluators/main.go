@@ -33,7 +33,9 @@ func main() {
 		check(err)
 		fmt.Println(selector.Matches(fields{document}))
 	case "kstatus":
-		result, err := status.Compute(&unstructured.Unstructured{Object: object})
+		found := &unstructured.Unstructured{}
+		check(found.UnmarshalJSON(document))
+		result, err := status.Compute(found)
 		check(err)
 		fmt.Println(result.Status)
 	case "cel":
