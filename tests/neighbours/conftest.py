@@ -44,9 +44,15 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 
 @pytest.fixture(scope="module")
-def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def flags() -> tuple[str, ...]:
+    """More flags of the operator; a module may have its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator; at the end its log has no traceback."""
-    operator = Operator(bed.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect").start()
+    operator = Operator(bed.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect", *flags).start()
     yield operator
     assert operator.alive, operator.log.read_text()[-3000:]
     assert operator.stop() == 0

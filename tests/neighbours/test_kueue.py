@@ -9,8 +9,9 @@ import pytest
 
 from support.jobs import KINDS, job, pod_spec, pytorchjob, replicas, tfjob
 from support.kueue import API, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
+from support.planes import V2BETA1, change_to_v2beta1
 from support.timed_kubelet import TimedKubelet, Times
-from support.user_client import UserClient, always, eventually
+from support.user_client import GROUP, UserClient, always, eventually
 
 from .conftest import Bed
 
@@ -22,12 +23,29 @@ ROLES = {
     "PaddleJob": {"Worker": 2},
     "JAXJob": {"Worker": 2},
 }
+
+
+class KueueUser(UserClient):
+    """A user of the kinds that Kueue manages: its MPIJobs are v2beta1's."""
+
+    def _jobs(self, kind: str) -> str:
+        group = V2BETA1 if kind == "MPIJob" else GROUP
+        return f"{group}/namespaces/{self.namespace}/{kind.lower()}s"
+
+
 Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
+
+
+@pytest.fixture(scope="module")
+def flags() -> tuple[str, ...]:
+    """The MPIJobs that Kueue knows are v2beta1's."""
+    return ("--mpi-version=v2beta1",)
 
 
 @pytest.fixture(scope="module")
 def kueue(bed: Bed) -> Iterator[Kueue]:
     """Kueue as its manifests install it, with the kinds of kubeflow.org."""
+    change_to_v2beta1(bed.plane)
     kueue = Kueue(bed.plane, bed.services, bed.folder / "kueue")
     kueue.install()
     kueue.start()
@@ -38,7 +56,7 @@ def kueue(bed: Bed) -> Iterator[Kueue]:
 @pytest.fixture
 def user(bed: Bed, kueue: Kueue, operator: object) -> UserClient:
     """A user in a namespace of its own, on a cluster with Kueue and the operator."""
-    return UserClient.somewhere(bed.kubeconfig)
+    return KueueUser.somewhere(bed.kubeconfig)
 
 
 @pytest.fixture
@@ -50,6 +68,7 @@ def kubelet(bed: Bed, user: UserClient) -> Kubelets:
 def queued(body: dict, **labels: str) -> dict:
     """The job in the user's queue, with one CPU for each pod."""
     body["metadata"]["labels"] = {QUEUE_LABEL: "research", **labels}
+    body["apiVersion"] = "kubeflow.org/v2beta1" if body["kind"] == "MPIJob" else body["apiVersion"]
     for role in body["spec"][KINDS[body["kind"]].field]:
         pod_spec(body, role)["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     return body
