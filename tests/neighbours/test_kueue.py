@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+import yaml
 
+from docs import how_to
+from docs.commands import ROOT
 from support.jobs import KINDS, job, pod_spec, pytorchjob, replicas, tfjob
-from support.kueue import API, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
+from support.kubectl import kubectl
+from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
 from support.planes import V2BETA1, change_to_v2beta1
 from support.timed_kubelet import TimedKubelet, Times
 from support.user_client import GROUP, UserClient, always, eventually
@@ -85,6 +89,18 @@ def active(user: UserClient, kind: str, name: str) -> int:
 
 def over(user: UserClient, bodies: list[dict]) -> bool:
     return all(user.state(body["kind"], body["metadata"]["name"]) == "Succeeded" for body in bodies)
+
+
+def test_the_example_of_the_documentation_is_admitted_and_runs(bed, user, kubelet):
+    kinds, *blocks = how_to.code(ROOT / "docs" / "kueue.md", "yaml")
+    assert set(yaml.safe_load(kinds)["integrations"]["frameworks"]) == {*FRAMEWORKS, "kubeflow.org/mpijob"}
+    text = "---\n".join(blocks).replace("team-a", user.namespace)
+    done = kubectl(bed.plane, user, "apply", "--validate=strict", "-f", "-", text=text)
+    assert done.returncode == 0, done.stderr
+    with kubelet(lambda _: Times(runs=2)):
+        eventually(lambda: user.state("PyTorchJob", "mnist") == "Running", 30)
+        eventually(lambda: user.state("PyTorchJob", "mnist") == "Succeeded", 30)
+    assert kubectl(bed.plane, user, "get", "workloads").stdout.count("True") == 2, "admitted and finished"
 
 
 def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user, kubelet):
