@@ -63,6 +63,9 @@ GROUPS = {
         {"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
         2,
     ),
+    "scheduler-plugins": Group(
+        "sigs.k8s.io/scheduler-plugins", {"scheduler": "sigs.k8s.io/scheduler-plugins/cmd/scheduler"}, 10
+    ),
     "helm3": Group("helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"}, 3),
     "helm4": Group("helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}, 3),
 }

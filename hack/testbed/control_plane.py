@@ -47,6 +47,7 @@ class ControlPlane:
         self.processes = (self._etcd, self._apiserver, self._manager)
         self.extra_flags: tuple[str, ...] = ()
         self.etcd_flags: tuple[str, ...] = ()
+        self.extra_controller_flags: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         self.start()
@@ -122,6 +123,7 @@ class ControlPlane:
         command = [binary("kube", "kube-controller-manager"), f"--kubeconfig={config}", "--leader-elect=false"]
         command += ["--use-service-account-credentials", f"--service-account-private-key-file={keys / 'sa.key'}"]
         command += [f"--root-ca-file={self.authority.certificate}", "--secure-port=0", *self.controller_flags()]
+        command += self.extra_controller_flags
         self._manager.start(command, tied=self.tied)
 
     def controller_flags(self) -> tuple[str, ...]:

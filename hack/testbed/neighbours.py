@@ -31,6 +31,13 @@ class Neighbour:
 #: The versions that are tested.
 NEIGHBOURS = {
     "kueue": Neighbour("sigs.k8s.io/kueue", "v0.19.2", "kueue-0.19.tar.gz", {"kueue": "./cmd/kueue"}, 10),
+    "volcano": Neighbour(
+        "volcano.sh/volcano",
+        "v1.15.0",
+        "volcano-1.15.tar.gz",
+        {"vc-scheduler": "./cmd/scheduler", "vc-controller-manager": "./cmd/controller-manager"},
+        15,
+    ),
 }
 
 

@@ -36,23 +36,34 @@ class Bed:
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A control plane for the tests of one neighbour, with our CRDs."""
-    folder = tmp_path_factory.mktemp("bed")
-    with ServiceProxy.start(folder) as services, ready_control_plane(folder / "plane", services.flag) as plane:
-        yield Bed(plane, services, folder)
-
-
-@pytest.fixture(scope="module")
-def flags() -> tuple[str, ...]:
-    """More flags of the operator; a module may have its own."""
+def feature_gates() -> tuple[str, ...]:
+    """More flags of the API server and of the controllers; a file of a neighbour may have its own."""
     return ()
 
 
 @pytest.fixture(scope="module")
-def operator(bed: Bed, flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def bed(feature_gates: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A control plane for the tests of one neighbour, with our CRDs."""
+    folder = tmp_path_factory.mktemp("bed")
+    gates = tuple(flag for flag in feature_gates if flag.startswith("--feature-gates"))
+    with (
+        ServiceProxy.start(folder) as services,
+        ready_control_plane(folder / "plane", services.flag, *feature_gates, controller_flags=gates) as plane,
+    ):
+        yield Bed(plane, services, folder)
+
+
+@pytest.fixture(scope="module")
+def operator_flags() -> tuple[str, ...]:
+    """More flags of the operator; a file of a neighbour may have its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, operator_flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator; at the end its log has no traceback."""
-    operator = Operator(bed.kubeconfig, tmp_path_factory.mktemp("operator"), "--no-leader-elect", *flags).start()
+    folder = tmp_path_factory.mktemp("operator")
+    operator = Operator(bed.kubeconfig, folder, "--no-leader-elect", *operator_flags).start()
     yield operator
     assert operator.alive, operator.log.read_text()[-3000:]
     assert operator.stop() == 0

@@ -41,7 +41,7 @@ Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubele
 
 
 @pytest.fixture(scope="module")
-def flags() -> tuple[str, ...]:
+def operator_flags() -> tuple[str, ...]:
     """The MPIJobs that Kueue knows are v2beta1's."""
     return ("--mpi-version=v2beta1",)
 

@@ -19,10 +19,12 @@ V2BETA1 = "/apis/kubeflow.org/v2beta1"
 
 
 @contextmanager
-def ready_control_plane(folder: Path, *flags: str, audit: bool = True) -> Iterator[ControlPlane]:
+def ready_control_plane(
+    folder: Path, *flags: str, audit: bool = True, controller_flags: tuple[str, ...] = ()
+) -> Iterator[ControlPlane]:
     """Start an API server with more flags, its controllers (garbage collection, quota, namespaces) and the CRDs."""
     plane = ControlPlane(folder, controllers=True, audit=audit)
-    plane.extra_flags = flags
+    plane.extra_flags, plane.extra_controller_flags = flags, controller_flags
     with plane:
         kubectl_file(plane, "apply", CRDS)
         user = UserClient(plane.kubeconfig, "default")

@@ -1,0 +1,77 @@
+"""Jobs as gangs of the real kube-scheduler, with Kubernetes' own PodGroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support import gang_schedulers
+from support.gang_cluster import GangCluster, prepare
+from support.gang_schedulers import GATE, SERVED
+from support.operator import Operator
+from support.user_client import always, eventually
+
+from .conftest import Bed
+from .gang_scenarios import *  # noqa: F403 - its tests
+
+GROUPS = "scheduling.k8s.io/v1beta1"
+
+
+@pytest.fixture(scope="module")
+def feature_gates() -> tuple[str, ...]:
+    return GATE, SERVED
+
+
+@pytest.fixture(scope="module")
+def scheduler(bed: Bed) -> Iterator[None]:
+    """kube-scheduler beside the control plane, with nodes."""
+    prepare(bed.kubeconfig)
+    with gang_schedulers.kubernetes(bed.plane, bed.folder / "scheduler"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def operator_flags() -> tuple[str, ...]:
+    return ("--gang-scheduler-name=kubernetes",)
+
+
+@pytest.fixture
+def why() -> str:
+    return "Unschedulable: 5 of 5 replicas are not running"
+
+
+@pytest.fixture
+def gang(bed: Bed, scheduler: None, operator: Operator) -> Iterator[GangCluster]:
+    with GangCluster(bed.kubeconfig, GROUPS) as cluster:
+        yield cluster
+
+
+def test_a_gang_of_higher_priority_preempts_all_pods_of_another(gang: GangCluster) -> None:
+    gang.submit("low", 3, priority="low")
+    eventually(lambda: gang.runs("low", 3), 40)
+    before = gang.uids("low")
+    gang.submit("high", 3, priority="high")
+    eventually(lambda: gang.runs("high", 3), 60)
+    assert before.isdisjoint(gang.uids("low"))
+    assert gang.bound("low") == 0
+    gang.finish("high")
+    eventually(lambda: gang.runs("low", 3), 60)
+
+
+def test_a_suspended_gang_gets_a_new_group_when_it_is_resumed(gang: GangCluster) -> None:
+    gang.submit("paused", 3)
+    eventually(lambda: gang.runs("paused", 3), 40)
+    first = (gang.group("paused") or {})["metadata"]["uid"]
+    gang.user.patch_job("PyTorchJob", "paused", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: gang.group("paused") is None, 30)
+    gang.user.patch_job("PyTorchJob", "paused", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: gang.runs("paused", 3), 40)
+    assert (gang.group("paused") or {})["metadata"]["uid"] != first
+
+
+def test_templates_of_different_priorities_make_no_gang(gang: GangCluster) -> None:
+    gang.submit("mixed", 2, priority="high", priorityClass="low")
+    eventually(lambda: gang.blocked("mixed").startswith("DifferentPriorities: "), 20)
+    always(lambda: gang.uids("mixed") == set(), 3)
+    assert gang.group("mixed") is None

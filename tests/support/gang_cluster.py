@@ -1,0 +1,116 @@
+"""A small cluster for gang schedulers: nodes with CPUs, jobs that need some, and kubelets that run what is bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+from .fake_kubelet import FakeKubelet
+from .jobs import job, pod_spec
+from .user_client import MERGE, Refused, UserClient, eventually
+
+#: The cluster has two nodes of two CPUs: four pods of one CPU fit.
+NODES, CPUS = ("node-a", "node-b"), 2
+PRIORITIES = {"low": 10, "high": 1000}
+SCHEDULING = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def prepare(kubeconfig: Path) -> None:
+    """Create the nodes and two PriorityClasses, `low` and `high`."""
+    admin = UserClient(kubeconfig, "default")
+    for node in NODES:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}},
+        }
+        admin.call("POST", "/api/v1/nodes", body)
+        room = {"cpu": str(CPUS), "memory": "8Gi", "pods": "50"}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
+        admin.call("PATCH", f"/api/v1/nodes/{node}/status", status, MERGE)
+        admin.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": None}}, MERGE)
+    for name, value in PRIORITIES.items():
+        admin.call("POST", SCHEDULING, {"metadata": {"name": name}, "value": value})
+
+
+class GangCluster:
+    """A user's jobs on the cluster; at the end all of them are deleted, and their pods are gone."""
+
+    def __init__(self, kubeconfig: Path, groups: str) -> None:
+        self.user = UserClient.somewhere(kubeconfig)
+        self.groups = f"/apis/{groups}/namespaces/{self.user.namespace}/podgroups"
+        self._kubelet = FakeKubelet(self.user, self._script)
+
+    def __enter__(self) -> Self:
+        self._kubelet.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.user.delete_jobs()
+        eventually(lambda: self.user.pods() == [], 60)
+        self._kubelet.__exit__()
+
+    def submit(self, name: str, pods: int, *, priority: str = "", **policy: Any) -> None:
+        """Create a PyTorchJob of so many pods of one CPU; `policy` is its schedulingPolicy."""
+        roles = {"Master": 1, "Worker": pods - 1}
+        body = job("PyTorchJob", name, policy={"schedulingPolicy": policy}, restart="OnFailure", **roles)
+        for role in roles:
+            spec = pod_spec(body, role)
+            spec["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+            if priority:
+                spec["priorityClassName"] = priority
+        replicas = body["spec"]["pytorchReplicaSpecs"]
+        for role in roles:
+            replicas[role]["restartPolicy"] = "ExitCode"
+        self.user.create(body)
+
+    def scale(self, name: str, pods: int) -> None:
+        """Change the number of pods."""
+        self.user.patch_job("PyTorchJob", name, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": pods - 1}}}})
+
+    def bound(self, name: str) -> int:
+        """The number of the job's pods that have a node and have not ended."""
+        pods = [pod for pod in self.user.pods(name) if pod["status"].get("phase") in ("Pending", "Running")]
+        return sum(1 for pod in pods if pod["spec"].get("nodeName"))
+
+    def uids(self, name: str) -> set[str]:
+        """The uids of the job's pods."""
+        return {pod["metadata"]["uid"] for pod in self.user.pods(name)}
+
+    def runs(self, name: str, pods: int) -> bool:
+        """Whether the job runs with so many pods."""
+        found = [pod for pod in self.user.pods(name) if pod["status"].get("phase") == "Running"]
+        return len(found) == pods and self.state(name) == "Running"
+
+    def state(self, name: str) -> str:
+        """The state of the job."""
+        return self.user.state("PyTorchJob", name)
+
+    def blocked(self, name: str) -> str:
+        """Reason and message of the condition Blocked, "" without it."""
+        found = self.user.conditions("PyTorchJob", name).get("Blocked", {})
+        return f"{found['reason']}: {found['message']}" if found.get("status") == "True" else ""
+
+    def group(self, name: str) -> dict | None:
+        """The PodGroup of the job, or None."""
+        try:
+            return self.user.call("GET", f"{self.groups}/{name}")
+        except Refused as refused:
+            if refused.code != 404:
+                raise
+            return None
+
+    def finish(self, name: str) -> None:
+        """Let the master of a running job succeed, and with it the job; its pods are deleted or end."""
+        for pod in self.user.pods(name):
+            if pod["status"].get("phase") == "Running":
+                self._kubelet.end(pod["metadata"]["name"], 0)
+
+    def fail(self, pod: str) -> None:
+        """Let a pod be killed."""
+        self._kubelet.end(pod, 137)
+
+    def _script(self, name: str) -> str:
+        pod = self.user.pod(name)
+        return "Running" if pod and pod["spec"].get("nodeName") else ""
