@@ -49,7 +49,8 @@ def kubernetes(plane: ControlPlane, folder: Path) -> Iterator[Process]:
 def volcano(plane: ControlPlane, folder: Path) -> Iterator[Process]:
     """Volcano's scheduler with the configuration of its Helm chart, and its controllers, which open its queues."""
     tree = source_tree("volcano")
-    _install(plane, tree / "config" / "crd" / "volcano" / "bases")
+    for part in ("volcano", "jobflow"):  # its controllers wait for all kinds
+        _install(plane, tree / "config" / "crd" / part / "bases")
     config = tree / "installer" / "helm" / "chart" / "volcano" / "config" / "volcano-scheduler.conf"
     flags = (f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false")
     controllers = Process("vc-controller-manager", folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -52,6 +52,8 @@ VOLUME_SOURCES, MAX_VOLUMES = (
     },
     3,
 )
+#: Volcano's reasons for pods that only wait for others of their PodGroup. They say less than the reason of those others.
+WAITS_FOR_OTHERS = ("Schedulable", "Undetermined")
 #: The reason of a pod that no scheduler has tried to place. Kubernetes has no reason for that.
 NOT_SCHEDULED = "NotScheduled"
 
@@ -70,6 +72,8 @@ class Problem:
 
 def waiting(facts: Facts) -> tuple[Waiting, ...]:
     """Return what `status.waiting` has to be: the replicas that wait, by cause, errors first and the longest first.
+
+    Those that only wait for others come after these.
 
     While the first reason stays the same, changes of the rest are stored every `UPDATE_INTERVAL` at most.
     """
@@ -114,8 +118,12 @@ def _causes(facts: Facts) -> tuple[Waiting, ...]:
             groups.setdefault((replica.role, problem.container, problem.reason), []).append((replica, problem))
     order = {group.role: number for number, group in enumerate(facts.job.groups)}
     found = [(members[0][1].delay, _cause(facts, members)) for members in groups.values()]
-    found.sort(key=lambda item: (item[0], item[1].since, order[item[1].role], item[1].container, item[1].reason))
+    found.sort(key=lambda item: (item[0], item[1].reason in WAITS_FOR_OTHERS, item[1].since, *_order(item[1], order)))
     return tuple(item for _, item in found[:MAX_WAITING])
+
+
+def _order(item: Waiting, order: Mapping[str, int]) -> tuple[int, str, str]:
+    return order[item.role], item.container, item.reason
 
 
 def _cause(facts: Facts, members: list[tuple[Replica, Problem]]) -> Waiting:
