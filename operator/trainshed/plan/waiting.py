@@ -52,7 +52,7 @@ VOLUME_SOURCES, MAX_VOLUMES = (
     },
     3,
 )
-#: Volcano's reasons for pods that only wait for others of their PodGroup. They say less than the reason of those others.
+#: Volcano's reasons for pods that only wait for others of their PodGroup; they say less than the reason of those.
 WAITS_FOR_OTHERS = ("Schedulable", "Undetermined")
 #: The reason of a pod that no scheduler has tried to place. Kubernetes has no reason for that.
 NOT_SCHEDULED = "NotScheduled"

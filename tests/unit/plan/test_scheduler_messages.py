@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import T0, at, message, pods_of, replace, seen
+from support.builders import T0, a_pod, at, message, pods_of, replace, seen
 from support.gangs import KUBERNETES, VOLCANO, a_gang, a_group, decided
 from trainshed.api.actions import SchedulerMessage
 from trainshed.api.coerce import truncate_end
+from trainshed.api.status import ConditionType
 from trainshed.plan import Planner, pod_groups
 
 OVERUSED = "resource in cluster is overused: overused cpu"
@@ -96,3 +97,17 @@ def test_the_message_of_the_scheduler_is_in_the_condition():
 )
 def test_of_several_events_the_latest_that_says_something_counts(events, said):
     assert pod_groups.latest_message(events) == said
+
+
+@pytest.mark.parametrize("reason", ["Schedulable", "Undetermined"])
+def test_the_pod_that_fits_no_node_comes_before_those_that_only_wait_for_it(reason):
+    job, known = a_gang(), {"created": T0, "containers": ()}
+    pods = [
+        a_pod(seat, "Pending", unplaced=reason, unschedulable="can be assigned to node-a", **known)
+        for seat in ("master-0", "worker-0")
+    ]
+    pods.append(a_pod("worker-1", "Pending", unplaced="Unschedulable", unschedulable="no room", **known))
+    status = decided(job, *pods, group=a_group(job, "Inqueue"), now=at(60)).status
+    assert status.condition(ConditionType.BLOCKED).reason == "Unschedulable"
+    expected = "3 of 3 replicas are not running: worker-1: not scheduled: no room; master-0: not scheduled: can be"
+    assert message(status, "Blocked").startswith(expected)

@@ -393,12 +393,3 @@ def test_the_list_is_read_back_as_it_was_and_small_whatever_pods_say():
     forged = {"waiting": [{"indexes": "0"}, *document["waiting"]]}
     assert status_codec.parse_status({"status": document | forged}).waiting == status.waiting
     assert look(job, *pods, status=status, now=at(99)).status.waiting == status.waiting
-
-
-@pytest.mark.parametrize("reason", ["Schedulable", "Undetermined"])
-def test_the_pod_that_fits_no_node_comes_before_those_that_only_wait_for_it(reason):
-    pods = [unplaced(seat, reason, "can be assigned to node-a") for seat in ("master-0", "worker-0", "worker-1")]
-    status = decided(*pods, unplaced("worker-2")).status
-    blocked = status.condition(ConditionType.BLOCKED)
-    assert blocked.reason == "Unschedulable"
-    assert blocked.message.startswith(f"4 of 4 replicas are not running: worker-2: not scheduled: {NO_CPU}; master-0: ")
