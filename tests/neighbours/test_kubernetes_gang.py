@@ -11,6 +11,7 @@ from support.gang_cluster import GangCluster, prepare
 from support.gang_schedulers import GATE, SERVED
 from support.operator import Operator
 from support.user_client import always, eventually
+from testbed.control_plane import ControlPlane
 
 from .conftest import Bed
 from .gang_scenarios import *  # noqa: F403 - its tests
@@ -75,3 +76,23 @@ def test_templates_of_different_priorities_make_no_gang(gang: GangCluster) -> No
     eventually(lambda: gang.blocked("mixed").startswith("DifferentPriorities: "), 20)
     always(lambda: gang.uids("mixed") == set(), 3)
     assert gang.group("mixed") is None
+
+
+def test_without_the_api_jobs_wait_until_it_is_served(bed: Bed, gang: GangCluster, operator: Operator) -> None:
+    plane = bed.plane
+    usual = plane.extra_flags
+    plane.extra_flags = tuple(flag for flag in usual if flag != SERVED)
+    _restart(plane)
+    assert operator.stop() == 0
+    operator.start()
+    gang.submit("waits", 2)
+    eventually(lambda: gang.blocked("waits").startswith("PodGroupNotServed: "), 20)
+    always(lambda: gang.uids("waits") == set(), 3)
+    plane.extra_flags = usual
+    _restart(plane)
+    eventually(lambda: gang.runs("waits", 2), 90)
+
+
+def _restart(plane: ControlPlane) -> None:
+    plane.stop_apiserver()
+    plane.start_apiserver()
