@@ -1,4 +1,4 @@
-"""A control plane with our CRDs and the operator, beside which the tests start the real programs of neighbours.
+"""A control plane with the CRDs and the operator, beside which the tests start the real programs of neighbours.
 
 `bed` is all that a scenario knows of its cluster. Pods are played by kubelets of the tests; on a cluster with nodes
 they would be real, and the scenarios the same.
@@ -43,7 +43,7 @@ def feature_gates() -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def bed(feature_gates: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A control plane for the tests of one neighbour, with our CRDs."""
+    """A control plane for the tests of one neighbour, with the CRDs."""
     folder = tmp_path_factory.mktemp("bed")
     gates = tuple(flag for flag in feature_gates if flag.startswith("--feature-gates"))
     with (

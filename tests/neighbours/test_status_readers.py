@@ -27,8 +27,8 @@ def block(title: str, language: str) -> str:
     return found[1]
 
 
-def pod(seat: str, phase: str = "Running", **fields):
-    return a_pod(seat, phase, container="pytorch", **fields)
+def pod(replica: str, phase: str = "Running", **fields):
+    return a_pod(replica, phase, container="pytorch", **fields)
 
 
 def statuses() -> dict[str, Status]:

@@ -117,7 +117,8 @@ def execute(message: Message, output: int) -> None:
         raise OSError(error.errno, f"cannot use working directory {message['cwd']}: {error.strerror}") from error
     program = message["argv"][0]
     try:
-        os.execvpe(program, message["argv"], message["env"])  # noqa: S606 - the program of a container
+        # The program of a container.
+        os.execvpe(program, message["argv"], message["env"])  # noqa: S606 # nosec B606
     except OSError as error:
         raise OSError(error.errno, f'exec: "{program}": {error.strerror}') from error
 

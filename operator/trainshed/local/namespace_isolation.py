@@ -51,18 +51,18 @@ class NamespaceIsolation(Isolation):
             ip(f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {address} dev {BRIDGE}")
             ip(f"link set {BRIDGE} up")
             return
-        ours, theirs = socket.socketpair()
-        pid = fork_plain(lambda: join_network(theirs, message["hostname"], address))
-        theirs.close()
-        with ours:
-            _, descriptors, _, _ = socket.recv_fds(ours, 1, 3)
+        own, other = socket.socketpair()
+        pid = fork_plain(lambda: join_network(other, message["hostname"], address))
+        other.close()
+        with own:
+            _, descriptors, _, _ = socket.recv_fds(own, 1, 3)
             self._links += 1
             name = f"veth{self._links}"
             ip(
                 f"link add {name} type veth peer name eth0 netns {pid}\n"
                 f"link set {name} master {BRIDGE}\nlink set {name} up\n"
             )
-            ours.sendall(b"x")
+            own.sendall(b"x")
         _, status = os.waitpid(pid, 0)
         self._sandboxes[message["id"]] = list(descriptors)
         if status:
@@ -165,7 +165,8 @@ def build_root(message: Message) -> None:
     mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0)
     mount_proc(root / "proc")
     for kept in message["keep"]:
-        if kept.startswith("/tmp/"):  # noqa: S108 - containers have a /tmp of their own
+        # A container has a /tmp of its own.
+        if kept.startswith("/tmp/"):  # noqa: S108 # nosec B108
             place(root, Path(kept), kept)
     for source, target, read_only in sorted(message["mounts"], key=lambda item: item[1].count("/")):
         found = place(root, Path(source), target)

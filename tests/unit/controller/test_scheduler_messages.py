@@ -4,46 +4,46 @@ from __future__ import annotations
 
 import logging
 
-from support.harness import Office, Weak, a_spec
+from support.harness import Harness, Weak, a_spec
 from trainshed.api.framework import JobDefaults
 from trainshed.client import Forbidden
 
 OVERUSED = "resource in cluster is overused: overused cpu"
 
 
-def queued() -> Office:
-    """An office with a job that Volcano does not admit."""
-    office = Office(a_spec(Worker=2), JobDefaults(gang_scheduler="volcano"))
-    office.world.scheduler_events = [{"message": OVERUSED}]
-    return office
+def queued() -> Harness:
+    """An harness with a job that Volcano does not admit."""
+    harness = Harness(a_spec(Worker=2), JobDefaults(gang_scheduler="volcano"))
+    harness.world.scheduler_events = [{"message": OVERUSED}]
+    return harness
 
 
-def blocked(office: Office) -> str:
-    return next(one.message for one in office.snapshot().status.conditions if one.type == "Blocked")
+def blocked(harness: Harness) -> str:
+    return next(one.message for one in harness.snapshot().status.conditions if one.type == "Blocked")
 
 
 async def test_the_reason_is_in_the_status_after_one_read():
-    office = queued()
-    await office.reconcile(2)
-    await office.reconcile(6, seconds=5)
-    assert office.world.event_reads == []
-    await office.reconcile(2, seconds=5)
-    assert blocked(office).endswith(f"it has no phase yet ({OVERUSED})")
-    await office.reconcile(4, seconds=5)
-    (read,) = office.world.event_reads
+    harness = queued()
+    await harness.reconcile(2)
+    await harness.reconcile(6, seconds=5)
+    assert harness.world.event_reads == []
+    await harness.reconcile(2, seconds=5)
+    assert blocked(harness).endswith(f"it has no phase yet ({OVERUSED})")
+    await harness.reconcile(4, seconds=5)
+    (read,) = harness.world.event_reads
     assert read[0] == "PodGroup"
 
 
 async def test_a_wait_of_an_hour_costs_few_reads():
-    office = queued()
-    await office.reconcile(720, seconds=5)
-    assert len(office.world.event_reads) == 10
+    harness = queued()
+    await harness.reconcile(720, seconds=5)
+    assert len(harness.world.event_reads) == 10
 
 
 async def test_without_the_right_to_read_events_the_job_still_waits(caplog):
-    office = queued()
-    Weak(office.world, "read_events", Forbidden("may not list events"), times=1000)
-    await office.reconcile(40, seconds=5)
-    assert blocked(office) == "PodGroup mnist has not been admitted: it has no phase yet"
+    harness = queued()
+    Weak(harness.world, "read_events", Forbidden("may not list events"), times=1000)
+    await harness.reconcile(40, seconds=5)
+    assert blocked(harness) == "PodGroup mnist has not been admitted: it has no phase yet"
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert warnings == ["TFJob ml/mnist: cannot read the Events about its PodGroup: may not list events"]

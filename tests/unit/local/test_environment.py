@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from support.virtual_time import hastily
+from support.virtual_time import in_virtual_time
 from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
 from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
 from trainshed.local.volumes import Volumes, mounts
@@ -25,7 +25,7 @@ def resolver() -> EnvironmentResolver:
         ):
             cluster.apply({"kind": kind, "metadata": {"name": name, "namespace": "ml"}, **data})
 
-    hastily(fill())
+    in_virtual_time(fill())
     return EnvironmentResolver(cluster)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.scripted_runtime import NoLogs, ScriptedRuntime
-from support.virtual_time import hastily, now
+from support.virtual_time import in_virtual_time, now
 from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of
 from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
@@ -60,7 +60,7 @@ def play(folder: Path, test: Callable[[Node], Awaitable[None]], runtime: Scripte
     async def run() -> None:
         await test(Node(folder, runtime or ScriptedRuntime(), **more))
 
-    hastily(run())
+    in_virtual_time(run())
 
 
 def test_a_pod_runs_and_succeeds(tmp_path):

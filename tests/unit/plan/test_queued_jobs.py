@@ -28,21 +28,21 @@ def active(status) -> dict[str, int]:
     return {role: count.get("active", 0) for role, count in found.items()}
 
 
-def pending(seat, **fields):
-    return a_pod(seat, "Pending", node="node-0", **fields)
+def pending(replica, **fields):
+    return a_pod(replica, "Pending", node="node-0", **fields)
 
 
-def exited(seat, code=0, *, sidecar=False, **fields):
+def exited(replica, code=0, *, sidecar=False, **fields):
     """A pod whose own container has ended, which the kubelet has not said of the pod; a sidecar may run on."""
     own = Container(
         "tensorflow", exit_code=code, started=at(0), finished=at(5), reason="Error" if code else "Completed"
     )
     others = (Container("logs", started=at(0)),) if sidecar else ()
-    return a_pod(seat, "Running", containers=(own, *others), node="node-0", **fields)
+    return a_pod(replica, "Running", containers=(own, *others), node="node-0", **fields)
 
 
-def ended(seat, code=0, **fields):
-    return a_pod(seat, "Failed" if code else "Succeeded", code=code, ended=5, **fields)
+def ended(replica, code=0, **fields):
+    return a_pod(replica, "Failed" if code else "Succeeded", code=code, ended=5, **fields)
 
 
 def test_pods_that_are_bound_to_a_node_count_while_the_job_is_suspended_until_they_are_gone():

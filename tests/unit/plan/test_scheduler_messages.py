@@ -103,8 +103,8 @@ def test_of_several_events_the_latest_that_says_something_counts(events, said):
 def test_the_pod_that_fits_no_node_comes_before_those_that_only_wait_for_it(reason):
     job, known = a_gang(), {"created": T0, "containers": ()}
     pods = [
-        a_pod(seat, "Pending", unplaced=reason, unschedulable="can be assigned to node-a", **known)
-        for seat in ("master-0", "worker-0")
+        a_pod(replica, "Pending", unplaced=reason, unschedulable="can be assigned to node-a", **known)
+        for replica in ("master-0", "worker-0")
     ]
     pods.append(a_pod("worker-1", "Pending", unplaced="Unschedulable", unschedulable="no room", **known))
     status = decided(job, *pods, group=a_group(job, "Inqueue"), now=at(60)).status
