@@ -89,7 +89,7 @@ def helm(version: str) -> None:
 @click.option("--dockerfile", type=Path, default=ROOT / "Dockerfile")
 @click.option("--context", type=Path, default=ROOT)
 def image(reference: str, dockerfile: Path, context: Path) -> None:
-    """Build an image from a Dockerfile and load it into the cluster, which is brought up first."""
+    """Build an image from a Dockerfile and load it into the cluster, which is started first."""
     kind.up()
     kind.build(reference, dockerfile, context)
 

@@ -39,7 +39,7 @@ def search_path() -> str:
 
 
 def bootstrap(folder: Path, packages: Iterable[str]) -> None:
-    """Make a file system of Debian 12 with these packages; it trusts whom this machine trusts."""
+    """Make a file system of Debian 12 with these packages; it trusts the same certificates as this machine."""
     ensure("debootstrap")
     include = f"--include={','.join(('ca-certificates', *packages))}"
     command = ["debootstrap", "--variant=minbase", include, "bookworm", folder, _mirror()]

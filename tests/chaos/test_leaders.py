@@ -35,7 +35,7 @@ SAFETY = tuple(f"V{number} " for number in range(1, 7))
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator looks after."""
+    """A control plane that no other operator manages."""
     with ready_control_plane(tmp_path_factory.mktemp("leaders")) as plane:
         yield plane
 

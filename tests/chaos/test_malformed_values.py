@@ -31,7 +31,7 @@ PODS = (
     "role gone",
 )
 POD_STATUSES = (
-    "phase unheard of",
+    "phase unknown",
     "restarts the smallest",
     "restarts the largest, twice",
     "code the smallest",

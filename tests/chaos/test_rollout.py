@@ -27,7 +27,7 @@ OLDER = "68685f6"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator looks after."""
+    """A control plane that no other operator manages."""
     with ready_control_plane(tmp_path_factory.mktemp("rollout")) as plane:
         yield plane
 
@@ -51,7 +51,7 @@ class Shift:
         self._now: Operator | None = None
 
     def begin(self, source: Path) -> None:
-        """This version takes over from the one before, which ends in good order."""
+        """This version takes over from the one before, which shuts down."""
         if self._now:
             assert self._now.stop() == 0
         self._turn += 1

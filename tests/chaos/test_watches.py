@@ -85,7 +85,7 @@ async def test_one_watch_may_be_late_all_the_time(environment: Environment, plur
 @pytest.mark.fault("C12")
 @pytest.mark.parametrize("plural", ["tfjobs", "pods"])
 async def test_one_watch_may_be_seconds_behind_the_other_after_a_restart(environment: Environment, plural: str) -> None:
-    """A worker fails and is replaced; the next operator hears of one kind six seconds after the other."""
+    """A worker fails and is replaced; the next operator receives one kind six seconds after the other."""
     job = tfjob("a", restart="ExitCode", policy={"backoffLimit": 1}, Chief=1, PS=1, Worker=2)
     run, slow = Run(environment, job), asyncio.Event()
 

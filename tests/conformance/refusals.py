@@ -105,7 +105,7 @@ OWN = [
     refused(MASTER, with_roles(PT, Master=2, Worker=1), f"{replicas_field(PT)}{MUST_BE_1}"),
     refused(MASTER, with_roles(PT, Master=None, Worker=1), f"{replicas_field(PT)}{MUST_BE_1}"),
     refused(
-        differs("TO-050", "D29", "processes per node stand in one place; no warning goes with it"),
+        differs("TO-050", "D29", "processes per node have one field; without a warning"),
         valid(PT, nprocPerNode="1", elasticPolicy={"nProcPerNode": 1}),
         "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
     ),

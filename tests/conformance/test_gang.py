@@ -19,7 +19,10 @@ from .gangs import BOTH, PT, Gang, a_gang, needing, running
 from .row import same
 
 
-@same("TO-239", "Volcano: a group of all members in the default queue, and pods only once it is let in, marked as its")
+@same(
+    "TO-239",
+    "Volcano: a group of all members in the default queue, and pods only once it is admitted, with its annotation",
+)
 @pytest.mark.parametrize("phase", ["Inqueue", "Running"])
 def test_volcano_is_asked_before_pods_are_made(volcano: Gang, phase: str):
     name = f"plain-{phase.lower()}"
@@ -41,7 +44,7 @@ def test_volcano_is_asked_before_pods_are_made(volcano: Gang, phase: str):
 
 
 @pytest.mark.fault("K3")
-@same("TO-240", "minAvailable, queue, priorityClass and minResources stand in Volcano's group")
+@same("TO-240", "minAvailable, queue, priorityClass and minResources are in Volcano's group")
 def test_volcanos_group_says_what_was_asked(volcano: Gang):
     asked = {"minAvailable": 2, "queue": "q", "priorityClass": "p", "minResources": {"cpu": "3"}}
     volcano.user.create(a_gang("asked", policy=asked))

@@ -23,7 +23,7 @@ def dynamic(workers: int) -> dict:
     return wanted
 
 
-@differs("TO-116", "D16", "a deleted pod of a running PyTorchJob is made again under its name, and so are its peers")
+@differs("TO-116", "D16", "a deleted pod of a running PyTorchJob is created again under its name, and so are its peers")
 def test_a_deleted_pod_comes_back_under_its_name(user: UserClient, kubelet: FakeKubelet):
     names = ("a-master-0", "a-worker-0")
     before = uids(created_pods(user, job(PT, "a", restart="OnFailure", Master=1, Worker=1), *names))
@@ -36,7 +36,7 @@ def test_a_deleted_pod_comes_back_under_its_name(user: UserClient, kubelet: Fake
     assert "Failed" not in user.conditions(PT, "a")
 
 
-@same("TO-117", "a deleted Service is made again")
+@same("TO-117", "a deleted Service is created again")
 def test_a_deleted_service_comes_back(user: UserClient):
     created_pods(user, job(TF, "a", Worker=1), "a-worker-0")
     before = eventually(lambda: services(user).get("a-worker-0"))

@@ -83,7 +83,7 @@ def test_a_failure_beside_a_running_master(user: UserClient, kubelet: FakeKubele
 
 
 @pytest.mark.fault("H2")
-@same("TO-188", "PyTorchJob, OnFailure: an evicted worker is made again")
+@same("TO-188", "PyTorchJob, OnFailure: an evicted worker is created again")
 def test_an_eviction(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(PT, "a", restart="OnFailure", Master=1, Worker=1), 2)
     before = uid(user, "a-worker-0")
@@ -96,7 +96,7 @@ def test_an_eviction(user: UserClient, kubelet: FakeKubelet):
 
 
 @pytest.mark.fault("H1")
-@same("TO-189", "PyTorchJob, OnFailure: a worker that is deleted is made again, the job restarts and does not fail")
+@same("TO-189", "PyTorchJob, OnFailure: a worker that is deleted is created again, the job restarts and does not fail")
 def test_a_deletion(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(PT, "a", restart="OnFailure", Master=1, Worker=1), 2)
     before = uid(user, "a-worker-0")
@@ -108,7 +108,7 @@ def test_a_deletion(user: UserClient, kubelet: FakeKubelet):
     wait_for_conditions(user, PT, "a", "Created", "Running")
 
 
-@differs("TO-190", "D3", "TFJob, OnFailure: a worker that is deleted is made again, and the job does not fail")
+@differs("TO-190", "D3", "TFJob, OnFailure: a worker that is deleted is created again, and the job does not fail")
 def test_a_deletion_from_a_tfjob(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(TF, "a", restart="OnFailure", PS=1, Worker=2), 3)
     before = uid(user, "a-worker-1")
@@ -197,7 +197,7 @@ def test_a_launcher_is_pending(user: UserClient, kubelet: FakeKubelet):
     assert "Running" not in condition_types(user, MPI, "m")
 
 
-@differs("TO-199", "D14", "MPIJob, ExitCode: a launcher that was killed is made again")
+@differs("TO-199", "D14", "MPIJob, ExitCode: a launcher that was killed is created again")
 def test_a_launcher_is_tried_again(user: UserClient, kubelet: FakeKubelet):
     create_running(user, job(MPI, "m", restart="ExitCode", Launcher=1, Worker=2), 3)
     before = uid(user, "m-launcher")

@@ -30,7 +30,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that no other operator looks after, and that knows groups of pods."""
+    """A control plane that no other operator manages, and that knows groups of pods."""
     with ready_control_plane(tmp_path_factory.mktemp("metrics")) as plane:
         define_groups(UserClient(plane.kubeconfig, "default"))
         yield plane

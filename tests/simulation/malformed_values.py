@@ -61,7 +61,7 @@ METADATA: dict[str, Any] = {
     "finalizers odd": {"metadata": {"finalizers": []}},
 }
 STATUSES: dict[str, Any] = {
-    "phase unheard of": {"status": {"phase": "Sleeping"}},
+    "phase unknown": {"status": {"phase": "Sleeping"}},
     "phase empty": {"status": {"phase": ""}},
     "phase null": {"status": {"phase": None}},
     "phase a number": {"status": {"phase": 7}},
@@ -223,7 +223,7 @@ OWNED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "autoscaler of an odd status": ("PyTorchJob", f"{AUTOSCALER}/status", {"status": {"conditions": 7}}),
 }
 GROUPS: dict[str, dict[str, Any]] = {
-    "phase unheard of": {"status": {"phase": ODD}},
+    "phase unknown": {"status": {"phase": ODD}},
     "phase of megabytes": {"status": {"phase": BIG}},
     "phase gone": {"status": {"phase": None}},
     "conditions odd": {"status": {"phase": "Pending", "conditions": [{"type": ODD, "status": "True"}]}},

@@ -18,7 +18,7 @@ LEASES = "leases"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Values, the parts of the operator that they switch on, where it looks after jobs, and which kinds."""
+    """Values, the parts of the operator that they switch on, the namespaces of its jobs, and which kinds."""
 
     sets: tuple[str, ...]
     parts: frozenset[str]

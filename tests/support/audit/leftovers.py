@@ -25,9 +25,9 @@ class Leftovers:
         if any(api_fields.OPERATOR_DOMAIN not in one for one in api_fields.meta(change.object).get("finalizers") or ()):
             yield Violation("V2", about, change.at, "the operator created it with a finalizer that is not its own")
         if _done_already(change.object, job):
-            yield Violation("V9", about, change.at, f"made again, though {job.title} has stored that it is done")
+            yield Violation("V9", about, change.at, f"created again, though {job.title} has stored that it is done")
         if _kept(change.object, job):
-            yield Violation("V9", about, change.at, "made again, though it had succeeded and was held for that")
+            yield Violation("V9", about, change.at, "created again, though it had succeeded and was held for that")
 
     def close(self, records: Records, at: float) -> Iterator[Violation]:
         """Check all objects, once nothing changes any more."""
