@@ -86,7 +86,7 @@ class NamespaceRuntime:
                 "cwd": spec.working_dir or str(Path.cwd()),
                 "root": str(self.folder / "root"),
                 "mounts": [[str(mount.source), mount.target, mount.read_only] for mount in mounts],
-                "keep": [str(self.python.executable), str(Path.cwd())],
+                "keep": [str(path) for path in (*self.python.folders, Path.cwd())],
             }
         )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 #: Variables that containers get from the user's shell: what programs of this machine need to run.
@@ -15,6 +16,8 @@ INHERITED = (
 )
 #: Output appears when it is printed, and not when a buffer is full.
 DEFAULTS = {"PYTHONUNBUFFERED": "1"}
+#: The names under which images have their Python.
+NAMES = ("python", "python3")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -26,11 +29,13 @@ class NoPython(Exception):
 class Python:
     """An interpreter, and the virtual environment that it belongs to, if any.
 
-    `marks` are variables that all processes of the run have.
+    `names` is a folder with the names under which images have it, python and python3. `marks` are variables that all
+    processes of the run have.
     """
 
     executable: Path
     environment_folder: Path | None = None
+    names: Path | None = None
     marks: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -38,10 +43,16 @@ class Python:
         """Where it is."""
         return f"Python of {self.environment_folder or self.executable}"
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The files and folders that its programs need."""
+        return tuple(path for path in (self.environment_folder or self.executable, self.names) if path)
+
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a container: a few of the user's, then the container's own."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        path = f"{self.executable.parent}{os.pathsep}{os.environ.get('PATH', PATH)}"
+        folders = [str(folder) for folder in (self.executable.parent, self.names) if folder]
+        path = os.pathsep.join([*folders, os.environ.get("PATH", PATH)])
         virtual = {"VIRTUAL_ENV": str(self.environment_folder)} if self.environment_folder else {}
         return DEFAULTS | inherited | virtual | {"PATH": path} | dict(own) | dict(self.marks)
 
@@ -58,6 +69,17 @@ def find_python(wanted: str) -> Python:
     if not executable.is_file():
         raise NoPython(f"{wanted} is neither a virtual environment nor an interpreter")
     return _described(executable)
+
+
+def with_names(python: Python, folder: Path, marks: tuple[tuple[str, str], ...]) -> Python:
+    """Return the Python with scripts in `folder` for the names that it lacks: python on Debian, for example."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        if not (python.executable.parent / name).exists():
+            script = folder / name
+            script.write_text(f'#!/bin/sh\nexec {shlex.quote(str(python.executable))} "$@"\n', encoding="utf-8")
+            script.chmod(0o755)
+    return replace(python, names=folder, marks=marks)
 
 
 def _described(executable: Path) -> Python:

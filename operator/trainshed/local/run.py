@@ -27,7 +27,7 @@ from .kubelet import Dependencies, Kubelet
 from .namespaces import NamespaceRuntime
 from .output import Output, StatusLine
 from .processes import ProcessRuntime
-from .python import Python, find_python
+from .python import find_python, with_names
 from .run_folder import MARK, new_run
 from .runtime import Runtime, StartFailed
 from .volumes import Volumes
@@ -224,7 +224,7 @@ class LocalRun:
         if name == "docker":
             raise Refused("--runtime docker is not available yet")
         found = find_python(self._options.python)
-        python = Python(found.executable, found.environment_folder, ((MARK, self._folder.name),))
+        python = with_names(found, self._folder.pods / "bin", ((MARK, self._folder.name),))
         if name == "namespaces":
             return NamespaceRuntime(python, self._folder.pods / "shared")
         return ProcessRuntime(python, Ports(self._options.state / "ports"), self._own_ports())

@@ -237,3 +237,14 @@ def test_heavy_modules_are_not_imported(machine):
     )
     result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "loaded"
+
+
+def test_python_has_the_names_that_images_have(machine, runtime, tmp_path):
+    interpreter = tmp_path / "bin" / "python3.99"
+    interpreter.parent.mkdir()
+    interpreter.write_text(f'#!/bin/sh\necho "found $1"; exec {sys.executable} -c pass\n')
+    interpreter.chmod(0o755)
+    job = a_job("python one; python3 two")
+    done = machine.run(job, runtime=runtime, arguments=("--python", str(interpreter)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"master-0 | found one", "master-0 | found two"} <= set(done.stdout.splitlines())
