@@ -214,7 +214,7 @@ def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kube
         for n in range(count)
     ]
     endless = {f"job-{n}-worker-0" for n in range(count) if kinds[n % 6] == "MPIJob"}
-    with kubelet(lambda name: Times(runs=None if name in endless else 0.5, report=1, stops=0.5)) as nodes:
+    with kubelet(lambda name: Times(runs=None if name in endless else 0.5, report=3, stops=0.5)) as nodes:
         for body in bodies:
             user.create(body)
         eventually(lambda: over(user, bodies), 600, every=1)
