@@ -201,3 +201,8 @@ def test_the_group_goes_with_the_job():
     (action,) = about_group(choose(paused, group=group_of(job), status=running(job)))
     assert isinstance(action, DeleteDependent)
     assert not isinstance(action, CreateDependent)
+
+
+def test_the_priority_of_a_role_without_replicas_does_not_matter():
+    job = with_templates(a_gang(master=1, worker=0), {"priorityClassName": "high"}, {})
+    assert spec(job, KUBERNETES)["priorityClassName"] == "high"
