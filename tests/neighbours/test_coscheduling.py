@@ -1,7 +1,6 @@
 """Jobs as gangs of the real coscheduling plugin of scheduler-plugins.
 
-A gang that it has refused it tries again after five minutes only, so the scenarios in which one waits for another are
-not among these.
+By default it tries a gang that it has refused again after five minutes; here the scheduler has a flag that shortens it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from .gang_scenarios import (
     test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why,
     test_a_gang_that_fits_runs_and_its_group_goes_with_it,
     test_a_gang_that_restarts_keeps_its_group,
+    test_a_running_gang_grows_and_shrinks,
+    test_of_two_gangs_that_do_not_fit_together_one_runs_after_the_other,
     test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait,
 )
 
@@ -27,6 +28,8 @@ __all__ = [
     "test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why",
     "test_a_gang_that_fits_runs_and_its_group_goes_with_it",
     "test_a_gang_that_restarts_keeps_its_group",
+    "test_a_running_gang_grows_and_shrinks",
+    "test_of_two_gangs_that_do_not_fit_together_one_runs_after_the_other",
     "test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait",
 ]
 

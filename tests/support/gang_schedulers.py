@@ -71,6 +71,7 @@ def coscheduling(plane: ControlPlane, folder: Path) -> Iterator[Process]:
     folder.mkdir(parents=True, exist_ok=True)
     config = written(folder / "config.yaml", COSCHEDULING_CONFIG.format(kubeconfig=plane.kubeconfig))
     command = [binary("scheduler-plugins", "scheduler"), f"--config={config}", "--secure-port=0"]
+    command.append("--pod-max-in-unschedulable-pods-duration=10s")  # else it tries a refused gang again after 5 min
     with _running(Process("scheduler", folder), command) as process:
         yield process
 
