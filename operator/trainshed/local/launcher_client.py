@@ -53,7 +53,7 @@ class LauncherClient:
 
     def __init__(self, mode: str, prefix: Sequence[str] = ()) -> None:
         self._command = [*prefix, sys.executable, "-I", "-S", "-c", PROGRAM, mode]
-        self._socket, self._theirs = socket.socketpair()
+        self._socket, self._far = socket.socketpair()
         self._process: asyncio.subprocess.Process | None = None
         self._answers: dict[str, asyncio.Future[None]] = {}
         self._containers: dict[str, LaunchedContainer] = {}
@@ -64,7 +64,7 @@ class LauncherClient:
     async def open(self) -> None:
         """Start the launcher; raises `StartFailed` if that is not possible."""
         answer = self._expect("launcher")
-        descriptor = self._theirs.fileno()
+        descriptor = self._far.fileno()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -76,7 +76,7 @@ class LauncherClient:
             )
         except OSError as error:
             raise StartFailed(f"cannot run {self._command[0]}: {error.strerror}") from error
-        self._theirs.close()
+        self._far.close()
         self._socket.setblocking(False)  # noqa: FBT003 - it has no name
         asyncio.get_running_loop().add_reader(self._socket, self._receive)
         try:

@@ -51,18 +51,18 @@ class NamespaceIsolation(Isolation):
             ip(f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {address} dev {BRIDGE}")
             ip(f"link set {BRIDGE} up")
             return
-        own, other = socket.socketpair()
-        pid = fork_plain(lambda: join_network(other, message["hostname"], address))
-        other.close()
-        with own:
-            _, descriptors, _, _ = socket.recv_fds(own, 1, 3)
+        near, far = socket.socketpair()
+        pid = fork_plain(lambda: join_network(far, message["hostname"], address))
+        far.close()
+        with near:
+            _, descriptors, _, _ = socket.recv_fds(near, 1, 3)
             self._links += 1
             name = f"veth{self._links}"
             ip(
                 f"link add {name} type veth peer name eth0 netns {pid}\n"
                 f"link set {name} master {BRIDGE}\nlink set {name} up\n"
             )
-            own.sendall(b"x")
+            near.sendall(b"x")
         _, status = os.waitpid(pid, 0)
         self._sandboxes[message["id"]] = list(descriptors)
         if status:
