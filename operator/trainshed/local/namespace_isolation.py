@@ -23,7 +23,7 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192,
 #: The flags that a mount of another user namespace has and that a remount must repeat: nosuid, nodev, noexec.
 LOCKED = 2 | 4 | 8
 BRIDGE = "br0"
-#: Folders that each container has for itself, and folders of the machine whose files containers share.
+#: Folders that are empty at the start of a container, and its own.
 OWN = ("tmp", "proc", "run")
 #: The largest folder in which a mount point can be made: each of its entries becomes a mount.
 MAX_ENTRIES = 300
@@ -141,7 +141,7 @@ def run_init(message: Message, output: int) -> None:
 
 
 def detach() -> None:
-    """Close all descriptors: a process that reads the other end of one would not end."""
+    """Close all descriptors: what reads from their other ends waits until the last one is closed."""
     signal.set_wakeup_fd(-1)
     os.closerange(0, 4096)
 
