@@ -69,7 +69,7 @@ class Cluster:
         """Delete the jobs of a kind and all their objects, as no garbage collector runs."""
         await self._client.call("DELETE", where(f"{kind.lower()}s", self.namespace))
         while self.jobs or self.pods:  # a contestant may create a pod once more before it sees that the job is gone
-            await self._client.call("DELETE", where("pods", self.namespace), {"gracePeriodSeconds": 0})
+            await self._client.call("DELETE", where("pods", self.namespace), {"gracePeriodSeconds": 0}, within=120)
             await asyncio.sleep(0.5)
         services = await self._client.call("GET", where("services", self.namespace))
         for service in services["items"]:
