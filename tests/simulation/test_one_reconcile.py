@@ -17,7 +17,7 @@ from trainshed.plan.rules import RULES
 
 HOME = f"{Path(trainshed.__file__).parent}/"
 #: The maximum number of modules from the watch event to the stored status, and to the first deletion.
-MODULES_TO_STATUS, MODULES_TO_DELETION = 36, 38
+MODULES_TO_STATUS, MODULES_TO_DELETION = 38, 40
 
 
 class Calls:

@@ -66,10 +66,8 @@ def _stuck(facts: Facts) -> list[Pod]:
 
 
 def _times(facts: Facts, pod: Pod) -> Iterator[datetime]:
-    if pod.deletion_timestamp:
-        yield pod.deletion_timestamp + STUCK_AFTER
-    if end := _force_deletion(facts, pod):
-        yield end
+    stuck = pod.deletion_timestamp + STUCK_AFTER if pod.deletion_timestamp else None
+    return (time for time in (stuck, _force_deletion(facts, pod)) if time)
 
 
 def _force_deletion(facts: Facts, pod: Pod) -> datetime | None:

@@ -28,6 +28,8 @@ def test_what_pods_read_stays_and_what_acts_on_them_is_passing():
     temporary = {(resource.kind, resource.api_version) for resource in ALL if resource.temporary}
     assert temporary == {
         ("HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("PodGroup", "scheduling.k8s.io/v1alpha2"),
+        ("PodGroup", "scheduling.k8s.io/v1beta1"),
         ("PodGroup", "scheduling.volcano.sh/v1beta1"),
         ("PodGroup", "scheduling.x-k8s.io/v1alpha1"),
     }

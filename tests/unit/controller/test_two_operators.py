@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.harness import Harness, a_spec
-from trainshed.client import Unavailable
+from trainshed.client import Conflict, Unavailable
 
 SMALL = a_spec(Chief=1, Worker=2)
 PODS = ["mnist-chief-0", "mnist-worker-0", "mnist-worker-1"]
@@ -78,9 +78,11 @@ async def test_a_new_leader_with_a_stale_job_deletes_nothing():
     both.hear("TFJob")
     await both.act(5, "TFJob")
     assert len(world.pods) == 2
-    mark = len(world.writes)
-    await both.second.reconcile(deaf=True)
-    assert world.writes[mark:] == [], "the job is suspended in this replica's cache"
+    mark, job = len(world.writes), world.jobs["TFJob", "mnist"]
+    outcome = await both.second.reconcile(deaf=True)
+    assert world.writes[mark:] == ["status mnist"], "the job is suspended in this replica's cache"
+    assert isinstance(outcome.error, Conflict)
+    assert world.jobs["TFJob", "mnist"] == job
     assert len(world.pods) == 2
 
 
