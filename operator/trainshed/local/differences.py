@@ -48,38 +48,35 @@ POLICY_FIELDS = {
     "ttlSecondsAfterFinished": "the run ends with the job",
 }
 MPI = "Forbidden: mpirun reaches its workers with kubectl exec or SSH, and neither is there: run the job in a cluster"
-NO_COMMAND = (
-    "Required value: the image's own entry point does not run on this machine; set command, or use --runtime docker"
-)
+NO_COMMAND = "Required value: the image's own entry point does not run on this machine; set command"
 
 
-def ignored(job: Document, pods: Iterable[Document], *, images: bool) -> list[str]:
-    """Return what has no effect in a run of this job, each once; `images` is whether its images run."""
+def ignored(job: Document, pods: Iterable[Document]) -> list[str]:
+    """Return what has no effect in a run of this job, each once."""
     found: dict[str, None] = {}
     policy = job["spec"].get("runPolicy") or {}
     for field, why in POLICY_FIELDS.items():
         if policy.get(field) not in (None, False):
             found[f"runPolicy.{field} ({why})"] = None
     for pod in pods:
-        for item in _pod(pod["spec"], images=images):
+        for item in _pod(pod["spec"]):
             found[item] = None
     return list(found)
 
 
-def _pod(spec: Document, *, images: bool) -> Iterator[str]:
+def _pod(spec: Document) -> Iterator[str]:
     for field, why in POD_FIELDS.items():
         if spec.get(field):
             yield f"{field} ({why})"
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        if not images:
-            yield f"image {container.get('image')} (replicas use this machine's Python)"
+        yield f"image {container.get('image')} (replicas use this machine's Python)"
         for field, why in CONTAINER_FIELDS.items():
             if container.get(field):
                 yield f"{field} ({why})"
         limits = {**((container.get("resources") or {}).get("limits") or {})}
         if limits.pop(GPU, None):
             yield f"limits of {GPU} beyond the GPUs of this machine"
-        if limits and not images:
+        if limits:
             yield f"resource limits {', '.join(sorted(limits))}"
 
 
@@ -95,7 +92,7 @@ def refused(
         return [f"kind: {MPI}"]
     found: dict[str, None] = {}
     for pod in pods:
-        for problem in (*_commands(pod, runtime), *_volumes(pod, objects), *_unreachable(pod, runtime)):
+        for problem in (*_commands(pod), *_volumes(pod, objects), *_unreachable(pod, runtime)):
             found[problem] = None
     return list(found)
 
@@ -106,9 +103,9 @@ def _containers(pod: Document) -> Iterator[tuple[str, Document]]:
             yield f"pod {pod['metadata']['name']}: spec.{field}[{index}]", container
 
 
-def _commands(pod: Document, runtime: str) -> Iterator[str]:
+def _commands(pod: Document) -> Iterator[str]:
     for path, container in _containers(pod):
-        if runtime != "docker" and not container.get("command"):
+        if not container.get("command"):
             yield f"{path}.command: {NO_COMMAND}"
 
 
@@ -147,5 +144,5 @@ def _unreachable(pod: Document, runtime: str) -> Iterator[str]:
             if not any(target in str(word) for word in words) and not Path(target).exists():
                 yield (
                     f"{path}.volumeMounts[{index}].mountPath: Forbidden: processes cannot have {target};"
-                    " name it in command, args or env, where it is replaced, or use --runtime docker"
+                    " name it in command, args or env, where it is replaced, or use --runtime namespaces"
                 )

@@ -39,7 +39,7 @@ CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
 GRACE = 5.0
 #: The parts of a run policy that would keep a job from running here, or remove it at the end.
 WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
-RUNTIMES = ("auto", "namespaces", "processes", "docker")
+RUNTIMES = ("auto", "namespaces", "processes")
 
 
 class Refused(Exception):
@@ -221,8 +221,6 @@ class LocalRun:
         raise Refused(f"no runtime works on this machine: {why}")
 
     def _make(self, name: str) -> Runtime:
-        if name == "docker":
-            raise Refused("--runtime docker is not available yet")
         found = find_python(self._options.python)
         python = with_names(found, self._folder.pods / "bin", ((MARK, self._folder.name),))
         if name == "namespaces":
@@ -247,7 +245,7 @@ class LocalRun:
         self._ignored = []
         for item in self._options.jobs:
             problems += differences.refused(item.job.kind, item.pods, objects, runtime=runtime)
-            self._ignored += differences.ignored(item.document, item.pods, images=runtime == "docker")
+            self._ignored += differences.ignored(item.document, item.pods)
             for claim in differences.missing_claims(item.pods, objects):
                 self._ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
         self._ignored = list(dict.fromkeys(self._ignored))
