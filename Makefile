@@ -246,7 +246,7 @@ test-neighbours: venv ## Run the operator beside the real programs of neighbours
 	$(call took,test-neighbours)
 
 .PHONY: test-neighbours-short
-test-neighbours-short: venv ## Run the tests beside neighbours but for the long ones. The first time builds the neighbours, which takes half an hour.
+test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
 	@$(PY) -m pytest -q -m "neighbours and not long" $(RERUNS) tests/neighbours
 	$(call took,test-neighbours-short)
 

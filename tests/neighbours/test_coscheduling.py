@@ -33,6 +33,8 @@ __all__ = [
     "test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait",
 ]
 
+#: The scheduler takes minutes to build.
+pytestmark = pytest.mark.long
 GROUPS = "scheduling.x-k8s.io/v1alpha1"
 
 

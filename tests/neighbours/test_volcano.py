@@ -14,6 +14,8 @@ from support.user_client import eventually
 from .conftest import Bed
 from .gang_scenarios import *  # noqa: F403 - its tests
 
+#: The scheduler takes minutes to build.
+pytestmark = pytest.mark.long
 GROUPS = "scheduling.volcano.sh/v1beta1"
 
 
