@@ -28,6 +28,8 @@ ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 KEPT = {"trainshed.dev/track-results": "true"}
 #: An Event whose count grows: another object still has the name.
 SAYS_AGAIN = Right("", "events", "patch")
+#: The Events about a PodGroup that waits.
+READS_EVENTS = Right("", "events", "list")
 #: The pod whose end is the end of the smallest job of a kind.
 DECIDES = {"PyTorchJob": "master-0", "XGBoostJob": "master-0", "MPIJob": "launcher"}
 CASES = {
@@ -111,8 +113,12 @@ def test_the_charts_rights_are_sufficient_and_all_used(plane: ControlPlane, name
     flags = install(plane, documents)
     with FakeKubelet(user) as kubelet:
         operator = Operator(plane.kubeconfig_for(ACCOUNT), tmp_path, *flags).start()
+        user.create(pytorchjob("waits", Master=1))
+        groups.set_phase("waits", "Pending")
         play(user, kubelet, groups)
         eventually(lambda: used_rights(plane.audit_log, ACCOUNT).shows(SAYS_AGAIN), 60)
+        if READS_EVENTS in granted(documents, "trainshed"):
+            eventually(lambda: used_rights(plane.audit_log, ACCOUNT).shows(READS_EVENTS), 60)
         assert operator.stop() == 0
     assert operator.complaints() == []
     found = used_rights(plane.audit_log, ACCOUNT)
