@@ -8,6 +8,7 @@ from simulation.runner import run
 from simulation.schedule import Schedule, Step
 from simulation.test_found_schedules import ALONE, TRACKED, WITH_ROLE, create
 
+QUEUED = ("kueue.x-k8s.io/queue-name", "research")
 FALSE_ALARMS = {
     "pods to delete for a restart may be deleted after another leader has ended the job": Schedule(
         seed=195825,
@@ -127,6 +128,19 @@ FALSE_ALARMS = {
             *(Step(0.0, "restart container", how=1) for _ in range(5)),
             Step(29.701, "kill", how=0.0),
             *(Step(0.0, "restart container", how=1) for _ in range(3)),
+        ),
+    ),
+    "a queued job is over although a finalizer holds its pod, which never had a node": Schedule(
+        seed=714339667,
+        gang="volcano",
+        steps=(
+            create(
+                "XGBoostJob",
+                "a",
+                (("Master", 1),),
+                policy=(("cleanPodPolicy", "All"), ("ttlSecondsAfterFinished", 0), ("activeDeadlineSeconds", 5)),
+                annotations=(TRACKED, QUEUED),
+            ),
         ),
     ),
     "the answer about a pod without its labels is late, and so is the retry": Schedule(

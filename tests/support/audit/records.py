@@ -20,7 +20,8 @@ class PodRecord:
 
     `made` is true if the operator may have created it. `kept` is true if it had a finalizer of the operator when it
     succeeded, was not being deleted, and did not lose its owner later. `lost_identity` is true if it lost its labels
-    or its owner while it was terminating: the operator cannot wait for its end.
+    or its owner while it was terminating: the operator cannot wait for its end. `never_bound` is true if it terminates
+    without a node: it gets none any more, and holds no resources.
     """
 
     uid: str
@@ -34,6 +35,7 @@ class PodRecord:
     succeeded: bool = False
     kept: bool = False
     lost_identity: bool = False
+    never_bound: bool = False
     failed: bool = False
     taken: bool = False
     countable: bool = False
@@ -175,6 +177,7 @@ def _take_pod(change: Change, job: JobRecord) -> None:
     kept = record.kept or (phase == "Succeeded" and api_fields.held(pod) and not _taken(pod))
     record.kept = kept and api_fields.owner(pod) == job.uid
     record.lost_identity = "deletionTimestamp" in api_fields.meta(pod) and not api_fields.recognizable(pod)
+    record.never_bound = "deletionTimestamp" in api_fields.meta(pod) and not (pod.get("spec") or {}).get("nodeName")
     record.failed = record.failed or phase == "Failed"
     record.taken = record.taken or _taken(pod)
     record.restarts = max(record.restarts, api_fields.restarts(pod))
