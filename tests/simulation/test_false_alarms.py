@@ -143,6 +143,14 @@ FALSE_ALARMS = {
             ),
         ),
     ),
+    "a queued job is over although a pod runs whose labels were removed": Schedule(
+        seed=1,
+        steps=(
+            create("XGBoostJob", "a", (("Master", 1),), policy=(("activeDeadlineSeconds", 0),), annotations=(QUEUED,)),
+            Step(0.027, "remove metadata", how="labels"),
+            Step(0.044, "succeed"),
+        ),
+    ),
     "the answer about a pod without its labels is late, and so is the retry": Schedule(
         seed=0,
         steps=(

@@ -65,8 +65,8 @@ def _wrong_end(before: Object, after: Object, job: JobRecord) -> Iterator[str]:
         if api_fields.condition(before, kind) and not kept:
             yield f"{kind} was followed by {_told(after)}"
     over = any(api_fields.condition(after, kind) for kind in api_fields.OVER)
-    holding = (pod for pod in job.pods.values() if pod.alive and pod.made and not pod.never_bound)
-    alive = [pod.name for pod in holding if pod.born < job.ended]
+    holding = (pod for pod in job.pods.values() if pod.alive and pod.labelled and not pod.never_bound)
+    alive = [pod.name for pod in holding if pod.made and pod.born < job.ended]
     if over and api_fields.queued(after) and alive:
         yield f"it is over in its queue while {', '.join(alive)} run"
 

@@ -21,7 +21,8 @@ class PodRecord:
     `made` is true if the operator may have created it. `kept` is true if it had a finalizer of the operator when it
     succeeded, was not being deleted, and did not lose its owner later. `lost_identity` is true if it lost its labels
     or its owner while it was terminating: the operator cannot wait for its end. `never_bound` is true if it terminates
-    without a node: it gets none any more, and holds no resources.
+    without a node: it gets none any more, and holds no resources. `labelled` is false while its labels or its owner are
+    removed: the operator does not see it.
     """
 
     uid: str
@@ -36,6 +37,7 @@ class PodRecord:
     kept: bool = False
     lost_identity: bool = False
     never_bound: bool = False
+    labelled: bool = True
     failed: bool = False
     taken: bool = False
     countable: bool = False
@@ -177,6 +179,7 @@ def _take_pod(change: Change, job: JobRecord) -> None:
     kept = record.kept or (phase == "Succeeded" and api_fields.held(pod) and not _taken(pod))
     record.kept = kept and api_fields.owner(pod) == job.uid
     record.lost_identity = "deletionTimestamp" in api_fields.meta(pod) and not api_fields.recognizable(pod)
+    record.labelled = api_fields.recognizable(pod)
     record.never_bound = "deletionTimestamp" in api_fields.meta(pod) and not (pod.get("spec") or {}).get("nodeName")
     record.failed = record.failed or phase == "Failed"
     record.taken = record.taken or _taken(pod)
