@@ -151,6 +151,15 @@ FALSE_ALARMS = {
             Step(0.044, "succeed"),
         ),
     ),
+    "the clock is set back between the announced and the real end of a queued job": Schedule(
+        seed=0,
+        gang="volcano",
+        steps=(
+            create("PyTorchJob", "a", (("Master", 1),), policy=(("activeDeadlineSeconds", 2),), annotations=(QUEUED,)),
+            Step(0.0, "step clock", how=-600.0),
+            Step(2.0, "kill", 1, how=0.0),
+        ),
+    ),
     "the answer about a pod without its labels is late, and so is the retry": Schedule(
         seed=0,
         steps=(

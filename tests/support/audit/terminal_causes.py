@@ -34,7 +34,9 @@ class TerminalCauses:
         if api_fields.condition(after, "Succeeded") and not any(_won(job, spec) for spec in specs):
             message = "Succeeded, though its success policy is not met: " + _seen(job)
             yield Violation("V5", job.title, change.at, message)
-        if api_fields.condition(after, "Failed") and not any(_lost(job, spec) for spec in specs):
+        if api_fields.condition(after, "Failed") and not any(
+            _lost(job, spec, _decided_at(before, after)) for spec in specs
+        ):
             yield Violation("V5", job.title, change.at, "Failed without a cause: " + _seen(job))
 
 
@@ -67,33 +69,40 @@ def _won(job: JobRecord, spec: Object) -> bool:
     return bool(winners & wanted) if one else winners >= wanted or winners >= everyone
 
 
-def _lost(job: JobRecord, spec: Object) -> bool:
+def _decided_at(before: Object, after: Object) -> float | None:
+    """Return when the end was decided by the operator's clock: of a job of a queue, when it was announced."""
+    conditions = api_fields.status(before).get("conditions") or ()
+    announced = [one["lastTransitionTime"] for one in conditions if one.get("type") in api_fields.ENDING]
+    end = announced[0] if announced else api_fields.status(after).get("completionTime")
+    return api_fields.seconds(end) if end else None
+
+
+def _lost(job: JobRecord, spec: Object, end: float | None) -> bool:
     policy, status = api_fields.policy(spec), api_fields.status(job.document)
-    if _expired(policy.get("activeDeadlineSeconds"), status):
+    if _expired(policy.get("activeDeadlineSeconds"), status, end):
         return True
     pods = job.pods.values()
     if _exhausted(job, policy.get("backoffLimit")):
         return True
     if (api_fields.meta(spec).get("annotations") or {}).get(ON_DISRUPTION) == "Fail" and any(pod.taken for pod in pods):
         return True
-    if _unstarted(job, (api_fields.meta(spec).get("annotations") or {}).get(STARTUP)):
+    if _unstarted(job, (api_fields.meta(spec).get("annotations") or {}).get(STARTUP), end):
         return True
     return any(_permanent(pod, job, spec) for pod in pods) or (not pods and "startTime" not in api_fields.status(spec))
 
 
-def _expired(limit: object, status: Object) -> bool:
-    if limit is None or "startTime" not in status or "completionTime" not in status:
+def _expired(limit: object, status: Object, end: float | None) -> bool:
+    if limit is None or "startTime" not in status or end is None:
         return False
-    lasted = api_fields.seconds(status["completionTime"]) - api_fields.seconds(status["startTime"])
+    lasted = end - api_fields.seconds(status["startTime"])
     return lasted >= float(str(limit)) - 1
 
 
-def _unstarted(job: JobRecord, limit: str | None) -> bool:
+def _unstarted(job: JobRecord, limit: str | None, end: float | None) -> bool:
     """Return whether a pod is older than the start-up deadline, in an annotation such as `1m30s`."""
-    if limit is None or "completionTime" not in api_fields.status(job.document):
+    if limit is None or end is None:
         return False
     seconds = sum(float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[hms])", limit))
-    end = api_fields.seconds(api_fields.status(job.document)["completionTime"])
     return any(end - pod.born >= seconds - 1 for pod in job.pods.values())
 
 
