@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.fixtures import operators
+from support.gang_cluster import GangCluster
 from support.operator import Operator
 from support.planes import ready_control_plane
 from support.service_proxy import ServiceProxy
@@ -68,3 +69,10 @@ def operator(bed: Bed, operator_flags: tuple[str, ...], tmp_path_factory: pytest
     assert operator.alive, operator.log.read_text()[-3000:]
     assert operator.stop() == 0
     assert operator.complaints() == []
+
+
+@pytest.fixture
+def gang(request: pytest.FixtureRequest, bed: Bed, scheduler: None, operator: Operator) -> Iterator[GangCluster]:
+    """A user's part of a cluster with a `scheduler`; GROUPS of the file is the API version of its PodGroups."""
+    with GangCluster(bed.kubeconfig, request.module.GROUPS) as cluster:
+        yield cluster

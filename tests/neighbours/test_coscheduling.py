@@ -11,7 +11,6 @@ import pytest
 
 from support import gang_schedulers
 from support.gang_cluster import GangCluster, prepare
-from support.operator import Operator
 from support.user_client import always, eventually
 
 from .conftest import Bed
@@ -54,12 +53,6 @@ def operator_flags() -> tuple[str, ...]:
 @pytest.fixture
 def why() -> str:
     return "Unschedulable: 5 of 5 replicas are not running"
-
-
-@pytest.fixture
-def gang(bed: Bed, scheduler: None, operator: Operator) -> Iterator[GangCluster]:
-    with GangCluster(bed.kubeconfig, GROUPS) as cluster:
-        yield cluster
 
 
 def test_a_minimum_of_no_pods_on_a_running_job_is_accepted(gang: GangCluster) -> None:

@@ -42,12 +42,6 @@ def why() -> str:
     return "Unschedulable: 5 of 5 replicas are not running"
 
 
-@pytest.fixture
-def gang(bed: Bed, scheduler: None, operator: Operator) -> Iterator[GangCluster]:
-    with GangCluster(bed.kubeconfig, GROUPS) as cluster:
-        yield cluster
-
-
 def test_a_gang_of_higher_priority_preempts_all_pods_of_another(gang: GangCluster) -> None:
     gang.submit("low", 3, priority="low")
     eventually(lambda: gang.runs("low", 3), 40)

@@ -8,7 +8,6 @@ import pytest
 
 from support import gang_schedulers
 from support.gang_cluster import GangCluster, prepare
-from support.operator import Operator
 from support.user_client import eventually
 
 from .conftest import Bed
@@ -35,12 +34,6 @@ def operator_flags() -> tuple[str, ...]:
 @pytest.fixture
 def why() -> str:
     return "its phase is Pending (resource in cluster is overused: overused cpu)"
-
-
-@pytest.fixture
-def gang(bed: Bed, scheduler: None, operator: Operator) -> Iterator[GangCluster]:
-    with GangCluster(bed.kubeconfig, GROUPS) as cluster:
-        yield cluster
 
 
 def test_a_queue_limits_its_jobs_and_a_job_says_so(gang: GangCluster) -> None:
