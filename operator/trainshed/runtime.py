@@ -1,4 +1,4 @@
-"""The process: its clock and its logs."""
+"""The process: its clock, its logs, its signals, and the errors and tasks that its event loop is left with."""
 
 from __future__ import annotations
 

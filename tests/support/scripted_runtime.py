@@ -58,7 +58,6 @@ class ScriptedRuntime:
     """
 
     description = "scripted"
-    uses_images = False
     problem = ""
 
     def __init__(

@@ -11,7 +11,8 @@ from .objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, KUBERNETES_GROUPS_A
 #: The names that stand for Volcano and for Kubernetes' own scheduler; any other is a scheduler with the coscheduling
 #: plugin.
 VOLCANO, KUBERNETES = "volcano", "kubernetes"
-#: The kinds that an API server of a supported version need not serve; they cannot be installed, unlike a CRD.
+#: Kubernetes' own kinds, newest first. An API server of a supported version need not serve them, and unlike a CRD they
+#: cannot be installed.
 OPTIONAL = (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
 #: The reason of the condition of a job whose pods wait until the scheduler admits their PodGroup.
 WAITING_FOR_POD_GROUP = "WaitingForPodGroup"
@@ -25,7 +26,7 @@ def resources(scheduler: str) -> tuple[Resource, ...]:
     if not scheduler:
         return ()
     if is_kubernetes(scheduler):
-        return KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA
+        return OPTIONAL
     return (VOLCANO_GROUPS if is_volcano(scheduler) else COSCHEDULING_GROUPS,)
 
 

@@ -85,12 +85,16 @@ def render(file: TextIO, namespace: str, cluster_domain: str, services: str, gan
 
 
 def _jobs(file: TextIO) -> list[Document]:
+    return [item for item in documents(file, file.name) if head(item) in KINDS]
+
+
+def documents(text: TextIO | str, name: str) -> list[Document]:
+    """Return the documents of a YAML file of this name, those in Lists included; raises `ClickException`."""
     try:
-        read_documents = [document for document in yaml.safe_load_all(file) if isinstance(document, dict)]
+        found = [document for document in yaml.safe_load_all(text) if isinstance(document, dict)]
     except yaml.YAMLError as error:
-        raise click.ClickException(f"{file.name} is not valid YAML: {error}") from error
-    documents = [item for document in read_documents for item in items(document)]
-    return [item for item in documents if head(item) in KINDS]
+        raise click.ClickException(f"{name} is not valid YAML: {error}") from error
+    return [item for document in found for item in _items(document)]
 
 
 def head(document: Document) -> tuple[str, str]:
@@ -98,7 +102,7 @@ def head(document: Document) -> tuple[str, str]:
     return str(document.get("apiVersion")), str(document.get("kind"))
 
 
-def items(document: Document) -> list[Document]:
+def _items(document: Document) -> list[Document]:
     """Return the documents of a List, or the document itself."""
     if document.get("kind") != "List":
         return [document]

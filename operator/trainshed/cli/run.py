@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
@@ -101,11 +100,7 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
 
 def _documents(file: str) -> list[Document]:
     try:
-        return [
-            item for found in yaml.safe_load_all(_text(file)) if isinstance(found, dict) for item in render.items(found)
-        ]
-    except yaml.YAMLError as error:
-        raise click.ClickException(f"{file} is not valid YAML: {error}") from error
+        return render.documents(_text(file), file)
     except (OSError, urllib.error.URLError, UnicodeDecodeError) as error:
         raise click.ClickException(f"cannot read {file}: {error}") from error
 

@@ -35,6 +35,10 @@ IsKnown = Callable[[str, str], bool]
 log = logging.getLogger("trainshed")
 
 
+def _knows_none(_uid: str, _version: str) -> bool:
+    return False
+
+
 class NoDiffs(kopf.DiffBaseStorage):
     """Stores no last-seen state: no annotation on the job, and no four deep copies per event."""
 
@@ -139,7 +143,7 @@ def registry(
     frameworks: Iterable[Framework],
     credentials: Credentials,
     wake: Wake,
-    is_known: IsKnown = lambda _uid, _version: False,
+    is_known: IsKnown = _knows_none,
 ) -> kopf.OperatorRegistry:
     """Return kopf's registry with the startup, login and event handlers."""
     found = kopf.OperatorRegistry()
@@ -182,7 +186,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     logging.getLogger("kopf").setLevel(logging.CRITICAL)
 
 
-def _session(credentials: Credentials, is_known: IsKnown = lambda _uid, _version: False) -> kopf.AiohttpSession:
+def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.AiohttpSession:
     """Return a session with the operator's credentials that watches only metadata and follows no redirect."""
     token_source = TokenSource(credentials)
 

@@ -42,7 +42,6 @@ class NamespaceRuntime:
 
     python: Python
     folder: Path
-    uses_images: bool = False
     _client: LauncherClient = field(default_factory=lambda: LauncherClient("namespaces", UNSHARE))
     _hosts: Hosts = field(default_factory=Hosts)
 

@@ -37,7 +37,6 @@ class ProcessRuntime:
     python: Python
     ports: Ports
     own_ports: Mapping[str, frozenset[int]]
-    uses_images: bool = False
     _client: LauncherClient = field(default_factory=lambda: LauncherClient("processes"))
     _hosts: Hosts = field(default_factory=Hosts)
 

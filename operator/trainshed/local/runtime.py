@@ -97,9 +97,6 @@ class Runtime(Protocol):
     def problem(self) -> str:
         """Why the runtime has stopped working, and with it all replicas; empty while it works."""
 
-    #: Whether the template's own images run, instead of the Python of this machine.
-    uses_images: bool
-
     async def open(self, hosts: Hosts) -> None:
         """Prepare the network; `hosts` has the names and addresses of all replicas. Raises `StartFailed`."""
         ...

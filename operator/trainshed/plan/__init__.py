@@ -18,6 +18,9 @@ __all__ = ["Planner", "plan"]
 
 #: The rules whose plan may change to a restart once the API server has answered about missing pods.
 _RESTARTS = (await_root_cause, restart, reconcile_replicas)
+#: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
+#: at least one second apart.
+MAX_ATTEMPTS_AHEAD = 1_000_000
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -77,11 +80,6 @@ def _keep_form(snapshot: Snapshot) -> Snapshot:
     return snapshot if form is job.services else replace(snapshot, job=replace(job, services=form))
 
 
-#: A pod that is ahead of the status by more attempts than this is ignored: its annotation was edited. Two attempts are
-#: at least one second apart.
-MAX_ATTEMPTS_AHEAD = 1_000_000
-
-
 def restore_attempts(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with the attempts of its roles not older than those of their pods.
 
@@ -107,16 +105,11 @@ def _later_attempts(snapshot: Snapshot, known: Mapping[str, int]) -> dict[str, i
     found: dict[str, int] = {}
     earliest = min(known.values(), default=0)
     later = [pod for pod in snapshot.pods if pod.attempt > earliest]
-    roles = (
-        {framework.child_name(snapshot.job, replica): replica.role for replica in snapshot.job.all_replicas}
-        if later
-        else {}
-    )
+    replicas = framework.replicas_by_name(snapshot.job) if later else {}
     for pod in later:
-        role = roles.get(pod.name, "")
-        if (
-            role
-            and max(known.get(role, 0), found.get(role, 0)) < pod.attempt <= known.get(role, 0) + MAX_ATTEMPTS_AHEAD
-        ):
+        if pod.name not in replicas:
+            continue
+        role = replicas[pod.name].role
+        if max(known.get(role, 0), found.get(role, 0)) < pod.attempt <= known.get(role, 0) + MAX_ATTEMPTS_AHEAD:
             found[role] = pod.attempt
     return found

@@ -11,7 +11,6 @@ from trainshed.api import coerce, gang
 from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.job import Document, Job
 from trainshed.api.objects import (
-    KUBERNETES_GROUPS,
     KUBERNETES_GROUPS_ALPHA,
     VOLCANO_GROUPS,
     Dependent,
@@ -143,9 +142,9 @@ def _kubernetes_wait(facts: Facts) -> ConditionUpdate | None:
     if gang.has_own_groups(job):
         return None
     if _is_unserved(facts):
-        versions = " or ".join(kind.api_version for kind in (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA))
+        versions = " nor in ".join(kind.api_version for kind in gang.OPTIONAL)
         message = (
-            f"the API server serves PodGroup neither in {versions.replace(' or ', ' nor in ')}: enable the API and the"
+            f"the API server serves PodGroup neither in {versions}: enable the API and the"
             " feature gate GenericWorkload; no pod is created until then"
         )
         return ConditionUpdate(ConditionType.BLOCKED, "PodGroupNotServed", message)
@@ -276,7 +275,7 @@ def _resources(job: Job, min_available: int) -> dict[str, str]:
     for group in job.groups:
         counted = min(group.count, min_available)
         min_available -= counted
-        containers = as_sequence(as_mapping(group.template.get("spec")).get("containers")) if counted else ()
+        containers = as_sequence(_pod_spec(group.template).get("containers")) if counted else ()
         for container in containers:
             for name, amount in _requests(as_mapping(container)).items():
                 amounts[name].append((amount, counted))
