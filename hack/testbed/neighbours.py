@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from .binaries import build
 from .places import ROOT, alone, cache, digest
-from .steps import StepFailed, step
+from .steps import StepFailed, run, step
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,9 @@ def source_tree(neighbour: str) -> Path:
     with alone(tree.with_suffix(".lock")):
         if not tree.exists():
             fresh = tree.with_suffix(".new")
-            with step(f"unpacking {found.name}"), tarfile.open(found) as archive:
-                archive.extractall(fresh, filter="data")
+            fresh.mkdir(exist_ok=True)
+            with step(f"unpacking {found.name}"):
+                run(["tar", "-C", fresh, "-xf", found], cache() / "logs" / f"unpack-{neighbour}.log")
             next(fresh.iterdir()).rename(tree)
             fresh.rmdir()
     return tree
