@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
 import json
 import ssl
@@ -12,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -318,6 +320,13 @@ def _file(holder: dict, key: str) -> str | None:
         return holder[key]
     if f"{key}-data" not in holder:
         return None
+    return _pem(holder[f"{key}-data"])
+
+
+@cache
+def _pem(data: str) -> str:
+    """The path of a file with this base64 text decoded; it is removed when the process ends."""
     with tempfile.NamedTemporaryFile("wb", prefix="trainshed-", suffix=".pem", delete=False) as file:
-        file.write(base64.b64decode(holder[f"{key}-data"]))
+        file.write(base64.b64decode(data))
+    atexit.register(Path(file.name).unlink, missing_ok=True)
     return file.name
