@@ -245,7 +245,7 @@ class JobForecast:
     def state(self) -> str:
         """The state of the job, as `kubectl get` prints it in the column STATE."""
         condition = self.snapshot.status.decisive
-        return str(condition.type) if condition else "New"
+        return str(condition.type) if condition else "Pending"
 
     def __str__(self) -> str:
         job, pods = self.snapshot.job, len(self.snapshot.pods)

@@ -19,7 +19,7 @@ FAILURE_CLASSES = (INVALID, DEADLINE, *CLASSES)
 
 def job_state(status: Status) -> str:
     """Return the state of a job: the type of its decisive condition."""
-    return str(status.decisive.type) if status.decisive else "New"
+    return str(status.decisive.type) if status.decisive else "Pending"
 
 
 def turned_true(kind: ConditionType, before: Status, after: Status) -> bool:

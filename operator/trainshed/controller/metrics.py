@@ -152,8 +152,8 @@ class ErrorCounters:
         self._statuses.labels(framework).inc(by)
 
 
-#: Every state of a job as a label value; New means that no condition is set yet.
-STATES = ("New", *(str(kind) for kind in ConditionType))
+#: Every state of a job as a label value; Pending means that no condition is set yet.
+STATES = ("Pending", *(str(kind) for kind in ConditionType))
 #: Buckets in seconds. A reconcile without requests takes a millisecond, one that creates a thousand pods many seconds.
 RECONCILE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Buckets in seconds. Pods of a small job start at once if their images are present; others wait hours for quota.

@@ -35,7 +35,7 @@ def test_missing_objects_are_created():
     assert "Created=True" in words
     assert "Service" not in words
     assert "Services mnist-worker-0, mnist-worker-1 created" in outlook(JOB, *pods_of(JOB), services=())[1]
-    assert str(dry_run(seen(a_job(worker=1)))).startswith("TFJob ml/mnist (New, 0 pods): Created=True")
+    assert str(dry_run(seen(a_job(worker=1)))).startswith("TFJob ml/mnist (Pending, 0 pods): Created=True")
 
 
 def test_dependents_are_listed_with_their_kind():

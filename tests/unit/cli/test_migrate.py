@@ -50,7 +50,7 @@ def test_the_most_severe_job_is_last_and_followed_by_a_summary(capsys):
         "",
         "Jobs",
         "  unchanged       TFJob ml/mnist (Running, 1 pod): no change",
-        "  needs attention TFJob ml/mnist (New, 0 pods): [it] would fail",
+        "  needs attention TFJob ml/mnist (Pending, 0 pods): [it] would fail",
         "",
         "2 jobs (unchanged: 1, needs attention: 1); cluster (error: 0, action required: 1). Nothing was written.",
     ]

@@ -197,7 +197,7 @@ async def test_the_whole_cluster_has_one_cache(woken):
 async def test_jobs_are_counted_over_all_namespaces(caches):
     for namespaced in caches.all.values():
         add_job(namespaced, "mnist")
-    assert caches.states() == {("TFJob", "New"): 2}
+    assert caches.states() == {("TFJob", "Pending"): 2}
     assert caches.namespaces_and_kinds() == {(namespace, "TFJob") for namespace in caches.all}
 
 

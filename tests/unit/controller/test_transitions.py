@@ -25,7 +25,7 @@ def test_the_classes_are_the_failure_classes():
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [
-        ((), "New"),
+        ((), "Pending"),
         (((ConditionType.CREATED, True),), "Created"),
         (((ConditionType.CREATED, True), (ConditionType.SUSPENDED, False)), "Created"),
         (((ConditionType.CREATED, True), (ConditionType.RUNNING, False), (ConditionType.SUSPENDED, True)), "Suspended"),
