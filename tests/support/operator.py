@@ -93,7 +93,7 @@ class Operator:
 
     def complaints(self) -> list[str]:
         """Return the lines of its log that are errors, each with up to 40 lines that follow."""
-        unwanted = "Traceback|never retrieved|never pods_to_verify|unhandled|please report"
+        unwanted = "Traceback|never retrieved|never awaited|unhandled|please report"
         text = self.log.read_text(errors="replace")
         return re.findall(rf"^.*(?:{unwanted}).*(?:\n.+){{0,40}}", text, re.MULTILINE)
 
