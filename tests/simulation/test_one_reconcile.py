@@ -17,7 +17,7 @@ from trainshed.plan.rules import RULES
 
 HOME = f"{Path(trainshed.__file__).parent}/"
 #: The maximum number of modules from the watch event to the stored status, and to the first deletion.
-MODULES_TO_STATUS, MODULES_TO_DELETION = 38, 40
+MODULES_TO_STATUS, MODULES_TO_DELETION = 36, 38
 
 
 class Calls:
@@ -93,6 +93,7 @@ def test_packages_are_entered_in_the_order_of_the_layers():
     packages = [module.partition("/")[0] for module in calls.modules if "/" in module]
     first = list(dict.fromkeys(package for package in packages if package not in ("api", "frameworks")))
     assert first == ["client", "controller", "plan"]
+    assert calls.functions["plan/__init__.py: plan"] == 1
 
 
 def test_facts_are_built_once_and_each_rule_is_asked_once():

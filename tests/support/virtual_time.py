@@ -23,7 +23,7 @@ PROCESS: contextvars.ContextVar[object] = contextvars.ContextVar("process", defa
 
 
 class Deadlock(Exception):
-    """No callback is ready, no timer is set, and the pods_to_verify result is not there."""
+    """No callback is ready, no timer is set, and the result that is waited for is not there."""
 
 
 class TooManySteps(Exception):

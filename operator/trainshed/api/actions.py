@@ -198,9 +198,14 @@ class Plan:
     """The result of one reconcile: store `status`, record `events`, carry out `actions`, in this order.
 
     The job must be reconciled again at `requeue_at` at the latest; None means only after a change.
+
+    `pods_to_verify` are the names of pods that must be read from the API server before the plan is used, because they
+    may still exist. `events_to_read` is the uid of the PodGroup whose Events must be read; "" for none.
     """
 
     status: Status
     events: tuple[Event, ...] = ()
     actions: tuple[Action, ...] = ()
     requeue_at: datetime | None = None
+    pods_to_verify: tuple[str, ...] = ()
+    events_to_read: str = ""

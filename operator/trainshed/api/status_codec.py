@@ -291,7 +291,7 @@ def _parse_replica_status(found: Mapping[str, Any]) -> ReplicaStatus:
         failed=parse_count(found.get("failed")),
         ready=parse_count(found.get("ready")),
         selector=_parse_text(found, "selector"),
-        done=Indexes.parse(_parse_text(found, "completedIndexes")),
+        done=Indexes.parse(completed) if (completed := _parse_text(found, "completedIndexes")) else Indexes(),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
+from trainshed import plan as planner
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, Event, EventType, Plan, SchedulerMessage, Snapshot
 from trainshed.api.job import Document, Job, JobKey
@@ -27,7 +28,7 @@ from trainshed.client import (
 )
 from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
-from trainshed.plan import Planner, status_details
+from trainshed.plan import status_details
 from trainshed.plan.pod_groups import latest_message
 from trainshed.runtime import job_fields
 
@@ -84,10 +85,10 @@ class Reconciler:
                 if fresh is None or fresh.job.version != snapshot.job.version:
                     return Result(error=Conflict("the job changed while its pods were listed"))
                 snapshot = fresh
-            planner, hidden = await self._verify_pods(await self._read_events(key, Planner(snapshot)))
+            snapshot, plan, hidden = await self._plan(key, snapshot)
         except ApiError as error:
             return Result(error=error)
-        return replace(await self._decide(key, planner, hidden), pods=len(planner.snapshot.pods))
+        return replace(await self._carry_out(key, snapshot, plan, hidden), pods=len(snapshot.pods))
 
     def step_down(self) -> None:
         """Drop the per-job state of a leader; another replica acts and counts now."""
@@ -100,22 +101,34 @@ class Reconciler:
         if not self._cache.asked(snapshot, pods, version):
             raise Unavailable("the list of pods is older than the cache")
 
-    async def _verify_pods(self, planner: Planner) -> tuple[Planner, LabelRemoved | None]:
+    async def _plan(self, key: JobKey, snapshot: Snapshot) -> tuple[Snapshot, Plan, LabelRemoved | None]:
+        """Plan; if the plan requires reads from the API server, plan again with their answers.
+
+        Return the snapshot with the answers, the plan, and the error about a pod that exists without its labels.
+        """
+        plan, hidden = planner.plan(snapshot), None
+        if plan.events_to_read:
+            message = await self._read_events(key, snapshot, plan.events_to_read)
+            snapshot = replace(snapshot, scheduler_message=message)
+            plan = planner.plan(snapshot)
+        if plan.pods_to_verify:
+            hidden = await self._verify_pods(snapshot, plan.pods_to_verify[:MAX_POD_LOOKUPS])
+            if hidden or (snapshot.refusal and snapshot.refusal.hidden):
+                snapshot = replace(snapshot, refusal=_refusal(hidden))
+                plan = planner.plan(snapshot)
+        return snapshot, plan, hidden
+
+    async def _verify_pods(self, snapshot: Snapshot, names: Iterable[str]) -> LabelRemoved | None:
         """GET the pods that are missing in the cache: a pod that only the watch lost must not cause a restart."""
-        snapshot, names = planner.snapshot, planner.pods_to_verify()[:MAX_POD_LOOKUPS]
-        for error in await asyncio.gather(*(self._verify_pod(snapshot, name) for name in names)) if names else ():
+        for error in await asyncio.gather(*(self._verify_pod(snapshot, name) for name in names)):
             if isinstance(error, LabelRemoved):
-                return Planner(replace(snapshot, refusal=_refusal(error))), error
+                return error
             if error:
                 raise error
-        over = names and snapshot.refusal and snapshot.refusal.hidden
-        return (Planner(replace(snapshot, refusal=None)) if over else planner), None
+        return None
 
-    async def _read_events(self, key: JobKey, planner: Planner) -> Planner:
-        """Read the Events about the PodGroup if only they may say why it waits. An error is no reason not to plan."""
-        uid, snapshot = planner.events_to_read(), planner.snapshot
-        if not uid:
-            return planner
+    async def _read_events(self, key: JobKey, snapshot: Snapshot, uid: str) -> SchedulerMessage:
+        """Read the Events that may say why a PodGroup waits. An error is no reason not to plan."""
         before = snapshot.scheduler_message
         try:
             async with self._lookups:
@@ -126,7 +139,7 @@ class Reconciler:
             text = before.text if before else ""
         message = SchedulerMessage(text, snapshot.now)
         self._cache.scheduler_said(key, message)
-        return Planner(replace(snapshot, scheduler_message=message))
+        return message
 
     async def _verify_pod(self, snapshot: Snapshot, name: str) -> ApiError | None:
         """GET a pod of the job; return an error if it exists or if the request fails."""
@@ -138,8 +151,7 @@ class Reconciler:
                 return error
         return None
 
-    async def _decide(self, key: JobKey, planner: Planner, hidden: LabelRemoved | None) -> Result:
-        snapshot, plan = planner.snapshot, planner.plan()
+    async def _carry_out(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
         self._metrics.count_failed_pods(snapshot, self._failed_pods.count_new(key, snapshot))
         if (seconds := self._startup_times.observe(key, snapshot)) is not None:
             self._metrics.observe_startup(snapshot, seconds)
@@ -220,7 +232,7 @@ class Reconciler:
         fresh = self._cache.snapshot(key, snapshot.now) if changed else None
         if fresh is None:
             return refused and not changed
-        status = Planner(fresh).plan().status
+        status = planner.plan(fresh).status
         if not (status_codec.same_status(fresh.status, status) or status.must_precede(fresh.status)):
             await self._store_status(key, fresh, status)
         return False

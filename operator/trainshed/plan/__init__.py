@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from trainshed.api import framework
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
 
-from . import conditions, facts, pod_groups, restarts
-from .facts import Facts
+from . import conditions, pod_groups, restarts
+from .facts import Facts, missing_pods, pods_to_verify
 from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
 
-__all__ = ["Planner", "plan"]
+__all__ = ["plan"]
 
 #: The rules whose plan may change to a restart once the API server has answered about missing pods.
 _RESTARTS = (await_root_cause, restart, reconcile_replicas)
@@ -24,45 +23,32 @@ MAX_ATTEMPTS_AHEAD = 1_000_000
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """Return the plan for a job in this snapshot: that of the first rule that returns one."""
-    return Planner(snapshot).plan()
+    """Return the status to store, the Events to record and the actions to execute, of the first rule that applies.
+
+    The plan also says what must be read from the API server before it is used.
+    """
+    facts = Facts(restore_attempts(_keep_form(snapshot)))
+    rule, found = next((rule, result) for rule in RULES if (result := rule(facts)))
+    if rule is not skip_unmanaged:
+        found = replace(found, status=conditions.with_state(found.status))
+    pods, events = _pods_to_verify(facts, rule), _events_to_read(facts)
+    return replace(found, pods_to_verify=pods, events_to_read=events) if pods or events else found
 
 
-@dataclass(frozen=True)
-class Planner:
-    """Plans for one snapshot of a job; the facts are computed once, for both methods."""
+def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
+    """Return the names of pods that may still exist, though the cache does not have them.
 
-    snapshot: Snapshot
+    Before all replicas restart together these are all missing pods, whether or not they are known to have existed.
+    """
+    known, missing = pods_to_verify(facts), missing_pods(facts)
+    # Most missing pods have not been created yet: without a failure there is nothing to check.
+    if not missing or rule not in _RESTARTS or restarts.failure_group(facts) is None:
+        return known
+    return tuple(dict.fromkeys((*known, *missing)))
 
-    def plan(self) -> Plan:
-        """Return the status to store, the Events to record and the actions to execute."""
-        return self._decided[1]
 
-    def pods_to_verify(self) -> tuple[str, ...]:
-        """Return the names of pods to GET from the API server before the plan is used, because they may still exist.
-
-        Before all replicas restart together these are all missing pods, whether or not they are known to have existed.
-        """
-        known, missing = facts.pods_to_verify(self._facts), facts.missing_pods(self._facts)
-        # Most missing pods have not been created yet: without a failure there is nothing to check.
-        if not missing or restarts.failure_group(self._facts) is None or self._decided[0] not in _RESTARTS:
-            return known
-        return tuple(dict.fromkeys((*known, *missing)))
-
-    def events_to_read(self) -> str:
-        """Return the uid of the PodGroup whose Events are to be read before the plan is used; "" for none."""
-        return pod_groups.events_to_read(self._facts)
-
-    @cached_property
-    def _facts(self) -> Facts:
-        return Facts(restore_attempts(_keep_form(self.snapshot)))
-
-    @cached_property
-    def _decided(self) -> tuple[Rule, Plan]:
-        rule, found = next((rule, result) for rule in RULES if (result := rule(self._facts)))
-        if rule is skip_unmanaged:
-            return rule, found
-        return rule, replace(found, status=conditions.with_state(found.status))
+def _events_to_read(facts: Facts) -> str:
+    return pod_groups.events_to_read(facts) if facts.snapshot.job_defaults.gang_scheduler else ""
 
 
 def _keep_form(snapshot: Snapshot) -> Snapshot:

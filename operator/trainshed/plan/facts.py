@@ -288,8 +288,8 @@ class Facts:
         if self.goal and group.role == self.goal.depends_on:
             return Indexes()  # an entry in the status was not written by the operator
         before = self.status.replica_statuses.get(group.role, ReplicaStatus()).done
-        observed = Indexes.of(replica.index for replica in finished if replica.role == group.role)
-        return (before | observed).below(group.count)
+        observed = [replica.index for replica in finished if replica.role == group.role]
+        return (before | Indexes.of(observed)).below(group.count) if before.ranges or observed else before
 
 
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:

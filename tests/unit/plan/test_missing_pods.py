@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, a_pod, at, look, made, message, pods_of, replace, running, seen, states
-from trainshed.plan import Planner
+from trainshed.plan import plan
 
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
 HIDDEN = ("LabelRemoved", "pod mnist-worker-0 has lost its label", (a_pod("worker-0"),))
 
 
 def pods_to_verify(snapshot):
-    return Planner(snapshot).pods_to_verify()
+    return plan(snapshot).pods_to_verify
 
 
 def without(name, job=DDP):

@@ -11,7 +11,7 @@ from support.builders import FRAMEWORKS, a_job, a_pod, pods_of, replace, running
 from support.harness import Harness, a_spec
 from trainshed.api.framework import Framework
 from trainshed.controller.reconciler import MAX_POD_LOOKUPS
-from trainshed.plan import Planner
+from trainshed.plan import plan
 
 
 def counting(framework: Framework, calls: Counter[str]) -> Framework:
@@ -30,13 +30,12 @@ def counting(framework: Framework, calls: Counter[str]) -> Framework:
 
 @pytest.mark.parametrize("gone", [(), ("mnist-worker-1",)], ids=["all are there", "one is missing"])
 @pytest.mark.parametrize("restart", ["Never", "ExitCode", "OnFailure"])
-def test_the_facts_are_made_and_the_incident_is_found_once(restart, gone):
+def test_the_facts_are_built_and_the_failure_is_found_once(restart, gone):
     job, calls = a_job(chief=1, worker=3, restart=restart, scope="Job"), Counter()
     pods = [pod for pod in pods_of(job, a_pod("worker-0", "Failed", code=137)) if pod.name not in gone]
     snapshot = seen(job, *pods, status=running(job))
-    planner = Planner(replace(snapshot, framework=counting(snapshot.framework, calls)))
-    assert set(planner.pods_to_verify()) == set(gone)
-    assert planner.plan() is planner.plan()
+    planned = plan(replace(snapshot, framework=counting(snapshot.framework, calls)))
+    assert set(planned.pods_to_verify) == set(gone)
     assert calls["goal"] == 1, "asked once for each time that the facts are made"
     failures = 1 + len(gone)
     assert calls["expendable"] == failures, "asked once for each failure whenever the incident is found"
@@ -51,7 +50,7 @@ async def a_group(workers: int) -> Harness:
     return harness
 
 
-async def test_a_look_makes_the_facts_once():
+async def test_a_reconcile_builds_the_facts_once():
     harness, calls = await a_group(2), Counter()
     harness.view._frameworks["TFJob"] = counting(FRAMEWORKS["TFJob"], calls)
     harness.world.set_pod("mnist-worker-1", "Running", ready=False)

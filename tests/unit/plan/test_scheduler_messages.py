@@ -9,7 +9,7 @@ from support.gangs import KUBERNETES, VOLCANO, a_gang, a_group, decided
 from trainshed.api.actions import SchedulerMessage
 from trainshed.api.coerce import truncate_end
 from trainshed.api.status import ConditionType
-from trainshed.plan import Planner, pod_groups
+from trainshed.plan import plan, pod_groups
 
 OVERUSED = "resource in cluster is overused: overused cpu"
 
@@ -18,18 +18,18 @@ def waiting(job, group):
     return decided(job, group=group).status
 
 
-def planner(job, group, seconds, *, told=None, job_defaults=VOLCANO, pods=(), status=None):
+def planned(job, group, seconds, *, told=None, job_defaults=VOLCANO, pods=(), status=None):
     snapshot = seen(job, *pods, job_defaults=job_defaults, status=status or waiting(job, group), now=at(seconds))
-    return Planner(replace(snapshot, dependents=(group,), scheduler_message=told))
+    return plan(replace(snapshot, dependents=(group,), scheduler_message=told))
 
 
 def test_the_events_are_read_when_a_job_has_waited_for_a_while():
     job = a_gang()
     for phase in ("", "Pending"):
         group = a_group(job, phase)
-        assert planner(job, group, 29).events_to_read() == ""
-        assert planner(job, group, 29).plan().requeue_at == at(30)
-        assert planner(job, group, 30).events_to_read() == "g1"
+        assert planned(job, group, 29).events_to_read == ""
+        assert planned(job, group, 29).requeue_at == at(30)
+        assert planned(job, group, 30).events_to_read == "g1"
 
 
 @pytest.mark.parametrize(
@@ -38,34 +38,34 @@ def test_the_events_are_read_when_a_job_has_waited_for_a_while():
 def test_each_read_is_later_than_the_one_before_by_at_most_ten_minutes(read, again):
     job, told = a_gang(), SchedulerMessage(OVERUSED, at(read))
     group = a_group(job, "Pending")
-    assert planner(job, group, again - 1, told=told).events_to_read() == ""
-    assert planner(job, group, again - 1, told=told).plan().requeue_at == at(again)
-    assert planner(job, group, again, told=told).events_to_read() == "g1"
+    assert planned(job, group, again - 1, told=told).events_to_read == ""
+    assert planned(job, group, again - 1, told=told).requeue_at == at(again)
+    assert planned(job, group, again, told=told).events_to_read == "g1"
 
 
 def test_what_was_read_before_this_wait_does_not_count():
     job = a_gang()
     old = SchedulerMessage(OVERUSED, T0.replace(year=2025))
-    assert planner(job, a_group(job, "Pending"), 30, told=old).events_to_read() == "g1"
+    assert planned(job, a_group(job, "Pending"), 30, told=old).events_to_read == "g1"
 
 
 def test_nothing_is_read_for_a_job_that_does_not_wait_or_whose_group_says_why():
     job = a_gang()
     group, status = a_group(job, "Pending"), waiting(job, a_group(job, "Pending"))
     why = [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}]
-    assert planner(job, a_group(job, "Pending", conditions=why), 60).events_to_read() == ""
-    assert planner(job, a_group(job, "Inqueue"), 60, status=status).events_to_read() == ""
-    assert planner(job, group, 60, pods=pods_of(job), status=status).events_to_read() == ""
-    assert planner(job, group, 60, job_defaults=KUBERNETES, status=status).events_to_read() == ""
+    assert planned(job, a_group(job, "Pending", conditions=why), 60).events_to_read == ""
+    assert planned(job, a_group(job, "Inqueue"), 60, status=status).events_to_read == ""
+    assert planned(job, group, 60, pods=pods_of(job), status=status).events_to_read == ""
+    assert planned(job, group, 60, job_defaults=KUBERNETES, status=status).events_to_read == ""
 
 
 def test_the_message_of_the_scheduler_is_in_the_condition():
     job = a_gang()
     group = a_group(job, "Pending")
-    status = planner(job, group, 31, told=SchedulerMessage(OVERUSED, at(30))).plan().status
+    status = planned(job, group, 31, told=SchedulerMessage(OVERUSED, at(30))).status
     expected = f"PodGroup mnist has not been admitted: its phase is Pending ({OVERUSED})"
     assert message(status, "Blocked") == expected
-    assert message(planner(job, group, 31, told=SchedulerMessage("", at(30))).plan().status, "Blocked").endswith(
+    assert message(planned(job, group, 31, told=SchedulerMessage("", at(30))).status, "Blocked").endswith(
         "its phase is Pending"
     )
 
