@@ -79,18 +79,18 @@ def permanent(facts: Facts, replica: Replica, failure: Failure) -> bool:
     return policy is RestartPolicy.NEVER
 
 
-def fatal(facts: Facts, incident: FailureGroup) -> Failure | None:
-    """Return the failure of this incident that ends the job, or None if all may be retried."""
-    if backoff_limit_reached(facts, incident):
-        return incident.first[1]
-    ends = (failure for replica, failure in incident.failures.items() if permanent(facts, replica, failure))
+def fatal(facts: Facts, failed: FailureGroup) -> Failure | None:
+    """Return the failure of these that ends the job, or None if all may be retried."""
+    if backoff_limit_reached(facts, failed):
+        return failed.first[1]
+    ends = (failure for replica, failure in failed.failures.items() if permanent(facts, replica, failure))
     return next(ends, None)
 
 
-def backoff_limit_reached(facts: Facts, incident: FailureGroup) -> bool:
-    """Return whether this incident exceeds backoffLimit."""
+def backoff_limit_reached(facts: Facts, failed: FailureGroup) -> bool:
+    """Return whether these failures exceed backoffLimit."""
     limit = facts.job.policy.backoff_limit
-    return limit is not None and incident.counted > 0 and facts.status.retries.used + incident.counted > limit
+    return limit is not None and failed.counted > 0 and facts.status.retries.used + failed.counted > limit
 
 
 def container_restarts_exhausted(facts: Facts) -> bool:
@@ -99,27 +99,27 @@ def container_restarts_exhausted(facts: Facts) -> bool:
     return limit is not None and retries.container_restarts + retries.deleted_pod_container_restarts >= max(limit, 1)
 
 
-def restartable(facts: Facts, incident: FailureGroup) -> FailureGroup | None:
-    """Return the part of an incident that can be handled now; None while too many pods are being replaced."""
+def restartable(facts: Facts, failed: FailureGroup) -> FailureGroup | None:
+    """Return the part of these failures that can be handled now; None while too many pods are being replaced."""
     if facts.scope is not Scope.REPLICA:
-        return incident
+        return failed
     free = MAX_PENDING_REPLACEMENTS - len(facts.observed.pending_replacement)
-    failures = dict(islice(incident.failures.items(), max(0, free)))
+    failures = dict(islice(failed.failures.items(), max(0, free)))
     return FailureGroup(failures, _count(failures)) if failures else None
 
 
-def next_attempt(facts: Facts, incident: FailureGroup) -> Status:
-    """Return the status that restarts the replicas of this incident: their present pods are to be replaced."""
+def next_attempt(facts: Facts, failed: FailureGroup) -> Status:
+    """Return the status that restarts the replicas of these failures: their present pods are to be replaced."""
     status = replace(
-        facts.observed, failure=incident.root_cause or facts.status.failure, retries=_next_retries(facts, incident)
+        facts.observed, failure=failed.root_cause or facts.status.failure, retries=_next_retries(facts, failed)
     )
     if facts.scope is Scope.REPLICA:
-        uids = (facts.current[replica].uid for replica in incident.failures)
+        uids = (facts.current[replica].uid for replica in failed.failures)
         return _keep_container_restarts(
-            facts, replace(status, pending_replacement=(*status.pending_replacement, *uids)), incident.failures
+            facts, replace(status, pending_replacement=(*status.pending_replacement, *uids)), failed.failures
         )
     together = facts.scope is Scope.JOB
-    roles = {group.role for group in facts.job.groups} if together else {replica.role for replica in incident.failures}
+    roles = {group.role for group in facts.job.groups} if together else {replica.role for replica in failed.failures}
     return _keep_container_restarts(
         facts, start_attempt(status, roles), (replica for replica in facts.current if replica.role in roles)
     )
@@ -213,9 +213,9 @@ def _cascade_window(facts: Facts) -> timedelta:
     return timedelta(seconds=facts.framework.defaults.cascade_window)
 
 
-def _next_retries(facts: Facts, incident: FailureGroup) -> Retries:
+def _next_retries(facts: Facts, failed: FailureGroup) -> Retries:
     before = facts.observed.retries
-    if all(failure.kind in (DISRUPTION, CASCADING) for failure in incident.failures.values()):
+    if all(failure.kind in (DISRUPTION, CASCADING) for failure in failed.failures.values()):
         return before
     long_ago = before.next_retry_time is None or facts.now - before.next_retry_time > timedelta(
         seconds=BACKOFF_RESET_AFTER
@@ -223,7 +223,7 @@ def _next_retries(facts: Facts, incident: FailureGroup) -> Retries:
     consecutive_failures = 1 if long_ago else before.consecutive_failures + 1
     return replace(
         before,
-        used=before.used + incident.counted,
+        used=before.used + failed.counted,
         consecutive_failures=consecutive_failures,
         next_retry_time=facts.now + timedelta(seconds=backoff_seconds(facts.job.uid, consecutive_failures)),
     )
@@ -263,8 +263,8 @@ def settles_at(facts: Facts) -> datetime | None:
     There is no delay if no other replica is left that may have failed before, if the failure has no termination time,
     or if that time is in the future by the operator's clock.
     """
-    incident = failure_group(facts)
-    failure = fatal(facts, incident) if incident else None
+    failed = failure_group(facts)
+    failure = fatal(facts, failed) if failed else None
     if failure is None or failure.kind != failures.APPLICATION or not (_dated(facts, failure) and _others_run(facts)):
         return None
     end = failure.time + SETTLE_DELAY
@@ -282,19 +282,19 @@ def _others_run(facts: Facts) -> bool:
     return any(pod.phase in (Phase.RUNNING, Phase.UNKNOWN) for pod in others)
 
 
-def record_restart(facts: Facts, incident: FailureGroup, status: Status, cause: Failure) -> Status:
-    """Return the status with the restart for this incident in its history; `cause` is its root cause with a message.
+def record_restart(facts: Facts, failed: FailureGroup, status: Status, cause: Failure) -> Status:
+    """Return the status with the restart for these failures in its history; `cause` is its root cause with a message.
 
-    An incident of Cascading failures only is added to the restart for the earlier failure that caused them.
+    A group of Cascading failures only is added to the restart for the earlier failure that caused them.
     """
-    replicas = replicas_restarted(facts, incident)
-    if incident.root_cause is None and status.recent_restarts:
+    replicas = replicas_restarted(facts, failed)
+    if failed.root_cause is None and status.recent_restarts:
         *others, last = status.recent_restarts
         return replace(
             status, recent_restarts=(*others, replace(last, replicas_restarted=last.replicas_restarted + replicas))
         )
-    replica, failure = root_cause(incident)
-    known = cause if incident.root_cause else status.failure
+    replica, failure = root_cause(failed)
+    known = cause if failed.root_cause else status.failure
     fresh = Restart(
         time=failure.time,
         attempt=status.retries.used + 1,
@@ -308,17 +308,17 @@ def record_restart(facts: Facts, incident: FailureGroup, status: Status, cause: 
     return replace(status, failure=known, recent_restarts=(*status.recent_restarts, fresh)[-MAX_RECENT_RESTARTS:])
 
 
-def root_cause(incident: FailureGroup) -> tuple[Replica, Failure]:
+def root_cause(failed: FailureGroup) -> tuple[Replica, Failure]:
     """Return the replica that failed first and its failure; a failure that no other caused goes first."""
-    causes = ((replica, failure) for replica, failure in incident.failures.items() if failure is incident.root_cause)
-    return next(causes, incident.first)
+    causes = ((replica, failure) for replica, failure in failed.failures.items() if failure is failed.root_cause)
+    return next(causes, failed.first)
 
 
-def replicas_restarted(facts: Facts, incident: FailureGroup) -> int:
-    """Return how many replicas restart because of an incident."""
+def replicas_restarted(facts: Facts, failed: FailureGroup) -> int:
+    """Return how many replicas restart because of these failures."""
     if facts.scope is Scope.REPLICA:
-        return len(incident.failures)
-    roles = {replica.role for replica in incident.failures}
+        return len(failed.failures)
+    roles = {replica.role for replica in failed.failures}
     groups = (group for group in facts.job.groups if facts.scope is Scope.JOB or group.role in roles)
     return sum(group.count for group in groups)
 

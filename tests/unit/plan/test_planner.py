@@ -38,7 +38,7 @@ def test_the_facts_are_built_and_the_failure_is_found_once(restart, gone):
     assert set(planned.pods_to_verify) == set(gone)
     assert calls["goal"] == 1, "asked once for each time that the facts are made"
     failures = 1 + len(gone)
-    assert calls["expendable"] == failures, "asked once for each failure whenever the incident is found"
+    assert calls["expendable"] == failures, "asked once for each failure whenever the failures are found"
 
 
 async def a_group(workers: int) -> Harness:

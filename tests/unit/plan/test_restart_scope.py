@@ -65,8 +65,8 @@ def test_the_root_cause_is_the_first_failure_that_no_other_caused():
     cause = look(PS, *pods_of(PS, failed("ps-0")), status=running(PS), now=at(13)).status.failure
     cascading = replace(cause, kind="Cascading", pod="mnist-worker-0")
     first, second, *_ = PS.all_replicas
-    incident = FailureGroup({first: cascading, second: cause}, 1)
-    assert restarts.root_cause(incident) == (second, cause)
+    failures = FailureGroup({first: cascading, second: cause}, 1)
+    assert restarts.root_cause(failures) == (second, cause)
     assert restarts.root_cause(FailureGroup({first: cascading}, 0)) == (first, cascading)
 
 
