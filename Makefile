@@ -219,7 +219,7 @@ mutation: .venv-mutation/.ready ## Change a module's expressions one at a time, 
 	$(call took,mutation)
 
 .PHONY: simulate
-simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption.
+simulate: venv ## Run random schedules in the simulation on two processors. N=100000 sets their number. Resumes after an interruption, unless the code has changed.
 	@$(RUN) simulation --schedules $(or $(N),100000) --processes 2 --state build/results/simulate.toml
 	$(call took,simulate)
 

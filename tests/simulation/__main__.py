@@ -14,13 +14,17 @@ from .schedule import literal
 @click.command()
 @click.option("--schedules", default=1000, show_default=True, help="Run this number of schedules, in batches of 200.")
 @click.option("--processes", default=1, show_default=True, help="Run this number of batches at a time.")
-@click.option("--state", type=click.Path(path_type=Path), help="Continue with the results in this file.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="Continue with the results in this file, of the same code."
+)
 @click.option("--batch", type=int, help="Run only this batch, and print the schedule that fails and all that happens.")
 def main(schedules: int, processes: int, state: Path | None, batch: int | None) -> None:
     """Run schedules; the exit status is 1 if a promise was broken."""
     if batch is not None:
         sys.exit(_repeat(batch))
     progress = Progress.read(state) if state else Progress()
+    if state and state.exists() and not progress.schedules:
+        click.echo(f"{state} has the results of other code: starting with the first schedule", err=True)
 
     def report(so_far: Progress) -> None:
         if state:

@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.database import InMemoryExampleDatabase
 
 from support.results import keep, kept
+from testbed.places import ROOT, digest
 
 from .runner import Report, run
 from .schedule import Schedule
@@ -32,6 +33,8 @@ from .strategies import schedules
 BATCH = 200
 #: The number of bytes from which a schedule is drawn: more than the longest takes.
 BYTES = 4096
+#: The folders of the code that the results depend on.
+CODE = ("operator/trainshed", "tests/simulation", "tests/support")
 #: How to repeat a batch; the schedule that fails is printed as Python code.
 REPEAT = "PYTHONPATH=tests:hack python -m simulation --batch {}"
 
@@ -58,9 +61,9 @@ class Progress:
 
     @classmethod
     def read(cls, file: Path) -> Progress:
-        """Return the progress in a file, or none."""
+        """Return the progress in a file; none if there is no file, or if it is about other code."""
         found = kept(file)
-        if not found:
+        if found.get("code") != code_digest():
             return cls()
         sums = Counter({name: count for name, count in found["sums"].items() if not isinstance(count, dict)})
         for group, counts in found["sums"].items():
@@ -78,6 +81,7 @@ class Progress:
             else:
                 sums[name] = count
         figures = {
+            "code": code_digest(),
             "schedules": self.schedules,
             "violations": len(self.failing),
             "next_batch": self.next,
@@ -92,6 +96,13 @@ class Progress:
         self.sums.update(batch.sums)
         if batch.failing:
             self.failing[str(batch.number)] = str(batch.failing[1].violations[0])
+
+
+@functools.cache
+def code_digest() -> str:
+    """Return a digest of the code that the results depend on: the operator and the tests, the simulation among them."""
+    files = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
+    return digest(b"".join(path.read_bytes() for path in files))
 
 
 def run_campaign(count: int, processes: int, progress: Progress, report: Callable[[Progress], None]) -> None:

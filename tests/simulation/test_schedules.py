@@ -111,6 +111,8 @@ def test_a_campaign_continues_where_it_was_stopped(tmp_path, monkeypatch):
     assert again == first
     run_campaign(6, 1, again, lambda _: None)
     assert (again.next, again.schedules, again.sums) == (3, 6, whole.sums)
+    monkeypatch.setattr(campaign, "code_digest", lambda: "other")
+    assert Progress.read(file) == Progress(), "the results are of other code"
 
 
 def test_every_action_is_drawn():
