@@ -126,6 +126,11 @@ def test_groups_of_pods_are_a_right_for_who_has_a_scheduler_for_them():
         assert f"--gang-scheduler-name={scheduler}" in arguments(f"gangScheduler={scheduler}")
 
 
+def test_kai_makes_its_groups_itself():
+    assert not [rule for rule in rules(rendered("gangScheduler=kai-scheduler")) if "podgroups" in rule]
+    assert "--gang-scheduler-name=kai-scheduler" in arguments("gangScheduler=kai-scheduler")
+
+
 def test_with_namespaces_nothing_is_given_in_the_cluster():
     documents = rendered("namespaces={a,b}")
     assert kinds(documents).isdisjoint(CLUSTER_WIDE)

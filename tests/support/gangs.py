@@ -11,6 +11,7 @@ from trainshed.plan import plan
 
 VOLCANO, PLUGINS = JobDefaults(gang_scheduler="volcano"), JobDefaults(gang_scheduler="scheduler-plugins")
 KUBERNETES = JobDefaults(gang_scheduler="kubernetes")
+KAI = JobDefaults(gang_scheduler="kai-scheduler")
 DEPENDENTS = (CreateDependent, UpdateDependent, DeleteDependent)
 
 

@@ -48,14 +48,14 @@ FIELDS = {
     "spec.runPolicy.schedulingPolicy.minAvailable": (
         "Smallest number of pods that the gang scheduler places together. Default: all pods of the job."
     ),
-    "spec.runPolicy.schedulingPolicy.queue": "Queue of Volcano. It may be set and removed, but not changed.",
+    "spec.runPolicy.schedulingPolicy.queue": "Queue of Volcano or KAI. It may be set and removed, but not changed.",
     "spec.runPolicy.schedulingPolicy.minResources": (
         "Resources that the gang scheduler must find before it places pods, such as cpu. Default: the sum of the"
         " requests of all containers."
     ),
     "spec.runPolicy.schedulingPolicy.priorityClass": (
-        "PriorityClass of the PodGroup, for Volcano and for Kubernetes' own gang scheduling; there also of pods whose"
-        " templates name none."
+        "PriorityClass of the PodGroup, for Volcano, KAI and Kubernetes' own gang scheduling; for the last one also of"
+        " pods whose templates name none."
     ),
     "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": (
         "Seconds that the coscheduling plugin waits until all pods can be placed."

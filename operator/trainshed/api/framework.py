@@ -34,9 +34,9 @@ class JobDefaults:
     """Settings of the operator that apply to all jobs.
 
     With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
-    `gang_scheduler`, the pods of a job are scheduled together: `volcano`, `kubernetes`, or the name of a scheduler that
-    runs the coscheduling plugin. `track_results` allows a finalizer on pods until their results are in the status.
-    `services` is the form of Services of jobs that do not choose one.
+    `gang_scheduler`, the pods of a job are scheduled together: `volcano`, `kubernetes`, `kai-scheduler`, or the name of
+    a scheduler that runs the coscheduling plugin. `track_results` allows a finalizer on pods until their results are in
+    the status. `services` is the form of Services of jobs that do not choose one.
     """
 
     cluster_domain: str = ""

@@ -8,9 +8,11 @@ from .coerce import as_mapping
 from .job import Job
 from .objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA, VOLCANO_GROUPS, Resource
 
-#: The names that stand for Volcano and for Kubernetes' own scheduler; any other is a scheduler with the coscheduling
-#: plugin.
-VOLCANO, KUBERNETES = "volcano", "kubernetes"
+#: The names that stand for Volcano, for Kubernetes' own scheduler and for KAI; any other is a scheduler with the
+#: coscheduling plugin.
+VOLCANO, KUBERNETES, KAI = "volcano", "kubernetes", "kai-scheduler"
+#: The labels of a pod from which KAI takes the queue and the priority class of the PodGroup that it makes.
+KAI_QUEUE_LABEL, KAI_PRIORITY_LABEL = "kai.scheduler/queue", "priorityClassName"
 #: Kubernetes' own kinds, newest first. An API server of a supported version need not serve them, and unlike a CRD they
 #: cannot be installed.
 OPTIONAL = (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
@@ -19,11 +21,11 @@ WAITING_FOR_POD_GROUP = "WaitingForPodGroup"
 
 
 def resources(scheduler: str) -> tuple[Resource, ...]:
-    """Return the kinds of PodGroup that a scheduler of this name may read, newest first; empty without a name.
+    """Return the kinds of PodGroup that the operator makes for a scheduler of this name, newest first.
 
-    The API server serves one of them.
+    The API server serves one of them. There are none without a name, and none for KAI, which makes its own.
     """
-    if not scheduler:
+    if not scheduler or is_kai(scheduler):
         return ()
     if is_kubernetes(scheduler):
         return OPTIONAL
@@ -40,17 +42,26 @@ def is_kubernetes(scheduler: str) -> bool:
     return scheduler.lower() == KUBERNETES
 
 
+def is_kai(scheduler: str) -> bool:
+    """Return whether the scheduler is KAI, in any case of letters."""
+    return scheduler.lower() == KAI
+
+
 def scheduler_name(scheduler: str) -> str:
     """Return the value of `schedulerName` in pods; "" for Kubernetes' default."""
     if is_kubernetes(scheduler):
         return ""
-    return VOLCANO if is_volcano(scheduler) else scheduler
+    return next((name for name in (VOLCANO, KAI) if scheduler.lower() == name), scheduler)
 
 
-def pod_labels(scheduler: str, group: str) -> dict[str, str]:
-    """Return the labels that make a pod a member of a PodGroup."""
+def pod_labels(scheduler: str, job: Job) -> dict[str, str]:
+    """Return the labels that make a pod a member of a PodGroup; for KAI those that describe the PodGroup."""
+    if is_kai(scheduler):
+        policy = job.policy.scheduling
+        labels = {KAI_QUEUE_LABEL: policy.queue, KAI_PRIORITY_LABEL: policy.priority_class}
+        return {label: value for label, value in labels.items() if value}
     is_coscheduling = resources(scheduler) == (COSCHEDULING_GROUPS,)
-    return {"scheduling.x-k8s.io/pod-group": group} if is_coscheduling else {}
+    return {"scheduling.x-k8s.io/pod-group": job.name} if is_coscheduling else {}
 
 
 def pod_annotations(scheduler: str, group: str, role: str) -> dict[str, str]:

@@ -238,7 +238,8 @@ def _add_ignored_flags(command: click.Command) -> None:
     "gang_scheduler",
     default="",
     callback=_gang,
-    help="Gang scheduler: volcano, kubernetes, or the name of one with the coscheduling plugin (default: none).",
+    help="Gang scheduler: volcano, kubernetes, kai-scheduler, or the name of one with the coscheduling plugin (default:"
+    " none).",
 )
 @click.option(
     "--default-services",

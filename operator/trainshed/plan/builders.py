@@ -51,7 +51,7 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         } | ({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {})
         metadata = {
             "name": name,
-            "labels": _pod_labels(framework, job, group, replica) | gang.pod_labels(scheduler, job.name),
+            "labels": _pod_labels(framework, job, group, replica) | gang.pod_labels(scheduler, job),
             "annotations": _template_metadata(group, "annotations") | marks,
             "ownerReferences": [owner_reference(job)],
         } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if replica.role == decides else {})

@@ -38,6 +38,7 @@ CASES = {
     "all options": Case(ALL_OPTIONS, USUAL | {"volcano", "results"}),
     "kubernetes": Case(("gangScheduler=kubernetes",), USUAL | {"kubernetes"}),
     "coscheduling": Case(("gangScheduler=scheduler-plugins-scheduler",), USUAL | {"coscheduling"}),
+    "KAI": Case(("gangScheduler=kai-scheduler",), USUAL),
     "newer MPIJobs": Case(("mpi.version=v2beta1",), USUAL - {"mpi"} | {"mpi-v2beta1"}),
     "TFJobs alone": Case(ALONE, frozenset(("tfjob", "lease")), kinds=("TFJob",)),
     "no MPIJobs": Case(without("mpijob"), USUAL - {"mpi", "mpijob"}, kinds=tuple(KINDS.keys() - {"MPIJob"})),

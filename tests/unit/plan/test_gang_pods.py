@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, at, look, made, message, pods_of, replace, run_policy, running, services, states
-from support.gangs import PLUGINS, VOLCANO, a_gang, a_group, about_group, decided
+from support.gangs import KAI, PLUGINS, VOLCANO, a_gang, a_group, about_group, decided
 from trainshed.api import status_codec
 from trainshed.api.actions import CreateDependent, CreatePod
 from trainshed.api.framework import JobDefaults
@@ -113,12 +113,25 @@ def test_with_the_coscheduling_plugin_pods_never_wait():
     assert decision.actions[0].resource is COSCHEDULING_GROUPS
 
 
+@pytest.mark.parametrize("job_defaults", [PLUGINS, KAI], ids=["coscheduling", "KAI"])
 @pytest.mark.parametrize(
     ("kind", "roles", "first"),
     [("XGBoostJob", {"master": 1, "worker": 2}, 3), ("MPIJob", {"launcher": 1, "worker": 2}, 3)],
 )
-def test_members_that_would_wait_for_others_are_made_together_with_them(kind, roles, first):
-    assert len(made(look(a_job(kind, **roles), job_defaults=PLUGINS))) == first
+def test_members_that_would_wait_for_others_are_made_together_with_them(kind, roles, first, job_defaults):
+    assert len(made(look(a_job(kind, **roles), job_defaults=job_defaults))) == first
+
+
+def test_kai_makes_the_group_itself_by_what_is_in_the_labels_of_the_pods():
+    decision = decided(a_gang(asked={"queue": "research", "priority_class": "build"}), job_defaults=KAI)
+    assert about_group(decision) == []
+    bodies = [action.body for action in decision.actions if isinstance(action, CreatePod)]
+    assert len(bodies) == 3
+    labels = {"kai.scheduler/queue": "research", "priorityClassName": "build"}
+    for body in bodies:
+        assert body["spec"]["schedulerName"] == "kai-scheduler"
+        assert "priorityClassName" not in body["spec"]
+        assert body["metadata"]["labels"].items() >= labels.items()
 
 
 @pytest.mark.parametrize(("job_defaults", "scheduler"), [(VOLCANO, "volcano"), (PLUGINS, "scheduler-plugins")])
