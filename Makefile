@@ -250,6 +250,19 @@ test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and ev
 	@$(PY) -m pytest -q -m "neighbours and not long" $(RERUNS) tests/neighbours
 	$(call took,test-neighbours-short)
 
+# The tests that test-versions runs: CRDs, admission policies and rights, the lives of jobs of all kinds, and the client.
+SPREAD := tests/integration tests/unit/client tests/chaos/test_admission.py tests/conformance/test_validation.py tests/conformance/test_surface.py
+
+.PHONY: test-versions
+test-versions: venv venv-sdk ## Run a spread of the integration tests on older releases of Kubernetes, built from source. Takes hours the first time. VERSIONS="1.30 1.36" selects releases.
+	@for release in $(or $(VERSIONS),$$($(BED) releases)); do
+	echo "Kubernetes $$release" >&2
+	export TRAINSHED_KUBERNETES=$$release
+	$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(RERUNS) $(SPREAD)
+	if [ "$$release" = 1.36 ]; then $(PY) -m pytest -q -m neighbours $(RERUNS) tests/neighbours/test_kubernetes_gang.py; fi
+	done
+	$(call took,test-versions)
+
 .PHONY: bench
 bench: venv ## Run the benchmarks. Some have limits, others only record times.
 	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py

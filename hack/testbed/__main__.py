@@ -12,6 +12,7 @@ from . import binaries, docker, images, kind
 from .control_plane import ControlPlane
 from .places import ROOT, state
 from .processes import strays, sweep
+from .releases import OLDER
 from .steps import StepFailed, fail
 
 
@@ -82,6 +83,12 @@ def kubectl() -> None:
 def helm(version: str) -> None:
     """Print where helm is, built if need be."""
     print(binaries.binary(f"helm{version}", "helm"))
+
+
+@bed.command()
+def releases() -> None:
+    """Print the older releases of Kubernetes on which tests can run."""
+    print(" ".join(OLDER))
 
 
 @bed.command()

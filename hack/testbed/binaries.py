@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -31,14 +32,20 @@ def _kubernetes(*names: str) -> dict[str, str]:
     return {name: f"k8s.io/kubernetes/cmd/{name}" for name in names}
 
 
-_STAMP = "k8s.io/component-base/version.git"
+def stamp(version: str) -> str:
+    """Return the linker flags that tell Kubernetes' programs their version."""
+    variable = "k8s.io/component-base/version.git"
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    return f"-s -w -X {variable}Version={version} -X {variable}Major={major} -X {variable}Minor={minor}"
+
+
 GROUPS = {
     "etcd": Group("go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}, 1),
     "kube": Group(
         "k8s.io/kubernetes",
         _kubernetes(*CONTROL_PLANE, "kube-scheduler", "kube-proxy", "kubelet", "kubeadm", "kubectl"),
         14,
-        linker=f"-s -w -X {_STAMP}Version={KUBERNETES} -X {_STAMP}Major=1 -X {_STAMP}Minor=37",
+        linker=stamp(KUBERNETES),
     ),
     "containerd": Group(
         "github.com/containerd/containerd/v2",
@@ -103,6 +110,17 @@ def module_folder(group: str) -> Path:
     return Path(
         subprocess.run(command, check=True, capture_output=True, text=True, cwd=HERE / "tools" / group).stdout.strip()
     )
+
+
+def downloaded(module: str, version: str) -> Path:
+    """Return the folder with the source of a module as it was tagged; Go downloads it into its own cache."""
+    with step(f"downloading {module} {version}"):
+        command = ["go", "mod", "download", "-json", f"{module}@{version}"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cache())
+    found = json.loads(result.stdout or "{}")
+    if "Dir" not in found:
+        raise StepFailed(f"{module} {version} cannot be downloaded: {found.get('Error') or result.stderr}")
+    return Path(found["Dir"])
 
 
 def _build(group: str, name: str, path: Path) -> None:

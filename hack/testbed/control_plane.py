@@ -9,11 +9,11 @@ import urllib.request
 from pathlib import Path
 from typing import Self
 
-from .binaries import binary
 from .certificates import Authority
 from .places import written
 from .ports import free_port
 from .processes import Process
+from .releases import program
 
 MASTERS = ("system:masters",)
 AUDIT = """apiVersion: audit.k8s.io/v1
@@ -94,7 +94,7 @@ class ControlPlane:
     def start_etcd(self) -> None:
         """Start etcd."""
         client, peer = self.etcd_url, f"http://127.0.0.1:{self._port('peer')}"
-        command = [binary("etcd", "etcd"), "--data-dir", self.folder / "etcd", "--unsafe-no-fsync"]
+        command = [program("etcd"), "--data-dir", self.folder / "etcd", "--unsafe-no-fsync"]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer]
         command += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}", "--log-level=warn"]
         self._etcd.start([*command, *self.etcd_flags], tied=self.tied)
@@ -105,7 +105,7 @@ class ControlPlane:
 
     def start_apiserver(self) -> None:
         """Start the API server and wait until it is ready."""
-        self._apiserver.start([binary("kube", "kube-apiserver"), *self._apiserver_flags()], tied=self.tied)
+        self._apiserver.start([program("kube-apiserver"), *self._apiserver_flags()], tied=self.tied)
         self._apiserver.wait(self._ready, 60, hint="make cluster-down, then make cluster")
 
     def stop_apiserver(self) -> None:
@@ -120,7 +120,7 @@ class ControlPlane:
         """Start the controllers: garbage collection, namespaces, quotas, endpoints."""
         config = self.kubeconfig_for("system:kube-controller-manager")
         keys = self.authority.folder
-        command = [binary("kube", "kube-controller-manager"), f"--kubeconfig={config}", "--leader-elect=false"]
+        command = [program("kube-controller-manager"), f"--kubeconfig={config}", "--leader-elect=false"]
         command += ["--use-service-account-credentials", f"--service-account-private-key-file={keys / 'sa.key'}"]
         command += [f"--root-ca-file={self.authority.certificate}", "--secure-port=0", *self.controller_flags()]
         command += self.extra_controller_flags

@@ -20,9 +20,9 @@ from support.planes import CRDS, served
 from support.pods import uids
 from support.tcp_proxy import TcpProxy
 from support.user_client import always, eventually
-from testbed.binaries import binary
 from testbed.control_plane import ControlPlane
 from testbed.processes import Process
+from testbed.releases import program
 
 from .etcd import Etcd
 
@@ -187,7 +187,7 @@ def behind(plane: ControlPlane, store: TcpProxy) -> int:
     other.folder.mkdir(exist_ok=True)
     own = [f"--etcd-servers=http://127.0.0.1:{store.port}", f"--secure-port={urlsplit(other.url).port}"]
     process = Process("second", plane.folder)
-    process.start([binary("kube", "kube-apiserver"), *flags, *own], tied=True)
+    process.start([program("kube-apiserver"), *flags, *own], tied=True)
     other.authority = plane.authority
     process.wait(other._ready, 60)
     return urlsplit(other.url).port
