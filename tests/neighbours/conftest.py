@@ -38,15 +38,23 @@ class Bed:
 
 @pytest.fixture(scope="module")
 def feature_gates() -> tuple[str, ...]:
-    """More flags of the API server and of the controllers; a file of a neighbour may have its own."""
+    """More flags of the API server and, if they are feature gates, of the controllers; a file may have its own."""
     return ()
 
 
 @pytest.fixture(scope="module")
-def bed(feature_gates: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def controller_flags() -> tuple[str, ...]:
+    """More flags of the controllers; a file may have its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def bed(
+    feature_gates: tuple[str, ...], controller_flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bed]:
     """A control plane for the tests of one neighbour, with the CRDs."""
     folder = tmp_path_factory.mktemp("bed")
-    gates = tuple(flag for flag in feature_gates if flag.startswith("--feature-gates"))
+    gates = tuple(flag for flag in feature_gates if flag.startswith("--feature-gates")) + controller_flags
     with (
         ServiceProxy.start(folder) as services,
         ready_control_plane(folder / "plane", services.flag, *feature_gates, controller_flags=gates) as plane,
