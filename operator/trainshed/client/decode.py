@@ -1,9 +1,13 @@
-"""Decodes pods, Services and metadata from JSON into the types of trainshed.api."""
+"""Decodes pods, Services and metadata from JSON into the types of trainshed.api.
+
+What the pods of a job have in common is interned: it would take a third of the memory of a pod.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from sys import intern
 from typing import TypedDict
 
 import msgspec
@@ -182,7 +186,7 @@ def pod(found: PodObject) -> Pod:
         attempt=_number((meta.annotations or {}).get(RESTART_ATTEMPT_ANNOTATION), 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
-        node=spec.node_name or "",
+        node=intern(spec.node_name or ""),
         reason=_reason(status.reason),
         message=_message(status.message),
         disruption=(_reason(disruption.reason) or "Disrupted") if disruption else "",
@@ -200,8 +204,8 @@ def pod(found: PodObject) -> Pod:
         has_finalizer=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
-        template_hash=(meta.annotations or {}).get(TEMPLATE_HASH_ANNOTATION, ""),
-        service=(meta.annotations or {}).get(JOB_SERVICE_ANNOTATION, ""),
+        template_hash=intern((meta.annotations or {}).get(TEMPLATE_HASH_ANNOTATION, "")),
+        service=intern((meta.annotations or {}).get(JOB_SERVICE_ANNOTATION, "")),
     )
 
 
@@ -269,10 +273,10 @@ def _identity(meta: ObjectMeta) -> Identity:
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        owner=meta.controller,
-        namespace=meta.namespace,
-        job=labels.get(JOB_NAME_LABEL, ""),
-        role=labels.get(REPLICA_TYPE_LABEL, ""),
+        owner=intern(meta.controller),
+        namespace=intern(meta.namespace),
+        job=intern(labels.get(JOB_NAME_LABEL, "")),
+        role=intern(labels.get(REPLICA_TYPE_LABEL, "")),
         index=_number(labels.get(REPLICA_INDEX_LABEL), -1),
         deleting=meta.deletion_timestamp is not None,
     )
@@ -293,10 +297,10 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
     ended, waiting = state.terminated, state.waiting
     explained, begun = ended or waiting, ended or state.running
     return Container(
-        name=found.name,
+        name=intern(found.name),
         init=init,
         sidecar=sidecar,
-        image=found.image,
+        image=intern(found.image),
         restarts=parse_count(found.restart_count),
         exit_code=_code(ended) if ended else None,
         reason=_reason(explained.reason) if explained else "",

@@ -95,6 +95,14 @@ def test_every_fact_arrives():
     assert pod.finalizers == ("example.com/hold",)
 
 
+def test_pods_share_what_they_have_in_common():
+    first, second = decoded(POD), decoded(POD)
+    for name in ("owner", "namespace", "job", "role", "node"):
+        assert getattr(first, name)
+        assert getattr(first, name) is getattr(second, name)
+    assert first.containers[0].name is second.containers[0].name
+
+
 def test_a_bare_pod_is_pending_and_has_no_owner():
     pod = decoded({"metadata": {"name": "x"}})
     assert (pod.phase, pod.owner, pod.index, pod.attempt, pod.ready) == (Phase.PENDING, "", -1, 0, False)
