@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from trainshed.api.actions import Snapshot
 from trainshed.api.job import JobKey
-from trainshed.api.objects import Phase, Pod
+from trainshed.api.objects import Phase
 from trainshed.api.status import ConditionType, Status
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
@@ -68,28 +68,24 @@ class FailedPods:
 
     def count_new(self, key: JobKey, snapshot: Snapshot) -> int:
         """Return how many pods have failed since the last reconcile of the job."""
-        failed = frozenset(pod.uid for pod in snapshot.pods if _has_failed(pod))
+        failed = frozenset([pod.uid for pod in snapshot.pods if pod.phase is Phase.FAILED and not pod.deleting])
         uid, before = self._known.get(key, ("", frozenset()))
         self._known[key] = (snapshot.job.uid, failed)
-        return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot)
+        return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot, failed)
 
     def forget(self, key: JobKey) -> None:
         """Forget a deleted job."""
         self._known.pop(key, None)
 
 
-def _has_failed(pod: Pod) -> bool:
-    return pod.phase is Phase.FAILED and not pod.deleting
-
-
-def _uncounted(snapshot: Snapshot) -> int:
-    """Return how many failed pods the stored status does not yet count or give up."""
+def _uncounted(snapshot: Snapshot, failed: frozenset[str]) -> int:
+    """Return how many of the pods that have failed, given by uid, the stored status does not yet count or give up."""
     status = snapshot.status
     attempts = {role.lower(): attempt for role, attempt in status.attempts.items()}
     current = [
         pod
         for pod in snapshot.pods
-        if _has_failed(pod) and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
+        if pod.uid in failed and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
     ]
     return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
 
@@ -117,7 +113,9 @@ class StartupTimes:
     def observe(self, key: JobKey, snapshot: Snapshot) -> float | None:
         """Return the startup time in seconds when all pods run for the first time, else None."""
         since = self._since.get(key)
-        if since is None or sum(pod.phase in STARTED_PHASES for pod in snapshot.pods) < snapshot.job.size:
+        if since is None or len(snapshot.pods) < snapshot.job.size:
+            return None
+        if sum([pod.phase in STARTED_PHASES for pod in snapshot.pods]) < snapshot.job.size:
             return None
         self.forget(key)
         return max(0.0, (snapshot.now - since).total_seconds())
