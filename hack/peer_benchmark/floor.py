@@ -28,8 +28,9 @@ def objects(kind: str, name: str, roles: dict[str, int]) -> Iterator[tuple[str, 
     document["metadata"] |= {"namespace": "default", "uid": f"uid-{name}"}
     parsed = parse.job(document, framework, defaults)
     make = builders.pod_maker(framework, parsed, defaults)
+    make_service = builders.service_maker(framework, parsed)
     for replica in parsed.all_replicas:
-        yield "services", dict(builders.service(framework, parsed, replica).body)
+        yield "services", dict(make_service(replica).body)
         yield "pods", dict(make(replica, 0).body)
 
 

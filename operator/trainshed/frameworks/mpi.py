@@ -6,7 +6,7 @@ Names and contents of the objects are v1's. Open MPI 5 and MPICH read PRTE_MCA_ 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -90,7 +90,7 @@ def environment(job: Job, _defaults: JobDefaults) -> Environment:
     return lambda replica: variables if replica.role == LAUNCHER else ()
 
 
-def dependents(job: Job, job_defaults: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, running: Iterable[str]) -> tuple[DesiredDependent, ...]:
     """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only."""
     name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
     labels = (("app", job.name),)
@@ -228,7 +228,7 @@ MPI = Framework(
         scope=scope,
         environment=environment,
         dependents=dependents,
-        start_after=lambda _job, replica: WORKER if replica.role == LAUNCHER else "",
+        start_after=lambda _job, role: WORKER if role == LAUNCHER else "",
         mutate_pod_spec=mutate_pod_spec,
     ),
     age_first=True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -126,9 +127,9 @@ def success_policy(_job: Job) -> SuccessPolicy:
     return SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=True, depends_on=WORKER, require_all_running=True)
 
 
-def start_after(job: Job, replica: Replica) -> str:
+def start_after(job: Job, role: str) -> str:
     """Return that the launcher starts after its workers, unless `launcherCreationPolicy` is `AtStartup`."""
-    return WORKER if replica.role == LAUNCHER and not _options(job).launcher_at_startup else ""
+    return WORKER if role == LAUNCHER and not _options(job).launcher_at_startup else ""
 
 
 def scope(job: Job) -> Scope:
@@ -154,7 +155,7 @@ def environment(job: Job, _defaults: JobDefaults) -> Environment:
     return lambda replica: launcher if replica.role == LAUNCHER else worker
 
 
-def dependents(job: Job, job_defaults: JobDefaults, running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, running: Iterable[str]) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap with the hostfile, and a script that prints the running hosts."""
     own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)

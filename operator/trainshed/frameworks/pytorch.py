@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -256,22 +257,25 @@ def environment(job: Job, _defaults: JobDefaults) -> Environment:
     rendezvous = rendezvous_variables(job, elastic) if elastic else (Variable("PET_NNODES", str(job.size)),)
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node
     per_node = (Variable("PET_NPROC_PER_NODE", nproc),) if nproc else ()
+    first, address = leader(job), rank_zero(job)
+    head, tail = (Variable("PYTHONUNBUFFERED", "1"), *address), (*per_node, *rendezvous)
 
     def variables(replica: Replica) -> tuple[Variable, ...]:
-        return (Variable("PYTHONUNBUFFERED", "1"), *ranks(job, replica), *per_node, *rendezvous)
+        rank = str(replica.index + (1 if replica.role != first else 0))
+        own = (Variable("RANK", rank), Variable("PET_NODE_RANK", rank)) if address else ()
+        return (*head, *own, *tail)
 
     return variables
 
 
-def ranks(job: Job, replica: Replica) -> tuple[Variable, ...]:
-    """Return the address of rank 0 and the rank; in an elastic job without master, torchrun determines both."""
+def rank_zero(job: Job) -> tuple[Variable, ...]:
+    """Return the address of rank 0; in an elastic job without master, torchrun determines it, and the ranks."""
     first = leader(job)
     group = job.of(first)
     if group is None or (first == "Worker" and job.options_as(PyTorchJobOptions).elastic):
         return ()
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node or ""
     world = job.size * (int(nproc) if nproc.isdecimal() else 1)
-    rank = replica.index + (1 if replica.role != first else 0)
     host = f"{job.name}-{first.lower()}-0"
     return (
         Variable("MASTER_PORT", str(group.port)),
@@ -279,8 +283,6 @@ def ranks(job: Job, replica: Replica) -> tuple[Variable, ...]:
         Variable("MASTER_ADDR", host),
         Variable("PET_MASTER_ADDR", host),
         Variable("WORLD_SIZE", str(world)),
-        Variable("RANK", str(rank)),
-        Variable("PET_NODE_RANK", str(rank)),
     )
 
 
@@ -305,7 +307,7 @@ def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
 
 
-def dependents(job: Job, _defaults: JobDefaults, _running: tuple[str, ...]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, _defaults: JobDefaults, _running: Iterable[str]) -> tuple[DesiredDependent, ...]:
     """Return v1's HorizontalPodAutoscaler, for an elastic job with metrics."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     if elastic is None or not elastic.metrics:

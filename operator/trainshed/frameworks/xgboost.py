@@ -77,6 +77,6 @@ XGBOOST = Framework(
         scope=lambda _job: Scope.JOB,
         environment=environment,
         validate=validate,
-        start_after=lambda _job, replica: "" if replica.role == "Master" else "Master",
+        start_after=lambda _job, role: "" if role == "Master" else "Master",
     ),
 )

@@ -12,8 +12,9 @@ from trainshed.api.framework import (
     JobDefaults,
     Variable,
     child_name,
+    index_label,
     job_labels,
-    replica_labels,
+    role_labels,
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
@@ -32,47 +33,67 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
         framework.hooks.environment(job, job_defaults),
         framework.hooks.mutate_pod_spec(job, job_defaults),
     )
+    common = {group.role: _common_metadata(framework, job, group, job_defaults) for group in job.groups}
     groups = {group.role: group for group in job.groups}
-    scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
-    decides = goal.role if goal and job.track_results else ""
-    gang_fields = gang.pod_fields(scheduler, job)
+    gang_fields = gang.pod_fields(job_defaults.gang_scheduler, job)
 
     def make(replica: Replica, attempt: int) -> CreatePod:
-        group = groups[replica.role]
-        name = child_name(job, replica)
-        spec = _spec(framework, group, variables(replica), framework.hooks.init_containers(job, replica, job_defaults))
+        name, shared = child_name(job, replica), common[replica.role]
+        init_containers = framework.hooks.init_containers(job, replica, job_defaults)
+        spec = _spec(framework, groups[replica.role], variables(replica), init_containers)
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
-        marks = {
-            **gang.pod_annotations(scheduler, job.name, replica.role),
-            objects.RESTART_ATTEMPT_ANNOTATION: str(attempt),
-            **services.pod_annotations(job),
-        } | ({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {})
         metadata = {
+            **shared,
             "name": name,
-            "labels": _pod_labels(framework, job, group, replica) | gang.pod_labels(scheduler, job),
-            "annotations": _template_metadata(group, "annotations") | marks,
-            "ownerReferences": [owner_reference(job)],
-        } | ({"finalizers": [JOB_TRACKING_FINALIZER]} if replica.role == decides else {})
+            "labels": {**shared["labels"], **_own_labels(framework, job, replica)},
+            "annotations": {**shared["annotations"], objects.RESTART_ATTEMPT_ANNOTATION: str(attempt)},
+        }
         return CreatePod(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     return make
 
 
-def service(framework: Framework, job: Job, replica: Replica) -> CreateService:
-    """Return the headless Service of a replica; its DNS name resolves before readiness, which peers depend on."""
-    name = child_name(job, replica)
-    group = job.of(replica.role)
-    labels = replica_labels(framework, job, replica)
-    spec = {
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": labels,
-        "ports": [{"name": port.name, "port": port.number} for port in (group.ports if group else ())],
+def _common_metadata(framework: Framework, job: Job, group: ReplicaGroup, job_defaults: JobDefaults) -> Document:
+    """Return the metadata that all pods of a role have."""
+    scheduler, goal = job_defaults.gang_scheduler, framework.hooks.success_policy(job)
+    theirs = {key: value for key, value in _template_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
+    marks = {
+        **gang.pod_annotations(scheduler, job.name, group.role),
+        **services.pod_annotations(job),
+        **({objects.TEMPLATE_HASH_ANNOTATION: group.template_hash} if group.template_hash else {}),
     }
-    metadata = {"name": name, "labels": labels, "ownerReferences": [owner_reference(job)]}
-    return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+    tracked = job.track_results and goal is not None and group.role == goal.role
+    return {
+        "labels": {**theirs, **role_labels(framework, job, group.role), **gang.pod_labels(scheduler, job)},
+        "annotations": {**_template_metadata(group, "annotations"), **marks},
+        "ownerReferences": [owner_reference(job)],
+        **({"finalizers": [JOB_TRACKING_FINALIZER]} if tracked else {}),
+    }
+
+
+def service_maker(framework: Framework, job: Job) -> Callable[[Replica], CreateService]:
+    """Return a function that builds the headless Services of the replicas.
+
+    Their DNS names resolve before readiness, which peers depend on.
+    """
+    shared = {group.role: role_labels(framework, job, group.role) for group in job.groups}
+    ports = {group.role: [{"name": port.name, "port": port.number} for port in group.ports] for group in job.groups}
+    owners = [owner_reference(job)]
+
+    def make(replica: Replica) -> CreateService:
+        name, labels = child_name(job, replica), {**shared[replica.role], **index_label(replica)}
+        spec = {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": labels,
+            "ports": ports[replica.role],
+        }
+        metadata = {"name": name, "labels": labels, "ownerReferences": owners}
+        return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+    return make
 
 
 def job_service(framework: Framework, job: Job) -> CreateService:
@@ -111,12 +132,10 @@ def owner_reference(job: Job) -> Document:
     }
 
 
-def _pod_labels(framework: Framework, job: Job, group: ReplicaGroup, replica: Replica) -> dict[str, str]:
-    own = replica_labels(framework, job, replica)
-    if framework.hooks.is_leader(job, replica):
-        own[objects.JOB_ROLE_LABEL] = "master"
-    theirs = {key: value for key, value in _template_metadata(group, "labels").items() if key != objects.JOB_ROLE_LABEL}
-    return theirs | own | dict(framework.hooks.extra_labels(job, replica))
+def _own_labels(framework: Framework, job: Job, replica: Replica) -> dict[str, str]:
+    """Return the labels of a pod that its role does not determine."""
+    leads = {objects.JOB_ROLE_LABEL: "master"} if framework.hooks.is_leader(job, replica) else {}
+    return {**index_label(replica), **leads, **dict(framework.hooks.extra_labels(job, replica))}
 
 
 def _template_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
@@ -22,8 +22,7 @@ LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return all objects that the job should own while it has pods."""
-    running = _running(facts) if facts.framework.objects.owns else ()
-    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, running)
+    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, _running(facts))
     return (*pod_groups.desired(facts), *own)
 
 
@@ -118,7 +117,6 @@ def _delete(dependents: Iterable[Dependent]) -> tuple[DeleteDependent, ...]:
     )
 
 
-def _running(facts: Facts) -> tuple[str, ...]:
-    """Return the names of the running pods of the current attempt."""
-    found = (pod for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)
-    return tuple(sorted(pod.name for pod in found))
+def _running(facts: Facts) -> Iterator[str]:
+    """Yield the names of the running pods of the current attempt; few kinds need them."""
+    return (pod.name for pod in facts.current.values() if pod.phase is Phase.RUNNING and not pod.deleting)

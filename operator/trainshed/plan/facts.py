@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -88,7 +88,7 @@ class Facts:
         return {group.role: group for group in self.job.groups}
 
     @cached_property
-    def replicas_by_pod(self) -> dict[str, Replica]:
+    def replicas_by_pod(self) -> Mapping[str, Replica]:
         """The replicas that the spec requests, by pod name. Pods are matched by name, never by label."""
         return framework.replicas_by_name(self.job)
 
@@ -99,42 +99,40 @@ class Facts:
         if self.framework.objects.job_service or self.job.services is ServiceForm.JOB:
             return alone
         mixed = any(pod.service for pod in self.snapshot.all_pods)
-        return self.replicas_by_pod | alone if mixed else self.replicas_by_pod
+        return {**self.replicas_by_pod, **alone} if mixed else self.replicas_by_pod
 
     @cached_property
     def present(self) -> frozenset[str]:
         """The names of all pods of the job, in any state."""
-        return frozenset(pod.name for pod in self.snapshot.pods)
+        return frozenset([pod.name for pod in self.snapshot.pods])
 
     @cached_property
     def terminating(self) -> tuple[Pod, ...]:
         """The pods that have a time at which their grace period ends, requested or not."""
-        return tuple(pod for pod in self.snapshot.pods if pod.deletion_timestamp)
+        return tuple([pod for pod in self.snapshot.pods if pod.deletion_timestamp])
 
     @cached_property
     def surplus(self) -> tuple[Pod, ...]:
         """Pods that the spec no longer requests: the job was scaled down."""
-        replicas = self.replicas_by_pod
-        return tuple(pod for pod in self.snapshot.pods if pod.name not in replicas)
+        others = self.present - self.replicas_by_pod.keys()
+        return tuple(pod for pod in self.snapshot.pods if pod.name in others) if others else ()
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
         """Requested pods to delete: they belong to another attempt, or are to be replaced."""
-        replicas, attempts = self.replicas_by_pod, self.status.attempts
-        newest = {group.role: attempts.get(group.role, 0) for group in self.job.groups}
-        return tuple(
-            pod
-            for pod in self.snapshot.pods
-            if (replica := replicas.get(pod.name))
-            and (pod.deleting or self.status.pending_replacement or pod.attempt != newest[replica.role])
-            and self.given_up(pod)  # the line above only saves time: most pods are neither
-        )
+        replicas, pods, attempts = self.replicas_by_pod, self.snapshot.pods, self.status.attempts
+        known = {attempts.get(group.role, 0) for group in self.job.groups}
+        if len(known) == 1 and not self.status.pending_replacement:  # the usual case: this only saves time
+            (newest,) = known
+            pods = tuple([pod for pod in pods if pod.deleting or pod.attempt != newest])
+        return tuple(pod for pod in pods if pod.name in replicas and self.given_up(pod))
 
     @cached_property
     def current(self) -> dict[Replica, Pod]:
         """The pods of the current attempt by replica, each with the phase of the framework's own container."""
-        replicas, given_up = self.replicas_by_pod, {pod.uid for pod in self.stale}
-        pods = (pod for pod in self.snapshot.pods if pod.name in replicas and pod.uid not in given_up)
+        replicas, pods = self.replicas_by_pod, self.snapshot.pods
+        if left_out := {pod.uid for pod in (*self.surplus, *self.stale)}:
+            pods = tuple(pod for pod in pods if pod.uid not in left_out)
         return {replicas[pod.name]: pod if pod.quiet else self._with_outcome(pod) for pod in pods}
 
     @cached_property
@@ -198,8 +196,12 @@ class Facts:
     def missing(self) -> tuple[Replica, ...]:
         """The requested replicas that have not succeeded and have no pod of their name."""
         present = self.present
+        if self.replicas_by_pod.keys() <= present:
+            return ()
         absent = [replica for name, replica in self.replicas_by_pod.items() if name not in present]
-        return tuple(replica for replica in absent if replica.index not in self.done[replica.role])
+        if any(done.ranges for done in self.done.values()):
+            absent = [replica for replica in absent if replica.index not in self.done[replica.role]]
+        return tuple(absent)
 
     @cached_property
     def holding(self) -> tuple[Pod, ...]:
@@ -211,10 +213,13 @@ class Facts:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.groups}
         ended = {pod.uid for pod in self.eventful.values() if pod.over}
-        running = {pod.uid for pod in self.snapshot.pods if pod.phase is Phase.RUNNING and pod.uid not in ended}
-        active = Counter([roles.get(pod.role) for pod in self.snapshot.pods if pod.uid in running])
+        running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING]
+        if ended:
+            running = [pod for pod in running if pod.uid not in ended]
+        active = _by_role(roles, running)
         held = self.holding if self.job.in_queue else ()
-        others = Counter(roles.get(pod.role) for pod in held if pod.uid not in running)
+        uids = {pod.uid for pod in running} if held else set()
+        others = _by_role(roles, [pod for pod in held if pod.uid not in uids])
         failed = Counter(replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED)
         ready = Counter([replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting])
         return {
@@ -246,8 +251,10 @@ class Facts:
         # The restarts of a deleted pod are no longer in the sum; what the sum lost since it was stored is kept apart.
         gone = before.deleted_pod_container_restarts + max(0, before.container_restarts - self.container_restarts)
         retries = replace(before, container_restarts=self.container_restarts, deleted_pod_container_restarts=gone)
-        uids = {pod.uid for pod in self.snapshot.pods}
-        waited_for = tuple(uid for uid in self.status.pending_replacement if uid in uids)
+        waited_for = self.status.pending_replacement
+        if waited_for:
+            uids = {pod.uid for pod in self.snapshot.pods}
+            waited_for = tuple(uid for uid in waited_for if uid in uids)
         scaled_down_to = {role: count for role in self.groups if (count := self._shrunk(role)) is not None}
         return replace(
             self.status,
@@ -290,6 +297,12 @@ class Facts:
         before = self.status.replica_statuses.get(group.role, ReplicaStatus()).done
         observed = [replica.index for replica in finished if replica.role == group.role]
         return (before | Indexes.of(observed)).below(group.count) if before.ranges or observed else before
+
+
+def _by_role(roles: Mapping[str, str], pods: Iterable[Pod]) -> Counter[str]:
+    """Count pods by role; `roles` has the roles of the job by the labels of pods, others do not count."""
+    counts = Counter([pod.role for pod in pods])
+    return Counter({role: counts[label] for label, role in roles.items()})
 
 
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
@@ -360,7 +373,10 @@ def observed_status(facts: Facts) -> Status:
 def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:
     """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
     stored = facts.status.replica_statuses.get(group.role, ReplicaStatus())
-    wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
-    here = [replica for replica in facts.current if replica.role == group.role and not facts.finished(replica)]
+    done = facts.done[group.role]
+    wanted = min(stored.active + stored.succeeded, group.count) - len(done)
+    here = [replica for replica in facts.current if replica.role == group.role]
+    if done.ranges:
+        here = [replica for replica in here if replica.index not in done]
     gone = [replica for replica in facts.missing if replica.role == group.role]
     return tuple(gone[: max(0, wanted - len(here))])

@@ -41,8 +41,10 @@ def delete_stale(facts: Facts) -> tuple[Action, ...]:
     surplus = (DeletePod(pod.name, pod.uid) for pod in facts.surplus if not pod.deleting)
     stale = (DeletePod(pod.name, pod.uid, _grace(facts, pod)) for pod in facts.stale if not pod.deleting)
     # While a pod is missing the other form's Services stay: the pod may only have lost its label, and need them.
-    both = facts.replicas_by_pod.keys() | {facts.job.name}
-    unneeded = _services_without(facts, both if facts.missing else facts.addresses.keys())
+    unneeded = _services_without(facts, facts.addresses.keys())
+    if facts.missing:
+        others = (*facts.replicas_by_pod, facts.job.name) if unneeded else ()
+        unneeded = tuple(action for action in unneeded if action.name not in others)
     return (*surplus, *stale, *unneeded, *release_deleted((*facts.surplus, *facts.stale)))
 
 
@@ -74,10 +76,12 @@ def missing_services(facts: Facts) -> tuple[CreateService, ...]:
     if not (framework.objects.services or framework.objects.job_service):
         return ()
     there = {service.name for service in facts.snapshot.services}
+    if facts.addresses.keys() <= there:
+        return ()
     absent = (replica for name, replica in facts.addresses.items() if name not in there)
+    make = builders.service_maker(framework, job)
     return tuple(
-        builders.service(framework, job, replica) if replica else builders.job_service(framework, job)
-        for replica in islice(absent, _part(facts))
+        make(replica) if replica else builders.job_service(framework, job) for replica in islice(absent, _part(facts))
     )
 
 
@@ -176,9 +180,9 @@ def gated_replicas(facts: Facts) -> frozenset[Replica]:
     """
     if facts.snapshot.job_defaults.gang_scheduler:
         return frozenset()
-    gates = {replica: facts.framework.hooks.start_after(facts.job, replica) for replica in facts.missing}
-    open_gates = {role for role in set(gates.values()) if _all_ready(facts, role)}
-    return frozenset(replica for replica, role in gates.items() if role not in open_gates)
+    gates = {group.role: facts.framework.hooks.start_after(facts.job, group.role) for group in facts.job.groups}
+    closed = {role for role, gate in gates.items() if gate and not _all_ready(facts, gate)}
+    return frozenset(replica for replica in facts.missing if replica.role in closed) if closed else frozenset()
 
 
 def _all_ready(facts: Facts, role: str) -> bool:

@@ -313,10 +313,10 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
     if status.waiting:
         return conditions.set_condition(status, waiting.blocked(facts, status.waiting), facts.now)
     known = status.condition(ConditionType.BLOCKED)
+    if known is None:
+        return status
     incomplete = pods.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
-    resolved = known is not None and (
-        known.reason == stuck_pods.STUCK_TERMINATING or waiting.is_cause_of(facts.status, known)
-    )
+    resolved = known.reason == stuck_pods.STUCK_TERMINATING or waiting.is_cause_of(facts.status, known)
     return status if incomplete and not resolved else conditions.remove_conditions(status, ConditionType.BLOCKED)
 
 

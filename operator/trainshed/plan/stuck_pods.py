@@ -108,6 +108,8 @@ def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
     The time starts when the pod is created, by the API server's clock, and starts again with each new pod. A container
     that has run and exited is not late, unless it ran for less than that time and now waits to be restarted.
     """
+    if facts.job.startup_deadline is None:
+        return None
     found = [
         (end, pod.name, replica, pod)
         for replica, pod in facts.current.items()
@@ -121,6 +123,8 @@ def startup_overdue(facts: Facts) -> tuple[Replica, Failure] | None:
 
 def next_startup_check(facts: Facts) -> datetime | None:
     """Return when the next replica will exceed the start-up deadline, or None."""
+    if facts.job.startup_deadline is None:
+        return None
     ends = (_startup_deadline(facts, pod) for pod in facts.current.values())
     return min((end for end in ends if end and end > facts.now), default=None)
 

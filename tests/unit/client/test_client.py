@@ -51,7 +51,7 @@ async def test_an_existing_secret_is_not_changed(gateway, user):
 
 async def test_creating_and_deleting_a_service_is_idempotent(gateway, user):
     job = a_job(user)
-    service = builders.service(TENSORFLOW, job, Replica("Worker", 0)).body
+    service = builders.service_maker(TENSORFLOW, job)(Replica("Worker", 0)).body
     first = await gateway.create_service(user.namespace, service)
     assert (await gateway.create_service(user.namespace, service)).uid == first.uid
     assert await gateway.delete_service(user.namespace, first.name, first.uid) is None

@@ -83,4 +83,4 @@ def test_the_master_decides_and_leads_and_the_group_starts_whole():
 
 
 def test_workers_come_after_the_master_for_they_give_up_when_nobody_listens():
-    assert [XGBOOST.hooks.start_after(XGB, replica) for replica in XGB.all_replicas] == ["", "Master", "Master"]
+    assert [XGBOOST.hooks.start_after(XGB, replica.role) for replica in XGB.all_replicas] == ["", "Master", "Master"]

@@ -141,7 +141,7 @@ def test_v1s_init_container_comes_back_where_the_administrator_asks_for_it():
 def test_a_service_gives_a_member_its_name_before_it_is_ready():
     job = a_job(worker=1)
     group = replace(job.groups[0], ports=(Port("web", 80), Port("tfjob-port", 3333)), port=3333)
-    body = builders.service(TENSORFLOW, replace(job, groups=(group,)), Replica("Worker", 0)).body
+    body = builders.service_maker(TENSORFLOW, replace(job, groups=(group,)))(Replica("Worker", 0)).body
     assert body["spec"]["clusterIP"] == "None"
     assert body["spec"]["publishNotReadyAddresses"] is True
     assert body["spec"]["selector"] == body["metadata"]["labels"]
