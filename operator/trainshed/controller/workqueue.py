@@ -27,7 +27,8 @@ from trainshed.runtime import job_fields
 from .observer import Observer
 
 #: Seconds between two reconciles of the same job, so that many events cost few reconciles: after one that has done
-#: something, and after one that has done nothing, as when the pods of a job start one after another.
+#: something, and after one that has done nothing, as when the pods of a job start one after another. A reconcile whose
+#: plan asks for the next one follows at once: the failed pod is gone, and its replacement is waited for.
 MIN_RECONCILE_INTERVAL, IDLE_RECONCILE_INTERVAL = 0.02, 0.1
 #: From this number of pods on a job waits longer after a reconcile that has done nothing, in proportion: the pods of a
 #: large job start for a long time, and its reconcile takes a time in proportion to their number.
@@ -57,6 +58,7 @@ class WorkQueue:
         self._since: dict[JobKey, float] = {}
         self._processing: set[JobKey] = set()
         self._again: set[JobKey] = set()
+        self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
         self._failures: dict[JobKey, int] = {}
         self._not_before: dict[JobKey, float] = {}
@@ -110,15 +112,22 @@ class WorkQueue:
             timer.cancel()
         return key
 
-    def done(self, key: JobKey, *, idle: bool = False, pods: int = 0) -> None:
+    def done(self, key: JobKey, *, idle: bool = False, pods: int = 0, continues: bool = False) -> None:
         """Mark a key as processed. If it was added meanwhile, it is enqueued again after a short delay.
 
-        `idle` is whether its reconcile has changed nothing, `pods` the number of pods of the job.
+        `idle` is whether its reconcile has changed nothing, `pods` the number of pods of the job. The next one follows
+        at once if this one `continues`; if that one is idle, what it waits for will come soon.
         """
         if key in self._starting:
             self._starting[key].cancel()
             self._started(key)
         interval = IDLE_RECONCILE_INTERVAL * max(1.0, pods / LARGE_JOB) if idle else MIN_RECONCILE_INTERVAL
+        if key in self._continued:
+            self._continued.remove(key)
+            interval = MIN_RECONCILE_INTERVAL
+        elif continues:
+            self._continued.add(key)
+            interval = 0.0
         asyncio.get_running_loop().call_later(interval, self._release, key)
 
     def failed(self, key: JobKey, first: float, longest: float) -> float:
@@ -147,7 +156,7 @@ class WorkQueue:
         """Forget all keys that are not being processed, with their timers and back-off."""
         for timer in self._later.values():
             timer.cancel()
-        for known in (self._later, self._ready, self._since, self._failures, self._not_before):
+        for known in (self._later, self._ready, self._since, self._failures, self._not_before, self._continued):
             known.clear()
 
     def _next(self) -> str | None:
@@ -269,10 +278,11 @@ class Worker:
     async def _reconcile(self, key: JobKey) -> None:
         began, now = asyncio.get_running_loop().time(), self._now()
         RECONCILE_NUMBER.set(next(self._numbers))
-        idle, pods = False, 0
+        idle, pods, continues = False, 0, False
         try:
             result = await self._reconciler.reconcile(key, now)
             idle, pods = not (result.message or result.error), result.pods
+            continues = result.error is None and result.requeue_at is not None and result.requeue_at <= now
             self._settle(key, now, result)
         except asyncio.CancelledError:
             self._queue.add(key)  # perhaps cancelled by kopf, which at its end cancels every task younger than itself
@@ -283,7 +293,7 @@ class Worker:
             self._queue.failed(key, *AFTER_ERROR)
         finally:
             self._metrics.observe_reconcile(asyncio.get_running_loop().time() - began)
-            self._queue.done(key, idle=idle, pods=pods)
+            self._queue.done(key, idle=idle, pods=pods, continues=continues)
             self._room.release()
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:

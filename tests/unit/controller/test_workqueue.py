@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -78,6 +79,33 @@ def test_after_an_idle_reconcile_the_distance_is_longer():
     assert in_virtual_time(distance(idle=True, pods=1000)) == pytest.approx(IDLE_RECONCILE_INTERVAL)
     assert in_virtual_time(distance(idle=True, pods=10_000)) == pytest.approx(10 * IDLE_RECONCILE_INTERVAL)
     assert in_virtual_time(distance(idle=False, pods=10_000)) == pytest.approx(MIN_RECONCILE_INTERVAL)
+
+
+def test_a_reconcile_that_continues_is_followed_at_once_and_an_idle_one_after_it_soon():
+    async def times() -> list[float]:
+        queue, clock, found = WorkQueue(lambda _seconds: None), asyncio.get_running_loop().time, []
+        queue.add(A)
+        for continues in (True, False, False):
+            await queue.take()
+            found.append(clock())
+            queue.add(A)
+            queue.done(A, idle=not continues, continues=continues)
+        await queue.take()
+        return [after - before for before, after in pairwise([*found, clock()])]
+
+    distances = (0.0, MIN_RECONCILE_INTERVAL, IDLE_RECONCILE_INTERVAL)
+    assert in_virtual_time(times()) == pytest.approx(distances)
+
+
+async def test_a_reconcile_that_always_continues_keeps_the_minimum_distance(queue):
+    clock = asyncio.get_running_loop().time
+    queue.add(A)
+    began = clock()
+    for _ in range(4):
+        assert await take(queue) == A
+        queue.add(A)
+        queue.done(A, continues=True)
+    assert clock() - began >= MIN_RECONCILE_INTERVAL * 0.9
 
 
 def test_many_jobs_of_a_namespace_start_one_after_another_and_slow_ones_do_not_hold_it_up():
