@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from trainshed.api import framework
@@ -139,6 +140,14 @@ class Facts:
     def eventful(self) -> dict[Replica, Pod]:
         """Those of the `current` pods that do not simply run; only they can have failed, wait or have restarts."""
         return {replica: pod for replica, pod in self.current.items() if not pod.quiet}
+
+    @cached_property
+    def unfinished(self) -> Counter[str]:
+        """The number of `current` pods by role, without those of replicas that have succeeded."""
+        found = Counter([replica.role for replica in self.current])
+        if any(done.ranges for done in self.done.values()):
+            found -= Counter([replica.role for replica in self.current if self.finished(replica)])
+        return found
 
     @cached_property
     def done(self) -> dict[str, Indexes]:
@@ -373,10 +382,6 @@ def observed_status(facts: Facts) -> Status:
 def _fewer_than_counted(facts: Facts, group: ReplicaGroup) -> tuple[Replica, ...]:
     """Return missing replicas of a role, as many as the role has fewer pods than the status counted as running."""
     stored = facts.status.replica_statuses.get(group.role, ReplicaStatus())
-    done = facts.done[group.role]
-    wanted = min(stored.active + stored.succeeded, group.count) - len(done)
-    here = [replica for replica in facts.current if replica.role == group.role]
-    if done.ranges:
-        here = [replica for replica in here if replica.index not in done]
-    gone = [replica for replica in facts.missing if replica.role == group.role]
-    return tuple(gone[: max(0, wanted - len(here))])
+    wanted = min(stored.active + stored.succeeded, group.count) - len(facts.done[group.role])
+    count = max(0, wanted - facts.unfinished[group.role])
+    return tuple(islice((replica for replica in facts.missing if replica.role == group.role), count))

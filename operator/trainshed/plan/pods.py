@@ -62,7 +62,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
     gated = gated_replicas(facts)
-    wanted = [replica for replica in facts.missing if replica not in gated][: _part(facts)]
+    wanted = list(islice((replica for replica in facts.missing if replica not in gated), _part(facts)))
     if not wanted:
         return missing_services(facts)
     make, attempts = builders.pod_maker(facts.framework, facts.job, facts.snapshot.job_defaults), facts.status.attempts
