@@ -138,7 +138,11 @@ class Dependencies:
 
 
 class NamespaceCache:
-    """One namespace, or the whole cluster if the name is empty. `wake` is not called for its jobs before `ready`."""
+    """One namespace, or the whole cluster if the name is empty.
+
+    `wake` is not called for jobs of a kind before that kind is in sync: `synced` has these kinds, and `ready` is set
+    when all are. A kind does not wait for the others: the first list of one may take long, as that of a new CRD.
+    """
 
     def __init__(
         self, namespace: str, frameworks: tuple[Framework, ...], job_defaults: JobDefaults, dependencies: Dependencies
@@ -150,7 +154,8 @@ class NamespaceCache:
         self.informers: tuple[Informer[Any], ...] = tuple(
             make_informers(dependencies.rest, self.cache, frameworks, namespace)
         )
-        self._kinds = frozenset(framework.plural for framework in frameworks)
+        self.synced: set[str] = set()
+        self._kinds = {framework.plural: framework.kind for framework in frameworks}
         self._wake = dependencies.wake
 
     def watch_pod_groups(self, kinds: tuple[Resource, ...]) -> None:
@@ -159,21 +164,35 @@ class NamespaceCache:
         self.informers = tuple(informer for informer in self.informers if informer.prefix not in others)
 
     def wake(self, key: JobKey) -> None:
-        """Enqueue a job that may have changed; before the cache sync no job can be reconciled."""
-        if self.ready.is_set():
+        """Enqueue a job that may have changed; before the cache sync of its kind it cannot be reconciled."""
+        if key.kind in self.synced:
             self._wake(key)
 
-    async def sync(self) -> None:
-        """Wait for the cache sync, then enqueue every job."""
+    def known(self) -> list[JobKey]:
+        """Return the keys of all jobs of the kinds that are in sync."""
+        return [key for key in self.cache.known() if key.kind in self.synced]
+
+    async def sync(self, any_synced: Callable[[], None]) -> None:
+        """Wait for the cache sync, and enqueue the jobs of each kind that is in sync; then call `any_synced`."""
         for informer in self.informers:
-            await informer.synced.wait()
+            if informer.plural not in self._kinds:
+                await informer.synced.wait()
+        kinds = (informer for informer in self.informers if informer.plural in self._kinds)
+        await asyncio.gather(*(self._sync(informer, any_synced) for informer in kinds))
         if missing := self._without_any_kind() or self.missing_crds():
             log.warning("%s", missing)
         where = f"namespace {self.namespace}: " if self.namespace else ""
         log.info("ready: %s%d jobs, %d pods", where, len(self.cache.known()), self.cache.pods.store.count())
         self.ready.set()
+
+    async def _sync(self, informer: Informer[Any], any_synced: Callable[[], None]) -> None:
+        await informer.synced.wait()
+        kind = self._kinds[informer.plural]
+        self.synced.add(kind)
         for key in self.cache.known():
-            self._wake(key)
+            if key.kind == kind:
+                self._wake(key)
+        any_synced()
 
     def problem(self) -> str:
         """Return why the caches are not in sync, or an empty string.
@@ -224,8 +243,8 @@ class NamespaceCaches:
         self.any_ready = asyncio.Event()
 
     async def sync(self) -> None:
-        """Wait until all are ready; `any_ready` is set when the first one is."""
-        await asyncio.gather(*(self._sync(namespaced) for namespaced in self.all.values()))
+        """Wait until all are ready; `any_ready` is set when the first kind is in sync in one of them."""
+        await asyncio.gather(*(namespaced.sync(self.any_ready.set) for namespaced in self.all.values()))
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Reconcile a job."""
@@ -253,10 +272,8 @@ class NamespaceCaches:
             namespaced.reconciler.step_down()
 
     def known(self) -> list[JobKey]:
-        """Return the keys of all jobs in the caches that are ready."""
-        return [
-            key for namespaced in self.all.values() if namespaced.ready.is_set() for key in namespaced.cache.known()
-        ]
+        """Return the keys of all jobs that can be reconciled."""
+        return [key for namespaced in self.all.values() for key in namespaced.known()]
 
     def problem(self) -> str:
         """Return why the operator is not ready, one line for each namespace cache, or an empty string."""
@@ -291,10 +308,6 @@ class NamespaceCaches:
             for informer in (found for found in namespaced.informers if not found.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
-
-    async def _sync(self, namespaced: NamespaceCache) -> None:
-        await namespaced.sync()
-        self.any_ready.set()
 
     def _cache_of(self, key: JobKey) -> NamespaceCache | None:
         return self.all.get(key.namespace) or self.all.get("")

@@ -40,6 +40,30 @@ def some(*names: str, woken: list[JobKey]) -> NamespaceCaches:
     return NamespaceCaches(NamespaceCache(name, (TENSORFLOW,), JobDefaults(), dependencies) for name in names)
 
 
+async def test_jobs_of_a_kind_do_not_wait_for_the_cache_sync_of_other_kinds(woken):
+    recorder = EventRecorder(None, lambda: None, lambda: NOW)
+    dependencies = Dependencies(RestClient(None), None, recorder, Metrics(), woken.append)
+    caches = NamespaceCaches([NamespaceCache("a", (JAX, TENSORFLOW), JobDefaults(), dependencies)])
+    namespaced = caches.all["a"]
+    opening = asyncio.create_task(caches.sync())
+    key = add_job(namespaced, "mnist")
+    *others, slow = sorted(namespaced.informers, key=lambda informer: informer.plural == JAX.plural)
+    for informer in others:
+        assert not woken, "pods and Services come first"
+        informer.synced.set()
+        await asyncio.sleep(0)
+    async with asyncio.timeout(1):
+        await caches.any_ready.wait()
+    assert woken == caches.known() == [key]
+    assert not namespaced.ready.is_set()
+    slow._received()
+    slow.synced.set()
+    async with asyncio.timeout(1):
+        await opening
+    assert namespaced.ready.is_set()
+    assert woken == [key]
+
+
 def add_job(namespaced: NamespaceCache, name: str) -> JobKey:
     """Deliver a watch event of a job to its namespace cache."""
     metadata = {"namespace": namespaced.namespace, "name": name, "uid": name, "resourceVersion": "1"}
@@ -116,7 +140,7 @@ async def test_a_namespace_without_any_crd_is_not_ready(caches, caplog):
     what = "the API server serves none of tfjobs in namespace b: install the CRDs"
     assert caches.problem() == what
     async with asyncio.timeout(1):
-        await b.sync()
+        await b.sync(lambda: None)
     assert what in [record.getMessage() for record in caplog.records]
     list_all(b)
     assert caches.problem() == "", "they were installed"
