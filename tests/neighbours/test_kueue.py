@@ -52,9 +52,11 @@ def kueue(bed: Bed) -> Iterator[Kueue]:
     change_to_v2beta1(bed.plane)
     kueue = Kueue(bed.plane, bed.services, bed.folder / "kueue")
     kueue.install()
-    kueue.start()
-    yield kueue
-    kueue.stop()
+    try:
+        kueue.start()
+        yield kueue
+    finally:
+        kueue.stop()
 
 
 @pytest.fixture

@@ -66,8 +66,9 @@ class Kueue:
 
     def start(self, **settings: object) -> None:
         """Start it, and wait until it is ready: until its Lease is its own and its webhooks answer."""
+        program = neighbour_binary("kueue", "kueue")  # the first time it is built, which takes minutes
         threading.Thread(target=self._mount_certificates, daemon=True).start()
-        command = [neighbour_binary("kueue", "kueue"), f"--config={self._write_config(settings)}", "--zap-log-level=2"]
+        command = [program, f"--config={self._write_config(settings)}", "--zap-log-level=2"]
         account = self._plane.kubeconfig_for(ACCOUNT, ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"))
         flags = [f"--kubeconfig={account}", "--feature-gates=VisibilityOnDemand=false"]
         self._process.start([*command, *flags], tied=True)
