@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +99,7 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
 def _documents(file: str) -> list[Document]:
     try:
         return render.documents(_text(file), file)
-    except (OSError, urllib.error.URLError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:  # an URLError is an OSError
         raise click.ClickException(f"cannot read {file}: {error}") from error
 
 
@@ -109,8 +107,10 @@ def _text(file: str) -> str:
     if file == "-":
         return sys.stdin.read()
     if file.startswith(("https://", "http://")):
+        from urllib.request import urlopen  # noqa: PLC0415 - it takes long, and only URLs need it
+
         # Only these two schemes.
-        with urllib.request.urlopen(file, timeout=DOWNLOAD) as response:  # noqa: S310 # nosec B310
+        with urlopen(file, timeout=DOWNLOAD) as response:  # noqa: S310 # nosec B310
             return str(response.read().decode())
     return Path(file).read_text(encoding="utf-8")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from trainshed.api.job import Document
 
@@ -57,7 +59,7 @@ class Output:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._width = width
         self._colours: dict[str, str] = {}
-        self.write_line: Callable[[str], None] = write or _print
+        self.write_line: Callable[[str], None] = write or print_line
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container; print its complete lines."""
@@ -125,9 +127,26 @@ def _last_state(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part.strip()), "")
 
 
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+def print_line(line: str) -> None:
+    """Print a line on standard output."""
+    _write(sys.stdout, line)
+
+
+def print_error_line(line: str) -> None:
+    """Print a line on standard error."""
+    _write(sys.stderr, line)
+
+
+def _write(stream: TextIO, line: str) -> None:
+    """Write a line; a reader that has gone, as `head` does, ends the run as Ctrl-C does."""
+    try:
+        stream.write(line + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)
+        signal.raise_signal(signal.SIGINT)
 
 
 class StatusLine:

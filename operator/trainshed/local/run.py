@@ -25,7 +25,7 @@ from .failures import Failure, FailureInjector
 from .hosts import Hosts, Ports
 from .kubelet import Dependencies, Kubelet
 from .namespaces import NamespaceRuntime
-from .output import Output, StatusLine
+from .output import Output, StatusLine, print_error_line, print_line
 from .processes import ProcessRuntime
 from .python import find_python, with_names
 from .run_folder import MARK, new_run
@@ -93,7 +93,7 @@ class LocalRun:
             one_job=len(options.jobs) == 1,
             width=max(len(name) for name in self._labels()),
             colour=options.colour,
-            write=_print_error if options.json else None,
+            write=print_error_line if options.json else None,
         )
         self._injector = FailureInjector(options.failures, self._output, self._kill)
         self._kubelet: Kubelet | None = None
@@ -151,7 +151,7 @@ class LocalRun:
                 kubelet.terminate(grace if self._interrupts < 2 else 0)  # noqa: PLR2004 - the second Ctrl-C
             await kubelet.close()
             if status:
-                self._output.write_line = _print
+                self._output.write_line = print_line
                 status.stop()
 
     async def _wait(self, runtime: Runtime) -> None:
@@ -314,13 +314,13 @@ class LocalRun:
                 "ignored": self._ignored,
                 "logs": str(self._folder.logs),
             }
-            sys.stdout.write(json.dumps(text, indent=2, default=str) + "\n")
+            print_line(json.dumps(text, indent=2, default=str))
         else:
             for job, events in found:
-                _print("")
+                print_line("")
                 for line in summary.described(job, events, (now - self._started).total_seconds()):
-                    _print(line)
-            _print(f"Logs:      {self._folder.logs}")
+                    print_line(line)
+            print_line(f"Logs:      {self._folder.logs}")
         if self._interrupted.is_set():
             return INTERRUPTED
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED
@@ -342,13 +342,3 @@ def runnable(document: Document) -> Document:
     spec = document["spec"]
     policy = {key: value for key, value in (spec.get("runPolicy") or {}).items() if key not in WITHOUT}
     return {**document, "spec": {**spec, "runPolicy": policy}}
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
-def _print_error(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

@@ -14,7 +14,10 @@ import pytest
 import yaml
 
 #: Modules that take long to import and that a local run does not need.
-HEAVY = ("kopf", "aiohttp", "prometheus_client", "uvloop", "cryptography", "rich")
+HEAVY = (
+    *("kopf", "aiohttp", "httptools", "prometheus_client", "uvloop", "cryptography", "rich", "orjson"),
+    *("urllib.request", "http.client", "trainshed.client.http", "trainshed.client.informer", "trainshed.config"),
+)
 #: Seconds within which something happens on a busy machine.
 SOON = 60
 
@@ -128,6 +131,15 @@ def test_replicas_reach_each_other_by_name_and_port(machine, runtime):
         job["spec"]["pytorchReplicaSpecs"][role] = {"restartPolicy": "Never", "replicas": 1, "template": template}
     done = machine.run(job, runtime=runtime, arguments=("--python", sys.executable))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_end_of_the_reader_ends_the_run(machine):
+    run = machine.start(a_job("for i in 1 2 3 4 5 6 7 8 9; do echo again; sleep 0.1; done; sleep 99"))
+    until(run, "again")
+    assert run.stdout is not None
+    run.stdout.close()
+    assert run.wait(SOON) == 130
+    assert not list(machine.state.glob("runs/*/pods"))
 
 
 def test_a_failed_job_is_explained_as_json(machine):
