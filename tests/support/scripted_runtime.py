@@ -16,6 +16,7 @@ class ScriptedContainer:
         self.spec = spec
         self.output = asyncio.StreamReader()
         self.signals: list[int] = []
+        self.reason = ""
         self._stubborn = stubborn
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

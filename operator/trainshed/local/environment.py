@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 from trainshed.api.job import Document
 
@@ -130,24 +130,25 @@ def resource(container: Document, path: str) -> str:
 
 
 class Gpus:
-    """The GPUs of this machine, which pods get one by one, by their numbers."""
+    """The GPUs of this machine, which containers get one by one, by their numbers, until their pod has ended."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._free = list(numbers)
-        self._held: dict[str, list[int]] = {}
+        self._held: dict[str, dict[str, list[int]]] = {}
 
-    def take(self, pod: Mapping[str, Any]) -> str | None:
-        """Return the value of CUDA_VISIBLE_DEVICES for a pod, None if it asks for no GPU.
+    def take(self, uid: str, container: Document) -> str | None:
+        """Return the numbers of the GPUs of a container of the pod with this uid, None if it asks for no GPU.
 
-        If there are fewer than it asks for, it gets those that are free.
+        They are separated by commas. If there are fewer than it asks for, it gets those that are free.
         """
-        count = sum(int(float(resource(item, f"limits.{GPU}"))) for item in pod["spec"].get("containers") or ())
+        count = int(float(resource(container, f"limits.{GPU}")))
         if not count:
             return None
-        taken, self._free = self._free[:count], self._free[count:]
-        self._held[pod["metadata"]["uid"]] = taken
-        return ",".join(map(str, taken))
+        held = self._held.setdefault(uid, {})
+        if container["name"] not in held:
+            held[container["name"]], self._free = self._free[:count], self._free[count:]
+        return ",".join(map(str, held[container["name"]]))
 
     def release(self, uid: str) -> None:
         """Return the GPUs of a pod that has ended."""
-        self._free = sorted([*self._free, *self._held.pop(uid, ())])
+        self._free = sorted([*self._free, *chain(*self._held.pop(uid, {}).values())])

@@ -30,11 +30,13 @@ class NoPort(Exception):
 class Hosts:
     """The pods by name, and the addresses that they have for as long as the run lasts.
 
-    A pod that is created again has the same address, so /etc/hosts never changes while replicas read it.
+    A pod that is created again has the same address, so /etc/hosts never changes while replicas read it. Addresses
+    follow that of the gateway, which a runtime may set before it uses them.
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[str, IPv4Address]] = {}
+        self.gateway = GATEWAY
+        self._pods: dict[str, tuple[str, int]] = {}
         self._names: dict[str, str] = {}
 
     def add_job(self, job: Job) -> None:
@@ -43,21 +45,25 @@ class Hosts:
             name = child_name(job, replica)
             if f"{job.namespace}/{name}" in self._pods:
                 continue
-            self._pods[f"{job.namespace}/{name}"] = (job.name, GATEWAY + len(self._pods) + 1)
+            self._pods[f"{job.namespace}/{name}"] = (job.name, len(self._pods) + 1)
             for known in names(job.namespace, job.name, name):
                 self._names.setdefault(known, name)
             self.__dict__.pop("pattern", None)
 
+    def __len__(self) -> int:
+        """Return the number of pods."""
+        return len(self._pods)
+
     def address(self, namespace: str, pod: str) -> str:
         """Return the address of a pod; raises KeyError if it is no replica of a job."""
-        return str(self._pods[f"{namespace}/{pod}"][1])
+        return str(self.gateway + self._pods[f"{namespace}/{pod}"][1])
 
     def text(self) -> str:
         """Return the content of /etc/hosts."""
         lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost"]
-        for key, (job, address) in self._pods.items():
+        for key, (job, _) in self._pods.items():
             namespace, _, pod = key.partition("/")
-            lines.append(f"{address}\t{' '.join(names(namespace, job, pod))}")
+            lines.append(f"{self.address(namespace, pod)}\t{' '.join(names(namespace, job, pod))}")
         return "\n".join(lines) + "\n"
 
     def pod(self, name: str) -> str | None:

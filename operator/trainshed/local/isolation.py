@@ -8,11 +8,13 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
+#: The descriptors of the standard streams of a container; a single one is for its output and its errors.
+Streams = Sequence[int]
 #: The first of the 128 exit codes that mean a signal, and the code of a container that could not be started.
 SIGNALLED, NOT_STARTED = 128, 127
 #: The variable that each process of a container has, with the id of the container.
@@ -37,10 +39,10 @@ class Isolation:
     def remove(self, known: str) -> None:
         """Remove a sandbox: there is nothing to do."""
 
-    def start(self, message: Message, output: int) -> int:
+    def start(self, message: Message, streams: Streams) -> int:
         """Start a container; return the pid of its first process. Raises OSError."""
         message["env"][MARK] = message["id"]
-        pid = fork(lambda: execute(message, output))
+        pid = fork(lambda: execute(message, streams))
         self._marks[pid] = message["id"]
         return pid
 
@@ -101,12 +103,13 @@ def fork(body: Callable[[], None]) -> int:
     return pid
 
 
-def execute(message: Message, output: int) -> None:
+def execute(message: Message, streams: Streams) -> None:
     """Replace the process with the program of a container; raises OSError with a message for the user."""
     with contextlib.suppress(PermissionError):
         os.setsid()
-    source = os.open(os.devnull, os.O_RDONLY)
-    for target, found in enumerate((source, output, output)):
+    if len(streams) == 1:
+        streams = (os.open(os.devnull, os.O_RDONLY), streams[0], streams[0])
+    for target, found in enumerate(streams):
         os.dup2(found, target)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):

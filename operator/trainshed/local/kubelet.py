@@ -84,6 +84,11 @@ class Kubelet:
         """Return the names of the pods whose containers have not ended."""
         return [worker.name for worker in self._workers.values() if not worker.over]
 
+    def container(self, pod: str, name: str = "") -> Container | None:
+        """Return the running container of a pod, or without a name its first one; None if it does not run."""
+        found = (worker.container(name) for worker in self._workers.values() if worker.name == pod)
+        return next((container for container in found if container), None)
+
     def kill(self, pod: str) -> bool:
         """Kill the containers of a pod as a crash would; return False if it does not run."""
         return sum(worker.signal(signal.SIGKILL) for worker in self._workers.values() if worker.name == pod) > 0
@@ -149,6 +154,11 @@ class PodWorker:
         """The name of the pod."""
         return str(self._pod["metadata"]["name"])
 
+    def container(self, name: str = "") -> Container | None:
+        """Return the running container of this name, or without one the first of the spec."""
+        run = self._runs.get(name or self._record.mains[0].name)
+        return run.container if run else None
+
     def signal(self, number: int) -> bool:
         """Send a signal to all running containers; return whether there is one."""
         for run in self._runs.values():
@@ -207,9 +217,11 @@ class PodWorker:
 
     async def _prepare(self) -> bool:
         """Make volumes and sandbox; return False if the pod was stopped before that was possible."""
-        metadata, labels = self._pod["metadata"], self._pod["metadata"].get("labels") or {}
+        metadata = self._pod["metadata"]
         identity = (metadata["namespace"], metadata["name"], metadata["uid"], job_name(self._pod))
-        self._sandbox = await self._shared.runtime.create_sandbox(SandboxSpec(*identity, self._folder, labels))
+        together = [record.spec for record in self._record.containers if record.sidecar or not record.init]
+        images = tuple(str(container.get("image", "")) for container in together)
+        self._sandbox = await self._shared.runtime.create_sandbox(SandboxSpec(*identity, self._folder, images))
         self._record.address = self._sandbox.address
         self._facts = PodFacts(self._pod, self._sandbox.address, self._shared.node)
         while not self._stopping.is_set():
@@ -294,15 +306,14 @@ class PodWorker:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(reading, DRAIN)
         del self._runs[record.name]
-        record.end(code, self._shared.now(), self._termination_message(record, log, code, run.lines))
+        text = self._termination_message(record, log, code, run.lines)
+        record.end(code, self._shared.now(), text, container.reason)
         self._report()
         return code
 
     def _spec(self, record: ContainerRecord, log: Path) -> ContainerSpec:
         container = record.spec
         env = self._shared.resolver.environment(container, self._facts)
-        if not record.init and (gpus := self._shared.gpus.take(self._pod)) is not None:
-            env.setdefault("CUDA_VISIBLE_DEVICES", gpus)
         self._folder.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         log.chmod(0o666)
@@ -317,6 +328,7 @@ class PodWorker:
             working_dir=str(container.get("workingDir") or ""),
             mounts=(*mounts(container, self._volumes, env), Mount(log, target)),
             limits={key: str(value) for key, value in limits.items()},
+            gpus=None if record.init else self._shared.gpus.take(self._pod["metadata"]["uid"], container),
         )
 
     async def _start(self, spec: ContainerSpec) -> Container:

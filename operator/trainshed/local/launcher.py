@@ -4,8 +4,8 @@ The arguments are `processes` or `namespaces` and the number of a descriptor, a 
 object per line, and writes one:
 
     {"op": "sandbox", "id": …, "address": …, "prefix": …, "hostname": …}   -> {"id": …} or {"id": …, "error": …}
-    {"op": "start", "id": …, "sandbox": …, "argv": …, "env": …, "cwd": …, "mounts": …}, with a descriptor for the output
-                                                                            -> {"id": …} or {"id": …, "error": …}
+    {"op": "start", "id": …, "sandbox": …, "argv": …, "env": …, "cwd": …, "mounts": …, "streams": …}, with so many
+    descriptors: one for the output, or three for all standard streams      -> {"id": …} or {"id": …, "error": …}
     {"op": "signal", "id": …, "number": …}
     {"op": "remove", "id": …}
     {"exit": id of a container, "code": its exit code}
@@ -25,7 +25,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from .isolation import Isolation, Message, exit_code
+from .isolation import Isolation, Message, Streams, exit_code
 from .namespace_isolation import NamespaceIsolation
 
 
@@ -79,9 +79,10 @@ class Launcher:
             case "sandbox":
                 self._answer(message, lambda: self._isolation.add(message))
             case "start":
-                output = self._descriptors.pop(0)
-                self._answer(message, lambda: self._start(message, output))
-                os.close(output)
+                streams = [self._descriptors.pop(0) for _ in range(message["streams"])]
+                self._answer(message, lambda: self._start(message, streams))
+                for descriptor in streams:
+                    os.close(descriptor)
             case "signal":
                 self._signal(message["id"], message["number"])
             case "remove":
@@ -96,8 +97,8 @@ class Launcher:
             self._send({"id": message["id"]})
         self._reap()
 
-    def _start(self, message: Message, output: int) -> None:
-        pid = self._isolation.start(message, output)
+    def _start(self, message: Message, streams: Streams) -> None:
+        pid = self._isolation.start(message, streams)
         self._pids[message["id"]], self._ids[pid] = pid, message["id"]
 
     def _signal(self, known: str, number: int) -> None:

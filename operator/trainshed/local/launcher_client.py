@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,17 +23,24 @@ PROGRAM = (
 )
 #: Seconds for which the launcher is awaited at the end, and at the start.
 END, START = 5.0, 10.0
+#: The exit code of a container that ends with the launcher.
+KILLED = 137
 #: Bytes that are read at once.
 CHUNK = 1 << 16
 
 
 class LaunchedContainer:
-    """Implements `trainshed.local.runtime.Container`."""
+    """Implements `trainshed.local.runtime.Container`; `message` is the request that has started it."""
 
-    def __init__(self, client: LauncherClient, known: str, output: asyncio.StreamReader) -> None:
+    def __init__(
+        self, client: LauncherClient, known: str, message: Mapping[str, Any], output: asyncio.StreamReader
+    ) -> None:
         self._client = client
         self._known = known
+        self._message = message
+        self._entered: list[LaunchedContainer] = []
         self.output = output
+        self.reason = ""
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:
@@ -43,6 +51,24 @@ class LaunchedContainer:
         """Send a signal; nothing if the container has ended."""
         if not self.ended.done():
             self._client.send({"op": "signal", "id": self._known, "number": int(number)})
+
+    async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> LaunchedContainer:
+        """Run another program with the variables, the mounts and the network of the container."""
+        process = await self._client.exec({**self._message, "argv": [*command]}, streams)
+        self._entered.append(process)
+        if self.ended.done():
+            self.end_entered()
+        return process
+
+    def end(self, code: int) -> None:
+        """Note the end of the container."""
+        self.ended.set_result(code)
+        self.end_entered()
+
+    def end_entered(self) -> None:
+        """Kill the programs that were run in the container."""
+        for process in self._entered:
+            process.signal(signal.SIGKILL)
 
 
 class LauncherClient:
@@ -95,18 +121,29 @@ class LauncherClient:
 
     async def start(self, message: Mapping[str, Any]) -> LaunchedContainer:
         """Start a container; raises `StartFailed`."""
-        self._check()
-        known = str(next(self._numbers))
         reader, writer = os.pipe()
         output = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(output)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(reader, "rb", 0))
-        container = self._containers[known] = LaunchedContainer(self, known, output)
-        answer = self._expect(known)
         try:
-            self.send({"op": "start", "id": known, **message}, writer)
+            return await self._start(message, (writer,), output)
         finally:
             os.close(writer)
+
+    async def exec(self, message: Mapping[str, Any], streams: Sequence[int]) -> LaunchedContainer:
+        """Start a program with these standard streams; raises `StartFailed`."""
+        output = asyncio.StreamReader()
+        output.feed_eof()
+        return await self._start(message, streams, output)
+
+    async def _start(
+        self, message: Mapping[str, Any], streams: Sequence[int], output: asyncio.StreamReader
+    ) -> LaunchedContainer:
+        self._check()
+        known = str(next(self._numbers))
+        container = self._containers[known] = LaunchedContainer(self, known, message, output)
+        answer = self._expect(known)
+        self.send({"op": "start", "id": known, **message, "streams": len(streams)}, streams)
         try:
             await answer
         except StartFailed:
@@ -114,11 +151,11 @@ class LauncherClient:
             raise
         return container
 
-    def send(self, message: Mapping[str, Any], descriptor: int | None = None) -> None:
-        """Send a message, and a descriptor with it."""
+    def send(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send a message, and descriptors with it."""
         content = json.dumps(message).encode() + b"\n"
         with contextlib.suppress(OSError):  # it has ended, which the reader notices
-            sent = socket.send_fds(self._socket, [content], [] if descriptor is None else [descriptor])
+            sent = socket.send_fds(self._socket, [content], [*descriptors])
             self._socket.sendall(content[sent:])
 
     async def close(self) -> None:
@@ -159,7 +196,7 @@ class LauncherClient:
         if "exit" in message:
             container = self._containers.pop(message["exit"], None)
             if container:
-                container.ended.set_result(message["code"])
+                container.end(message["code"])
             return
         answer = self._answers.pop(message["id"], None)
         if answer is None or answer.done():
@@ -176,7 +213,7 @@ class LauncherClient:
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(StartFailed(self.problem))
-        for container in self._containers.values():
-            container.ended.set_result(137)
+        for container in [*self._containers.values()]:
+            container.end(KILLED)
         self._answers.clear()
         self._containers.clear()

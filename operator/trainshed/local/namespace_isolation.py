@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from .isolation import NOT_STARTED, Isolation, Message, children, execute, exit_code, fork
+from .isolation import NOT_STARTED, Isolation, Message, Streams, children, execute, exit_code, fork
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     0x20000,
@@ -73,9 +73,9 @@ class NamespaceIsolation(Isolation):
         for descriptor in self._sandboxes.pop(known, ()):
             os.close(descriptor)
 
-    def start(self, message: Message, output: int) -> int:
+    def start(self, message: Message, streams: Streams) -> int:
         """Start a container; return the pid of its first process. Raises OSError."""
-        return fork(lambda: enter(self._sandboxes[message["sandbox"]], message, output))
+        return fork(lambda: enter(self._sandboxes[message["sandbox"]], message, streams))
 
     def target(self, pid: int) -> int:
         """Return the init process of a container, which forwards signals."""
@@ -100,7 +100,7 @@ def join_network(link: socket.socket, hostname: str, address: str) -> None:
     ip(f"link set lo up\naddr add {address} dev eth0\nlink set eth0 up\n")
 
 
-def enter(namespaces: list[int], message: Message, output: int) -> None:
+def enter(namespaces: list[int], message: Message, streams: Streams) -> None:
     """Enter the namespaces of a pod, and start an init process in those of a container; wait for it and exit as it."""
     for descriptor in namespaces:
         check(libc.setns(descriptor, 0))
@@ -111,7 +111,7 @@ def enter(namespaces: list[int], message: Message, output: int) -> None:
         os.close(reader)
         try:
             build_root(message)
-            run_init(message, output)
+            run_init(message, streams)
         except OSError as error:
             os.write(writer, f"{error.errno}\n{error.strerror or error}".encode())
         finally:
@@ -127,9 +127,9 @@ def enter(namespaces: list[int], message: Message, output: int) -> None:
     os._exit(exit_code(status))
 
 
-def run_init(message: Message, output: int) -> None:
+def run_init(message: Message, streams: Streams) -> None:
     """Start the program as a child of this process, which reaps and forwards signals like an init system."""
-    main = fork(lambda: execute(message, output))
+    main = fork(lambda: execute(message, streams))
     for number in FORWARDED:
         signal.signal(number, lambda received, _: os.kill(main, received))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

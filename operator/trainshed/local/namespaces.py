@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,8 @@ UNSHARE = (
     *("--fork", "--kill-child=KILL", "--"),
 )
 NEEDED = ("unshare", "ip")
+#: The folders of this program, which launchers of MPI jobs run.
+OWN = (Path(sys.prefix), Path(__file__).parents[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,11 @@ class NamespaceRuntime:
             {
                 "sandbox": pod.uid,
                 "argv": [*spec.command, *spec.args],
-                "env": self.python.environment(spec.env),
+                "env": self.python.environment(spec.visible_gpus | dict(spec.env)),
                 "cwd": spec.working_dir or str(Path.cwd()),
                 "root": str(self.folder / "root"),
                 "mounts": [[str(mount.source), mount.target, mount.read_only] for mount in mounts],
-                "keep": [str(path) for path in (*self.python.folders, Path.cwd())],
+                "keep": [str(path) for path in (*self.python.folders, *OWN, Path.cwd())],
             }
         )
 

@@ -77,9 +77,8 @@ class Output:
 
     def end(self, pod: Document, container: str) -> None:
         """Print the unfinished line of a container that has ended."""
-        stream = self._stream(pod, container)
-        stream.file.flush()
-        if stream.rest:
+        stream = self._streams.get((pod["metadata"]["name"], container))
+        if stream and stream.rest:
             self._print(stream, _last_state(stream.rest))
             stream.rest = ""
 

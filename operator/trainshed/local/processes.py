@@ -39,6 +39,7 @@ class ProcessRuntime:
     own_ports: Mapping[str, frozenset[int]]
     _client: LauncherClient = field(default_factory=lambda: LauncherClient("processes"))
     _hosts: Hosts = field(default_factory=Hosts)
+    _paths: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
     @property
     def description(self) -> str:
@@ -62,8 +63,8 @@ class ProcessRuntime:
     async def start(self, pod: SandboxSpec, spec: ContainerSpec) -> LaunchedContainer:
         """Start a container; raises `StartFailed`."""
         own = (pod.name, self.own_ports.get(pod.name, frozenset()))
-        env = on_loopback(spec.env, self._hosts, self.ports, own)
-        paths = {mount.target: str(mount.source) for mount in spec.mounts if mount.target != str(mount.source)}
+        env = on_loopback(spec.visible_gpus | dict(spec.env), self._hosts, self.ports, own)
+        paths = self._paths_of(pod, spec)
         words = [loopback_text(word, self._hosts, self.ports) for word in (*spec.command, *spec.args)]
         return await self._client.start(
             {
@@ -72,6 +73,15 @@ class ProcessRuntime:
                 "cwd": with_paths(spec.working_dir, paths) or str(Path.cwd()),
             }
         )
+
+    def _paths_of(self, pod: SandboxSpec, spec: ContainerSpec) -> dict[str, str]:
+        """Return the paths of mounts; the launcher of an MPIJob has those of its workers, whose ranks it starts."""
+        own = {mount.target: str(mount.source) for mount in spec.mounts if mount.target != str(mount.source)}
+        self._paths.setdefault(pod.job, {}).setdefault(pod.name, {}).update(own)
+        if pod.name != f"{pod.job}-launcher":
+            return own
+        others = {target: source for paths in self._paths[pod.job].values() for target, source in paths.items()}
+        return others | own
 
     async def close(self) -> None:
         """Kill everything that is left."""

@@ -9,27 +9,26 @@ import signal
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainshed.api import status_codec
-from trainshed.api.framework import Framework, JobDefaults, replicas_by_name
-from trainshed.api.job import Document, Job
+from trainshed.api.framework import replicas_by_name
+from trainshed.api.job import Document
 from trainshed.runtime import Clock
 
-from . import differences, summary
+from . import summary
 from .cluster import EVENT, POD, LocalCluster, Stored
 from .controller import LocalController
 from .environment import EnvironmentResolver, Gpus
-from .failures import Failure, FailureInjector
-from .hosts import Hosts, Ports
+from .exec_server import ExecServer
+from .failures import FailureInjector
+from .hosts import Hosts
 from .kubelet import Dependencies, Kubelet
-from .namespaces import NamespaceRuntime
+from .options import LocalJob, Options, Refused
 from .output import Output, StatusLine, print_error_line, print_line
-from .processes import ProcessRuntime
-from .python import find_python, with_names
-from .run_folder import MARK, new_run
-from .runtime import Runtime, StartFailed
+from .run_folder import new_run
+from .runtime import Runtime
+from .runtime_choice import RuntimeChoice
 from .volumes import Volumes
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
@@ -39,37 +38,6 @@ CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
 GRACE = 5.0
 #: The parts of a run policy that would keep a job from running here, or remove it at the end.
 WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
-RUNTIMES = ("auto", "namespaces", "processes")
-
-
-class Refused(Exception):
-    """The jobs cannot be run on this machine, or no longer; the message has a line for each reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalJob:
-    """A valid job, the framework of its kind, and the pods that it has when all of them run."""
-
-    document: Document
-    job: Job
-    framework: Framework
-    pods: tuple[Document, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the user has asked for; `failures` are those on purpose."""
-
-    jobs: tuple[LocalJob, ...]
-    objects: tuple[Document, ...]
-    state: Path
-    runtime: str = "auto"
-    python: str = ""
-    only: tuple[str, ...] = ()
-    colour: bool = True
-    json: bool = False
-    failures: tuple[Failure, ...] = ()
-    job_defaults: JobDefaults = field(default_factory=JobDefaults)
 
 
 def run(options: Options) -> int:
@@ -83,7 +51,6 @@ class LocalRun:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._clock = Clock()
-        self._cluster = LocalCluster(self._clock.now)
         first = options.jobs[0].job.name
         self._folder = new_run(options.state, first, self._clock.now())
         self._started = self._clock.now()
@@ -95,12 +62,13 @@ class LocalRun:
             colour=options.colour,
             write=print_error_line if options.json else None,
         )
+        self._choice = RuntimeChoice(options, self._folder, self._output.say)
+        self._cluster = LocalCluster(self._clock.now, self._choice.admitted)
         self._injector = FailureInjector(options.failures, self._output, self._kill)
         self._kubelet: Kubelet | None = None
         self._changed = 0.0
         self._interrupts = 0
         self._interrupted = asyncio.Event()
-        self._ignored: list[str] = []
 
     async def run(self) -> int:
         """Run everything; return the exit code."""
@@ -114,10 +82,14 @@ class LocalRun:
         hosts = Hosts()
         for item in self._options.jobs:
             hosts.add_job(item.job)
-        runtime = await self._open_runtime(hosts)
+        runtime = await self._choice.open(hosts)
+        server: ExecServer | None = None
         try:
             self._introduce(runtime)
             kubelet = self._kubelet = self._make_kubelet(runtime)
+            if folder := self._choice.mpi_folder:
+                server = ExecServer(folder, kubelet.container)
+                server.start()
             controller = LocalController(
                 self._cluster,
                 {item.framework.kind: item.framework for item in self._options.jobs}.values(),
@@ -130,6 +102,8 @@ class LocalRun:
                 self._cluster.apply(document)
             await self._until_over(runtime, kubelet, controller)
         finally:
+            if server:
+                await server.close()
             await runtime.close()
         return self._conclude()
 
@@ -189,11 +163,13 @@ class LocalRun:
         self._output.say(f"--fail: {'killed' if killed else 'cannot kill, it does not run:'} {pod}")
 
     def _labels(self) -> Iterator[str]:
-        """Yield the longest prefixes of lines."""
+        """Yield the prefixes of lines."""
         yield "job"
         for item in self._options.jobs:
-            names = [name if self._several else name.removeprefix(f"{item.job.name}-") for name in pod_names(item)]
-            yield from (*names, item.job.name if self._several else "")
+            yield item.job.name if self._several else ""
+            for pod in item.pods:
+                name = pod["metadata"]["name"].removeprefix("" if self._several else f"{item.job.name}-")
+                yield from (name, *(f"{name}/{container['name']}" for container in pod["spec"]["containers"][1:]))
 
     def _jobs(self) -> Iterable[Stored]:
         for item in self._options.jobs:
@@ -201,62 +177,11 @@ class LocalRun:
             if found:
                 yield found
 
-    async def _open_runtime(self, hosts: Hosts) -> Runtime:
-        wanted = self._options.runtime
-        why = ""
-        for name in ("namespaces", "processes") if wanted == "auto" else (wanted,):
-            self._check(name)
-            runtime = self._make(name)
-            try:
-                await runtime.open(hosts)
-            except StartFailed as error:
-                await runtime.close()
-                why = f"{name}: {error}"
-                if name == wanted:
-                    raise Refused(f"cannot run jobs with --runtime {name}: {error}") from error
-            else:
-                if why:
-                    self._output.say(f"not with Linux namespaces, which this machine does not permit ({why})")
-                return runtime
-        raise Refused(f"no runtime works on this machine: {why}")
-
-    def _make(self, name: str) -> Runtime:
-        found = find_python(self._options.python)
-        python = with_names(found, self._folder.pods / "bin", ((MARK, self._folder.name),))
-        if name == "namespaces":
-            return NamespaceRuntime(python, self._folder.pods / "shared")
-        return ProcessRuntime(python, Ports(self._options.state / "ports"), self._own_ports())
-
-    def _own_ports(self) -> dict[str, frozenset[int]]:
-        return {
-            pod["metadata"]["name"]: frozenset(
-                int(port["containerPort"])
-                for container in pod["spec"]["containers"]
-                for port in container.get("ports") or ()
-            )
-            for item in self._options.jobs
-            for pod in item.pods
-        }
-
-    def _check(self, runtime: str) -> None:
-        """Raise `Refused` if a job would mean something else with this runtime."""
-        objects = {(found["kind"], found["metadata"]["name"]): found for found in self._options.objects}
-        problems: list[str] = []
-        self._ignored = []
-        for item in self._options.jobs:
-            problems += differences.refused(item.job.kind, item.pods, objects, runtime=runtime)
-            self._ignored += differences.ignored(item.document, item.pods)
-            for claim in differences.missing_claims(item.pods, objects):
-                self._ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
-        self._ignored = list(dict.fromkeys(self._ignored))
-        if problems:
-            raise Refused("\n".join(problems))
-
     def _introduce(self, runtime: Runtime) -> None:
         names = ", ".join(f"{item.job.kind} {item.job.namespace}/{item.job.name}" for item in self._options.jobs)
         self._output.say(f"running {names} on this machine: {runtime.description}")
-        if self._ignored:
-            self._output.say(f"without effect here: {'; '.join(self._ignored)}")
+        if self._choice.ignored:
+            self._output.say(f"without effect here: {'; '.join(self._choice.ignored)}")
 
     def _make_kubelet(self, runtime: Runtime) -> Kubelet:
         resolver = EnvironmentResolver(self._cluster)
@@ -267,7 +192,7 @@ class LocalRun:
                 logs=self._injector,
                 now=self._clock.now,
                 pods=self._folder.pods,
-                volumes=Volumes(resolver, self._options.state / "claims"),
+                volumes=Volumes(resolver, self._options.state / "claims", self._choice.rewrite),
                 resolver=resolver,
                 gpus=Gpus(gpu_numbers()),
                 node=socket.gethostname(),
@@ -311,7 +236,7 @@ class LocalRun:
             text = {
                 "jobs": [summary.as_json(job, events) for job, events in found],
                 "interrupted": self._interrupted.is_set(),
-                "ignored": self._ignored,
+                "ignored": self._choice.ignored,
                 "logs": str(self._folder.logs),
             }
             print_line(json.dumps(text, indent=2, default=str))

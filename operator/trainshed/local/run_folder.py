@@ -68,7 +68,7 @@ def clean_up(runs: Path) -> None:
     """Remove what runs that no longer exist have left: processes, volumes, and the oldest logs."""
     finished = []
     for folder in sorted(runs.iterdir()):
-        if _is_over(folder):
+        if is_over(folder):
             finished.append(folder)
             if (folder / "pods").exists():
                 kill_marked(folder.name)
@@ -77,7 +77,8 @@ def clean_up(runs: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_over(folder: Path) -> bool:
+def is_over(folder: Path) -> bool:
+    """Return whether the run with this folder has ended."""
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:

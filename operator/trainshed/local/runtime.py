@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,14 +26,17 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """What the containers of a pod have in common. `folder` is the pod's own and is deleted with it."""
+    """What the containers of a pod have in common. `folder` is the pod's own and is deleted with it.
+
+    `images` are those of the containers that run at the same time.
+    """
 
     namespace: str
     name: str
     uid: str
     job: str
     folder: Path
-    labels: Mapping[str, str] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class ContainerSpec:
 
     Without a `command` the image's entry point runs, without a `working_dir` it runs in the image's. The
     `termination_log` is the file that the container has at its `terminationMessagePath`; it is among the mounts.
-    `limits` are the resource limits as written.
+    `limits` are the resource limits as written, `gpus` the numbers of the container's GPUs, separated by commas, None
+    if it asks for none.
     """
 
     name: str
@@ -53,21 +57,42 @@ class ContainerSpec:
     working_dir: str = ""
     mounts: tuple[Mount, ...] = ()
     limits: Mapping[str, str] = field(default_factory=dict)
+    gpus: str | None = None
+
+    @property
+    def visible_gpus(self) -> dict[str, str]:
+        """The variable that limits a process of this machine to its GPUs, none if it asks for none."""
+        return {} if self.gpus is None else {"CUDA_VISIBLE_DEVICES": self.gpus}
 
 
-class Container(Protocol):
+class Process(Protocol):
+    """A program that was started."""
+
+    async def wait(self) -> int:
+        """Wait for its end; return its exit code, 128+n after signal n."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its first process, SIGKILL to all its processes; nothing if it has ended."""
+
+
+class Container(Process, Protocol):
     """A container that was started."""
 
     @property
     def output(self) -> asyncio.StreamReader:
         """Standard output and standard error, in the order in which they were written; ends with the container."""
 
-    async def wait(self) -> int:
-        """Wait for the end of the container; return its exit code, 128+n after signal n."""
-        ...
+    @property
+    def reason(self) -> str:
+        """OOMKilled if the container was killed because it used more memory than its limit; known after its end."""
 
-    def signal(self, number: int) -> None:
-        """Send a signal to the container's first process, SIGKILL to all its processes; nothing if it has ended."""
+    async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> Process:
+        """Run another program in the container, as `kubectl exec` does; raises `StartFailed`.
+
+        The descriptors are its standard streams. It ends with the container.
+        """
+        ...
 
 
 class Sandbox(Protocol):
@@ -87,7 +112,7 @@ class Sandbox(Protocol):
 
 
 class Runtime(Protocol):
-    """Runs pods on this machine. Nothing that it has started outlives the process, however that ends."""
+    """Runs pods on this machine. What it has started ends with the process, however that ends."""
 
     @property
     def description(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from trainshed.api.job import Document
@@ -20,11 +20,20 @@ TERMINATION_LOG = "/dev/termination-log"
 
 
 class Volumes:
-    """Makes the volumes of pods; claims are folders in `claims`, which stay."""
+    """Makes the volumes of pods; claims are folders in `claims`, which stay.
 
-    def __init__(self, resolver: EnvironmentResolver, claims: Path) -> None:
+    `rewrite` returns the content of a file from the name of its volume and the content that it has in a cluster.
+    """
+
+    def __init__(
+        self,
+        resolver: EnvironmentResolver,
+        claims: Path,
+        rewrite: Callable[[str, bytes], bytes] = lambda _volume, content: content,
+    ) -> None:
         self._resolver = resolver
         self._claims = claims
+        self._rewrite = rewrite
 
     def make(self, facts: PodFacts, folder: Path) -> dict[str, Path]:
         """Make the volumes of a pod, in `folder` those that end with it; return them by name. Raises `ConfigError`."""
@@ -56,7 +65,7 @@ class Volumes:
             for path, content, mode in self._files(source, facts):
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
+                target.write_bytes(self._rewrite(volume["name"], content))
                 target.chmod(mode)
 
     def _files(self, source: Document, facts: PodFacts) -> Iterator[tuple[str, bytes, int]]:

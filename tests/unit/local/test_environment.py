@@ -125,13 +125,14 @@ def test_a_part_of_a_volume_is_mounted(tmp_path):
 
 
 def test_gpus_return_when_a_pod_ends():
-    def pod(uid: str, count: int) -> dict:
-        container = {"resources": {"limits": {"nvidia.com/gpu": count}}} if count else {}
-        return {"metadata": {"uid": uid}, "spec": {"containers": [container]}}
+    def container(count: int, name: str = "main") -> dict:
+        return {"name": name, "resources": {"limits": {"nvidia.com/gpu": count}} if count else {}}
 
     gpus = Gpus([0, 1, 2])
-    assert gpus.take(pod("none", 0)) is None
-    assert gpus.take(pod("a", 2)) == "0,1"
-    assert gpus.take(pod("b", 2)) == "2"
+    assert gpus.take("none", container(0)) is None
+    assert gpus.take("a", container(2)) == "0,1"
+    assert gpus.take("a", container(2)) == "0,1", "a container that is started again keeps its own"
+    assert gpus.take("b", container(2)) == "2"
     gpus.release("a")
-    assert gpus.take(pod("c", 1)) == "0"
+    assert gpus.take("c", container(1)) == "0"
+    assert gpus.take("c", container(1, "beside")) == "1"

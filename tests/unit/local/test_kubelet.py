@@ -233,7 +233,7 @@ def test_gpus_are_split_among_pods(tmp_path):
 
     async def test(node: Node) -> None:
         await node.create({"command": ["train"], **limits})
-        assert node.runtime.started[0].spec.env["CUDA_VISIBLE_DEVICES"] == "0,1"
+        assert node.runtime.started[0].spec.visible_gpus == {"CUDA_VISIBLE_DEVICES": "0,1"}
 
     play(tmp_path, test, gpus=(0, 1, 2))
 

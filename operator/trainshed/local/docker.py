@@ -1,0 +1,317 @@
+"""The runtime on docker or podman: each container runs the image of its template, on a network of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+
+from trainshed.api.job import Document
+from trainshed.plan.quantities import parse_quantity
+
+from .docker_cli import DockerCli
+from .hosts import Hosts
+from .run_folder import RunFolder, is_over
+from .runtime import Container, ContainerSpec, Mount, SandboxSpec, StartFailed
+
+#: The labels of containers and networks: the run, and the folder that has the folders of all runs of this user.
+RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
+#: Networks are parts of the range for benchmarks of networks (RFC 2544), each with this many addresses or more.
+RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
+#: What docker and podman say about a network whose addresses are in use.
+IN_USE = ("overlap", "already used", "already being used")
+#: Microseconds of the period in which a container gets its share of the processors; the kernel's default.
+PERIOD = 100_000
+#: The exit code of a container whose end is not known, because somebody removed it.
+KILLED = 137
+#: The first of the exit codes that mean a signal.
+SIGNALLED = 128
+#: Seconds for which the removal of all containers is awaited.
+END = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecProcess:
+    """Implements `trainshed.local.runtime.Process`: the program of docker that waits for another one's end."""
+
+    process: asyncio.subprocess.Process
+
+    async def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        code = await self.process.wait()
+        return code if code >= 0 else SIGNALLED - code
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program of docker, which passes none on."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+class DockerContainer:
+    """Implements `trainshed.local.runtime.Container`."""
+
+    def __init__(self, runtime: DockerRuntime, name: str, log: asyncio.subprocess.Process) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._log = log
+        self.reason = ""
+        self.output = log.stdout or asyncio.StreamReader()
+        self._ended = asyncio.create_task(self._wait())
+
+    async def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        return await asyncio.shield(self._ended)
+
+    def signal(self, number: int) -> None:
+        """Send a signal; nothing if the container has ended."""
+        if not self._ended.done():
+            self._runtime.later("kill", "--signal", str(int(number)), self._name)
+
+    async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> ExecProcess:
+        """Run another program in the container; raises `StartFailed`."""
+        return ExecProcess(await self._runtime.cli.attach(("exec", "--interactive", self._name, *command), streams))
+
+    async def _wait(self) -> int:
+        """Wait until the log ends, and with it the container."""
+        await self._log.wait()
+        cli = self._runtime.cli
+        try:
+            code = int(await cli.run("wait", self._name))
+            if code == KILLED and await cli.run("inspect", "--format", "{{.State.OOMKilled}}", self._name) == "true":
+                self.reason = "OOMKilled"
+        except StartFailed:
+            await self._runtime.check()
+            return KILLED
+        return code
+
+
+@dataclass(frozen=True, slots=True)
+class DockerSandbox:
+    """Implements `trainshed.local.runtime.Sandbox`.
+
+    `holder` is the container that has the network of the pod if several containers share it; without one the only
+    container has it.
+    """
+
+    runtime: DockerRuntime
+    spec: SandboxSpec
+    address: str
+    holder: str
+    containers: list[str] = field(default_factory=list)
+
+    async def start(self, spec: ContainerSpec) -> Container:
+        """Start a container; raises `StartFailed`."""
+        name = self.runtime.container_name(self.spec, f"{spec.name}.{len(self.containers)}")
+        self.containers.append(name)
+        cli = self.runtime.cli
+        await cli.run("create", "--name", name, *self.runtime.labels(), *self._network(), *container_words(spec, cli))
+        await cli.run("start", name)
+        return DockerContainer(self.runtime, name, await cli.follow("logs", "--follow", name))
+
+    async def remove(self) -> None:
+        """Remove the containers, and the files in the pod's folder that belong to their users."""
+        with contextlib.suppress(StartFailed):
+            if left := [*self.containers, *([self.holder] if self.holder else ())]:
+                await self.runtime.cli.run("rm", "--force", "--volumes", *left)
+            await self._remove_files()
+
+    async def _remove_files(self) -> None:
+        """Let a container delete what only its user can delete."""
+        if os.geteuid() == 0 or not any(path.lstat().st_uid != os.geteuid() for path in self.spec.folder.rglob("*")):
+            return
+        mount = mount_words([Mount(self.spec.folder, "/folder")])
+        paths = [f"/folder/{path.name}" for path in self.spec.folder.iterdir()]
+        words = ("run", "--rm", "--network", "none", *self.runtime.labels(), *mount)
+        await self.runtime.cli.run(*words, "--entrypoint", "rm", self.spec.images[0], "-rf", *paths)
+
+    def _network(self) -> list[str]:
+        hosts = mount_words([Mount(self.runtime.hosts_file, "/etc/hosts", read_only=True)])
+        if self.holder:
+            return ["--network", f"container:{self.holder}", "--ipc", f"container:{self.holder}", *hosts]
+        return ["--network", self.runtime.network, "--ip", self.address, "--hostname", self.spec.name, *hosts]
+
+
+class DockerRuntime:
+    """Implements `trainshed.local.runtime.Runtime`.
+
+    `images` are those of the jobs, each with its imagePullPolicy; `say` prints a line.
+    """
+
+    def __init__(self, program: str, folder: RunFolder, images: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self.cli = DockerCli(program)
+        self.network = f"trainshed-{folder.name}"
+        self.hosts_file = folder.pods / "hosts"
+        self.problem = ""
+        self._folder = folder
+        self._images = images
+        self._say = say
+        self._version = ""
+        self._hosts = Hosts()
+        self._reaper: asyncio.subprocess.Process | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def description(self) -> str:
+        """How replicas are isolated."""
+        return f"containers of {self.cli.program} {self._version} with the images of the job, on a network of their own"
+
+    async def open(self, hosts: Hosts) -> None:
+        """Remove what killed runs have left, get the images, and create the network; raises `StartFailed`."""
+        self._version = await self.cli.version()
+        await self._remove_left()
+        await self._get_images()
+        self._reaper = await self.cli.start_reaper(f"{RUN_LABEL}={self._folder.name}", self.network)
+        hosts.gateway = (await self._create_network(len(hosts)))[1]
+        self._hosts = hosts
+        self.hosts_file.write_text(hosts.text(), encoding="utf-8")
+
+    async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
+        """Reserve the address of a pod; raises `StartFailed`."""
+        address, holder = self._hosts.address(spec.namespace, spec.name), ""
+        if len(spec.images) > 1:
+            holder = self.container_name(spec, "network")
+            network = ("--network", self.network, "--ip", address, "--hostname", spec.name, "--ipc", "shareable")
+            words = ("run", "--detach", "--name", holder, *self.labels(), *network)
+            try:
+                await self.cli.run(*words, "--entrypoint", "sleep", spec.images[0], "365d")
+            except StartFailed as error:
+                raise StartFailed(f"cannot start the container that keeps the network of the pod: {error}") from error
+        return DockerSandbox(self, spec, address, holder)
+
+    async def close(self) -> None:
+        """Remove all containers, and the network."""
+        for task in self._tasks:
+            task.cancel()
+        if self._reaper and self._reaper.stdin:
+            self._reaper.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reaper.wait(), END)
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the options with the labels of the run."""
+        return ("--label", f"{RUN_LABEL}={self._folder.name}", "--label", f"{RUNS_LABEL}={self._folder.path.parent}")
+
+    def container_name(self, pod: SandboxSpec, name: str) -> str:
+        """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
+        return f"{self._folder.name}.{pod.name}.{pod.uid[:8]}.{name}"
+
+    def later(self, *words: str) -> None:
+        """Run a command that may fail, without waiting for it."""
+        task = asyncio.create_task(self._try(*words))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def check(self) -> None:
+        """Note a problem if the engine does not answer."""
+        try:
+            await self.cli.version()
+        except StartFailed as error:
+            self.problem = f"{self.cli.program} has stopped working: {error}"
+
+    async def _try(self, *words: str) -> None:
+        with contextlib.suppress(StartFailed):
+            await self.cli.run(*words)
+
+    async def _get_images(self) -> None:
+        for image, policy in self._images.items():
+            try:
+                if policy != "Always":
+                    await self.cli.run("image", "inspect", "--format", "{{.Id}}", image)
+                    continue
+            except StartFailed:
+                if policy == "Never":
+                    raise StartFailed(f"image {image} is not here, and its imagePullPolicy is Never") from None
+            self._say(f"pulling image {image}")
+            try:
+                await self.cli.run("pull", "--quiet", image)
+            except StartFailed as error:
+                raise StartFailed(f"cannot pull image {image}: {error}") from error
+
+    async def _create_network(self, pods: int) -> IPv4Network:
+        """Create the network with addresses that no other network of the engine has; raises `StartFailed`."""
+        problem = ""
+        for subnet in subnets(pods, os.getpid()):
+            try:
+                await self.cli.run("network", "create", *self.labels(), "--subnet", str(subnet), self.network)
+            except StartFailed as error:
+                problem = str(error)
+                if not any(text in problem for text in IN_USE):
+                    break
+            else:
+                return subnet
+        raise StartFailed(f"cannot create a network: {problem}")
+
+    async def _remove_left(self) -> None:
+        """Remove the containers and networks of runs that were killed together with their reapers."""
+        own = ("--filter", f"label={RUNS_LABEL}={self._folder.path.parent}")
+        containers = await self.cli.run("ps", "--all", *own, "--format", "{{.Names}}")
+        networks = await self.cli.run("network", "ls", *own, "--format", "{{.Name}}")
+        if left := [name for name in containers.split() if self._is_over(name.partition(".")[0])]:
+            await self._try("rm", "--force", "--volumes", *left)
+        for name in networks.split():
+            if self._is_over(name.removeprefix("trainshed-")):
+                await self._try("network", "rm", name)
+
+    def _is_over(self, run: str) -> bool:
+        folder = self._folder.path.parent / run
+        return not folder.exists() or is_over(folder)
+
+
+def subnets(pods: int, first: int) -> Iterator[IPv4Network]:
+    """Yield the parts of the range that have enough addresses, beginning with one that depends on `first`."""
+    needed = max(SMALLEST, pods + 3)  # those of the network, of its gateway, and for broadcasts
+    found = list(RANGE.subnets(new_prefix=32 - (needed - 1).bit_length()))
+    for index in range(len(found)):
+        yield found[(first + index) % len(found)]
+
+
+def container_words(spec: ContainerSpec, cli: DockerCli) -> list[str]:
+    """Return the options, the image and the arguments of a container."""
+    words = ["--security-opt", "label=disable", *mount_words(spec.mounts), *_limits(spec.limits)]
+    for name, value in spec.env.items():
+        words += ["--env", f"{name}={value}"]
+    if spec.working_dir:
+        words += ["--workdir", spec.working_dir]
+    if spec.gpus and cli.program == "podman":
+        words += [f"--device=nvidia.com/gpu={number}" for number in spec.gpus.split(",")]
+    elif spec.gpus:
+        words += ["--gpus", f'"device={spec.gpus}"']
+    if spec.command:
+        words += ["--entrypoint", spec.command[0]]
+    return [*words, spec.image, *spec.command[1:], *spec.args]
+
+
+def mount_words(mounts: Iterable[Mount]) -> list[str]:
+    """Return the options for mounts, whose values are lines of CSV."""
+    words = []
+    for mount in mounts:
+        fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([*fields, *(["readonly"] if mount.read_only else ())])
+        words += ["--mount", line.getvalue()]
+    return words
+
+
+def _limits(limits: Mapping[str, str]) -> list[str]:
+    """Return the options for limits of memory and processors. Like a kubelet, a container gets no swap."""
+    words = []
+    if memory := parse_quantity(limits.get("memory")):
+        words += ["--memory", str(int(memory)), "--memory-swap", str(int(memory))]
+    if processors := parse_quantity(limits.get("cpu")):
+        words += ["--cpu-period", str(PERIOD), "--cpu-quota", str(max(int(processors * PERIOD), 1000))]
+    return words
+
+
+def images_of(pods: Iterable[Document]) -> dict[str, str]:
+    """Return the images of pods with their imagePullPolicy, which is empty where it is not given."""
+    found: dict[str, str] = {}
+    for pod in pods:
+        for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+            image = str(container.get("image", ""))
+            found[image] = found.get(image) or str(container.get("imagePullPolicy") or "")
+    return found

@@ -1,0 +1,90 @@
+"""The command line of docker, or of podman, which takes the same words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+
+from .runtime import StartFailed
+
+#: The programs that this is for.
+ENGINES = ("docker", "podman")
+#: Commands that run at once: each is a process of some 30 MB.
+AT_ONCE = 8
+#: What stands before messages of the engine.
+PREFIXES = ("Error response from daemon: ", "docker: ", "Error: ")
+#: Ends with the pipe on its standard input, which also ends when the run is killed; then removes what the run has left.
+REAPER = """cat >/dev/null
+left=$("$0" ps --all --quiet --filter "label=$1")
+[ -z "$left" ] || "$0" rm --force --volumes $left
+"$0" network rm "$2"
+"""
+
+
+class DockerCli:
+    """Runs commands of a program, `docker` or `podman`."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def version(self) -> str:
+        """Return the version of the engine; raises `StartFailed` if none answers."""
+        if not shutil.which(self.program):
+            raise StartFailed(f"{self.program} is not installed")
+        return await self.run("version", "--format", "{{.Server.Version}}")
+
+    async def run(self, *words: str) -> str:
+        """Return the output of a command; raises `StartFailed` with the message of the engine."""
+        pipe = asyncio.subprocess.PIPE
+        async with self._slots:
+            process = await asyncio.create_subprocess_exec(
+                *(self.program, *words),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,  # Ctrl-C ends it only through the run
+            )
+            output, errors = await process.communicate()
+        if process.returncode:
+            raise StartFailed(message(errors.decode(errors="replace")) or f"{self.program} {words[0]} failed")
+        return output.decode(errors="replace").strip()
+
+    async def follow(self, *words: str) -> asyncio.subprocess.Process:
+        """Start a command that runs for long, and return it with a pipe from its output and its errors."""
+        return await asyncio.create_subprocess_exec(
+            *(self.program, *words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    async def attach(self, words: Sequence[str], streams: tuple[int, int, int]) -> asyncio.subprocess.Process:
+        """Start a command with these standard streams."""
+        source, output, errors = streams
+        return await asyncio.create_subprocess_exec(
+            *(self.program, *words), stdin=source, stdout=output, stderr=errors, start_new_session=True
+        )
+
+    async def start_reaper(self, label: str, network: str) -> asyncio.subprocess.Process:
+        """Start the process that removes the containers with a label, and a network, when its input is closed."""
+        return await asyncio.create_subprocess_exec(
+            *("sh", "-c", REAPER, self.program, label, network),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=os.sep,
+        )
+
+
+def message(errors: str) -> str:
+    """Return the message of the engine among the lines that a command has written to standard error."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    for prefix in PREFIXES:
+        if found := next((line for line in lines if line.startswith(prefix)), ""):
+            return found.removeprefix(prefix).removeprefix(PREFIXES[0])
+    return lines[-1] if lines else ""

@@ -1,0 +1,114 @@
+"""Runs commands in running replicas for `remote_shell`: what the API server and sshd are for in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .runtime import Container, StartFailed
+
+#: The name of the socket, and the bytes of the longest request.
+SOCKET, LONGEST = "exec.sock", 1 << 20
+STREAMS = 3
+
+
+class ExecServer:
+    """Serves a socket in `folder`; `find` returns the running container of a pod, None if it does not run.
+
+    Its arguments are the name of the pod and that of the container, which may be empty.
+    """
+
+    def __init__(self, folder: Path, find: Callable[[str, str], Container | None]) -> None:
+        self._folder = folder
+        self._find = find
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Start to serve."""
+        with contextlib.chdir(self._folder):  # the path may be too long for an address
+            self._socket.bind(SOCKET)
+        (self._folder / SOCKET).chmod(0o666)
+        self._socket.listen(128)
+        self._socket.setblocking(False)  # noqa: FBT003 - it has no name
+        self._keep(self._accept())
+
+    async def close(self) -> None:
+        """Stop to serve; commands that run are killed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._socket.close()
+
+    def _keep(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self) -> None:
+        while True:
+            connection, _ = await asyncio.get_running_loop().sock_accept(self._socket)
+            self._keep(self._serve(connection))
+
+    async def _serve(self, connection: socket.socket) -> None:
+        streams: list[int] = []
+        with connection:
+            try:
+                request = await _receive(connection, streams)
+                answer = await self._run(request, streams, connection)
+            except (OSError, ValueError, KeyError) as error:
+                answer = {"error": str(error)}
+            finally:
+                for descriptor in streams:
+                    os.close(descriptor)
+            with contextlib.suppress(OSError):
+                await asyncio.get_running_loop().sock_sendall(connection, json.dumps(answer).encode() + b"\n")
+
+    async def _run(self, request: dict[str, Any], streams: list[int], connection: socket.socket) -> dict[str, Any]:
+        """Run a command until it ends, or until its caller has gone; return the answer."""
+        container = self._find(request["pod"], request["container"])
+        if container is None:
+            return {"error": "the pod does not run"}
+        try:
+            process = await container.exec(request["command"], (streams[0], streams[1], streams[2]))
+        except StartFailed as error:
+            return {"error": str(error)}
+        ended = asyncio.create_task(process.wait())
+        gone = asyncio.create_task(asyncio.get_running_loop().sock_recv(connection, 1))
+        try:
+            await asyncio.wait((ended, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not ended.done():
+                process.signal(signal.SIGKILL)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+        return {"code": await ended}
+
+
+async def _receive(connection: socket.socket, streams: list[int]) -> dict[str, Any]:
+    """Return the request of a connection, and append the descriptors that come with it; raises ValueError."""
+    connection.setblocking(False)  # noqa: FBT003 - it has no name
+    loop, content = asyncio.get_running_loop(), b""
+    while not content.endswith(b"\n"):
+        readable = asyncio.Event()
+        loop.add_reader(connection, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(connection)
+        data, descriptors, _, _ = socket.recv_fds(connection, LONGEST, STREAMS)
+        streams += descriptors
+        content += data
+        if not data or len(content) > LONGEST:
+            raise ValueError("incomplete request")
+    if len(streams) != STREAMS:
+        raise ValueError("the request has no streams")
+    found: dict[str, Any] = json.loads(content)
+    return found

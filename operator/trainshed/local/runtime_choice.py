@@ -1,0 +1,144 @@
+"""The runtime of a run: the one that the user names, or the first that this machine permits."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+from trainshed.api.framework import replicas_by_name
+from trainshed.api.job import Document
+
+from . import differences, mpi
+from .docker import DockerRuntime, images_of
+from .docker_cli import ENGINES
+from .hosts import Hosts, Ports
+from .namespaces import NamespaceRuntime
+from .options import LocalJob, Options, Refused
+from .processes import ProcessRuntime
+from .python import Python, find_python, with_names
+from .run_folder import MARK, RunFolder
+from .runtime import Runtime, StartFailed
+
+#: The path of the programs that launchers of MPIJobs get from an init container in a cluster.
+KUBECTL = "/opt/kube/kubectl"
+
+
+class RuntimeChoice:
+    """Makes the runtime of a run, and knows what it means for the jobs.
+
+    `name` is that of the runtime, once it is open, and `ignored` what has no effect with it.
+    """
+
+    def __init__(self, options: Options, folder: RunFolder, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._folder = folder
+        self._say = say
+        self._mpi = {item.framework.version for item in options.jobs if item.job.kind == "MPIJob"}
+        self.name = ""
+        self.ignored: list[str] = []
+
+    async def open(self, hosts: Hosts) -> Runtime:
+        """Return a runtime that works; raises `Refused`, and `python.NoPython`."""
+        wanted, why = self._options.runtime, ""
+        for name in ("namespaces", "processes") if wanted == "auto" else (wanted,):
+            self.name = name
+            runtime = self._make(name)
+            try:
+                await runtime.open(hosts)
+            except StartFailed as error:
+                await runtime.close()
+                why = f"{name}: {error}"
+                if name == wanted:
+                    raise Refused(f"cannot run jobs with --runtime {name}: {error}") from error
+            else:
+                if why:
+                    self._say(f"not with Linux namespaces, which this machine does not permit ({why})")
+                return runtime
+        raise Refused(f"no runtime works on this machine: {why}")
+
+    @property
+    def mpi_folder(self) -> Path | None:
+        """The folder with the programs of MPI launchers, None if there is no MPIJob."""
+        return self._folder.pods / "exec" if self._mpi else None
+
+    def rewrite(self, volume: str, content: bytes) -> bytes:
+        """Return the content of a file in a volume of this name."""
+        if not self._mpi or self.name != "processes" or volume != mpi.CONFIG:
+            return content
+        jobs = [item.job for item in self._options.jobs if item.job.kind == "MPIJob"]
+        pods = [(pod, f"{pod}.{job.name}.{job.namespace}.svc") for job in jobs for pod in replicas_by_name(job)]
+        return mpi.on_one_host(content.decode(), chain(*pods)).replace(KUBECTL, f"{self.mpi_folder}/kubectl").encode()
+
+    def admitted(self, pod: Document) -> Document:
+        """Return a pod as it is created with this runtime."""
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            if owner["kind"] == "MPIJob":
+                return self._admitted(pod, str(owner["apiVersion"]).rpartition("/")[2])
+        return pod
+
+    def pods(self, item: LocalJob) -> list[Document]:
+        """Return the pods of a job as they are created with this runtime."""
+        if item.job.kind != "MPIJob":
+            return list(item.pods)
+        return [self._admitted(pod, item.framework.version) for pod in item.pods]
+
+    def _admitted(self, pod: Document, version: str) -> Document:
+        folder = self._folder.pods / "exec"
+        return mpi.admitted(pod, version, folder, in_containers=self.name in ENGINES)
+
+    def _make(self, name: str) -> Runtime:
+        """Return the runtime of this name; raises `Refused` if a job would mean something else with it."""
+        if name in ENGINES:
+            self._check("")
+            self._write_mpi_programs(self._folder.pods / "exec")
+            images = images_of(pod for item in self._options.jobs for pod in self.pods(item))
+            return DockerRuntime(name, self._folder, images, self._say)
+        python = self._python()
+        self._check(python.environment({})["PATH"])
+        self._write_mpi_programs(self._folder.pods / "exec")
+        if name == "namespaces":
+            return NamespaceRuntime(python, self._folder.pods / "shared")
+        return ProcessRuntime(python, Ports(self._options.state / "ports"), self._own_ports())
+
+    def _python(self) -> Python:
+        folder = self._folder.pods / "bin"
+        return with_names(find_python(self._options.python), folder, ((MARK, self._folder.name),))
+
+    def _write_mpi_programs(self, folder: Path) -> None:
+        """Write what launchers of MPIJobs call; those of v2beta1 find ssh in PATH."""
+        if not self._mpi or folder.exists():
+            return
+        mpi.write_programs(folder, in_containers=self.name in ENGINES)
+        if "v2beta1" in self._mpi and self.name not in ENGINES:
+            shutil.copy(folder / "ssh", self._folder.pods / "bin" / "ssh")
+
+    def _own_ports(self) -> dict[str, frozenset[int]]:
+        return {
+            pod["metadata"]["name"]: frozenset(
+                int(port["containerPort"])
+                for container in pod["spec"]["containers"]
+                for port in container.get("ports") or ()
+            )
+            for item in self._options.jobs
+            for pod in item.pods
+        }
+
+    def _check(self, path: str) -> None:
+        """Raise `Refused` if a job would mean something else; `path` is the PATH of replicas that are processes."""
+        if len(self._mpi) > 1:
+            raise Refused("MPIJob: Forbidden: a cluster serves one version, v1 or v2beta1; use a file for each")
+        problems: list[str] = []
+        ignored: list[str] = []
+        for item in self._options.jobs:
+            known = (*self._options.objects, *item.dependents)
+            objects = {(found["kind"], found["metadata"]["name"]): found for found in known}
+            pods = self.pods(item)
+            problems += differences.refused(pods, objects, runtime=self.name, path=path)
+            ignored += differences.ignored(item.document, pods, runtime=self.name)
+            for claim in differences.missing_claims(pods, objects):
+                ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
+        self.ignored = list(dict.fromkeys(ignored))
+        if problems:
+            raise Refused("\n".join(problems))

@@ -1,0 +1,177 @@
+"""Stands for the program docker: each container is a process of this machine, and a folder below $FAKE_DOCKER.
+
+An image is known if $FAKE_DOCKER/images has a file of its name, with / as _. The engine does not answer while there is
+a file `stopped`. The words of all calls are in the file `calls`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+HOME = Path(os.environ.get("FAKE_DOCKER", ""))
+#: The options that have no value.
+FLAGS = ("--detach", "--rm", "--force", "--volumes", "--all", "--quiet", "--follow")
+SHORT = 0.02
+
+
+def fail(text: str) -> NoReturn:
+    sys.stderr.write(f"Error response from daemon: {text}\n")
+    sys.exit(1)
+
+
+def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the options with their values, and the other words."""
+    options: dict[str, list[str]] = {}
+    while words and words[0].startswith("-"):
+        name, *words = words
+        value = "" if name in FLAGS else words.pop(0)
+        options.setdefault(name, []).append(value)
+    return options, words
+
+
+def create(options: dict[str, list[str]], image: str, words: list[str]) -> Path:
+    folder = HOME / "containers" / options["--name"][0]
+    folder.mkdir(parents=True)
+    program = [*options.get("--entrypoint", ()), *words] or ["echo", "from the image"]
+    labels = options.get("--label", [])
+    env = dict(entry.split("=", 1) for entry in options.get("--env", ()))
+    (folder / "spec").write_text(json.dumps({"program": program, "labels": labels, "env": env, "image": image}))
+    return folder
+
+
+def keep(folder: Path) -> None:
+    """Run a container, and write its exit code."""
+    spec = json.loads((folder / "spec").read_text())
+    with (folder / "log").open("wb") as log:
+        environment = {"PATH": os.environ["PATH"], **spec["env"]}
+        program = subprocess.Popen(spec["program"], stdout=log, stderr=log, env=environment, start_new_session=True)
+    (folder / "pid").write_text(str(program.pid))
+    code = program.wait()
+    (folder / "code.new").write_text(str(code if code >= 0 else 128 - code))
+    (folder / "code.new").rename(folder / "code")
+
+
+def kill(name: str, number: int) -> None:
+    folder = HOME / "containers" / name
+    if not (folder / "pid").exists() or (folder / "code").exists():
+        fail(f"Cannot kill container: {name}: is not running")
+    os.kill(int((folder / "pid").read_text()), number)
+
+
+def follow(folder: Path) -> None:
+    with (folder / "log").open("rb") as log:
+        while True:
+            over = (folder / "code").exists()
+            sys.stdout.buffer.write(log.read())
+            sys.stdout.flush()
+            if over:
+                return
+            time.sleep(SHORT)
+
+
+def labelled(kind: str, wanted: str) -> list[str]:
+    folders = sorted((HOME / kind).glob("*")) if (HOME / kind).exists() else []
+    return [folder.name for folder in folders if wanted in json.loads((folder / "spec").read_text())["labels"]]
+
+
+def network(words: list[str]) -> None:
+    options, names = split(words[1:])
+    if words[0] == "ls":
+        print("\n".join(labelled("networks", options["--filter"][0].removeprefix("label="))))
+    elif words[0] == "rm":
+        shutil.rmtree(HOME / "networks" / names[0], ignore_errors=True)
+    elif (HOME / "taken").exists() and options["--subnet"][0] in (HOME / "taken").read_text():
+        fail("Pool overlaps with other one on this address space")
+    else:
+        (HOME / "networks" / names[0]).mkdir(parents=True)
+        (HOME / "networks" / names[0] / "spec").write_text(json.dumps({"labels": options["--label"]}))
+
+
+def remove(names: list[str]) -> None:
+    for name in names:
+        folder = HOME / "containers" / name
+        if (folder / "pid").exists() and not (folder / "code").exists():
+            os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)
+            while not (folder / "code").exists():
+                time.sleep(SHORT)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def begin(name: str) -> None:
+    """Start a container in a process that stays."""
+    folder = HOME / "containers" / name
+    program = json.loads((folder / "spec").read_text())["program"]
+    if not shutil.which(program[0]):
+        fail(f'failed to create shim task: exec: "{program[0]}": executable file not found in $PATH: unknown')
+    nowhere = subprocess.DEVNULL
+    words = [sys.executable, "-P", "-S", __file__, "keep", name]
+    subprocess.Popen(words, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
+    while not (folder / "pid").exists():
+        time.sleep(SHORT)
+
+
+def known(image: str) -> bool:
+    return (HOME / "images" / image.replace("/", "_")).exists()
+
+
+def wait(folder: Path) -> None:
+    while not (folder / "code").exists():
+        if not folder.exists():
+            fail(f"No such container: {folder.name}")
+        time.sleep(SHORT)
+    print((folder / "code").read_text())
+
+
+def run(options: dict[str, list[str]], words: list[str]) -> None:
+    create(options, words[0], words[1:])
+    begin(options["--name"][0])
+
+
+def container(words: list[str]) -> None:
+    options, names = split(words[1:])
+    folder = HOME / "containers" / (names[0] if names else "none")
+    verbs = {
+        "create": lambda: create(options, names[0], names[1:]),
+        "start": lambda: begin(names[0]),
+        "keep": lambda: keep(folder),
+        "logs": lambda: follow(folder),
+        "wait": lambda: wait(folder),
+        "inspect": lambda: print("true" if (folder / "oom").exists() else "false"),
+        "kill": lambda: kill(names[0], int(options["--signal"][0])),
+        "ps": lambda: print("\n".join(labelled("containers", options["--filter"][0].removeprefix("label=")))),
+        "rm": lambda: remove(names),
+        "run": lambda: run(options, names),
+    }
+    verbs[words[0]]()
+
+
+def main(words: list[str]) -> None:
+    with (HOME / "calls").open("a") as calls:
+        calls.write(json.dumps(words) + "\n")
+    if (HOME / "stopped").exists():
+        sys.stderr.write("Cannot connect to the Docker daemon at unix:///fake.sock. Is the docker daemon running?\n")
+        sys.exit(1)
+    match words[:2]:
+        case ["version", *_]:
+            print("99.0")
+        case ["image", "inspect"]:
+            if not known(words[-1]):
+                fail(f"No such image: {words[-1]}")
+        case ["pull", *_]:
+            fail("Get https://registry.example.com/v2/: no such host")
+        case ["network", *_]:
+            network(words[1:])
+        case _:
+            container(words)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,83 @@
+"""Runs `trainshed run` as a program, with real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+#: Seconds within which something happens on a busy machine.
+SOON = 60
+
+
+def a_job(script: str, workers: int = 1, restart: str = "ExitCode", **spec) -> dict:
+    container = {"name": "pytorch", "image": "x", "command": ["sh", "-c", script]}
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}}
+    group = {"restartPolicy": restart, "template": template}
+    replicas = {"Master": {**group, "replicas": 1}, "Worker": {**group, "replicas": workers}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "job"},
+        "spec": {"pytorchReplicaSpecs": replicas},
+    }
+
+
+class Machine:
+    """Runs `trainshed run` on files in a folder, with the logs and claims in another one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+
+    def command(self, *documents: dict, runtime: str = "processes", arguments: tuple[str, ...] = ()) -> list[str]:
+        file = self.folder / "job.yaml"
+        file.write_text(yaml.safe_dump_all(documents))
+        fixed = ("--state", str(self.state), "--no-color", "--runtime", runtime, "-f", str(file))
+        return [sys.executable, "-m", "trainshed", "run", *fixed, *arguments]
+
+    def run(self, *documents: dict, **how) -> subprocess.CompletedProcess[str]:
+        command = self.command(*documents, **how)
+        return subprocess.run(command, capture_output=True, text=True, timeout=SOON * 2, check=False)
+
+    def start(self, *documents: dict, **how) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(self.command(*documents, **how), **pipes)
+
+    def marked(self) -> list[str]:
+        """Return the processes of all runs of this machine."""
+        mark = str(self.state).encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                variables = entry.read_bytes()
+            except OSError:
+                continue
+            if b"STATE_OF_TEST=" + mark in variables and int(entry.parent.name) != os.getpid():
+                found.append(entry.parent.name)
+        return found
+
+
+def until(process: subprocess.Popen[str], text: str, times: int = 1) -> None:
+    """Read the output until a line has this text so often."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        times -= text in line
+        if not times:
+            return
+    pytest.fail(f"ended without {text!r}")
+
+
+def permitted(runtime: str) -> None:
+    """Skip a test with namespaces where the machine does not permit them."""
+    if runtime != "namespaces":
+        return
+    probe = ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "ip", "link", "show"]
+    try:
+        subprocess.run(probe, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine does not permit namespaces")

@@ -1,0 +1,221 @@
+"""`trainshed run --runtime docker` with a program that stands for docker; tests/e2e has the real one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from support import fake_docker
+from support.local_runs import SOON, Machine, a_job, until
+
+
+class FakeEngine:
+    """The state of the fake engine, and its calls."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def calls(self, *beginning: str) -> list[list[str]]:
+        """Return the calls that begin with these words."""
+        lines = (self.home / "calls").read_text().splitlines()
+        return [words for words in map(json.loads, lines) if words[: len(beginning)] == list(beginning)]
+
+    def left(self) -> list[str]:
+        """Return the containers and networks that exist."""
+        return sorted(path.name for kind in ("containers", "networks") for path in self.home.glob(f"{kind}/*"))
+
+    def until_empty(self) -> None:
+        end = time.monotonic() + SOON
+        while self.left():
+            assert time.monotonic() < end, self.left()
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch) -> FakeEngine:
+    home, programs = tmp_path / "engine", tmp_path / "bin"
+    (home / "images").mkdir(parents=True)
+    (home / "images" / "x").touch()
+    programs.mkdir()
+    for name in ("docker", "podman"):
+        script = f'#!/bin/sh\nexec "{sys.executable}" -P -S "{fake_docker.__file__}" "$@"\n'
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("FAKE_DOCKER", str(home))
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return FakeEngine(home)
+
+
+def containers(job: dict) -> list[dict]:
+    """Return the containers of all replicas, which share their template."""
+    return job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"]
+
+
+def options(words: list[str], name: str) -> list[str]:
+    return [value for option, value in pairwise(words) if option == name]
+
+
+@pytest.mark.parametrize("program", ["docker", "podman"])
+def test_a_job_runs_in_containers(machine, engine, program):
+    job = a_job('echo "$RANK of $WORLD_SIZE"', volumes=[{"name": "v", "emptyDir": {}}])
+    containers(job)[0] |= {
+        "workingDir": "/srv",
+        "volumeMounts": [{"name": "v", "mountPath": "/data", "readOnly": True}],
+        "resources": {"limits": {"memory": "1Gi", "cpu": "1500m", "example.com/disk": 1}},
+    }
+    done = machine.run(job, runtime=program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"master-0 | 0 of 2", "worker-0 | 1 of 2"} <= set(done.stdout.splitlines())
+    assert f"containers of {program} 99.0" in done.stdout
+    assert "resource limits example.com/disk" in done.stdout
+    worker = next(words for words in engine.calls("create") if ".job-worker-0." in words[2])
+    assert options(worker, "--hostname") == ["job-worker-0"]
+    assert options(worker, "--workdir") == ["/srv"]
+    assert options(worker, "--memory") == options(worker, "--memory-swap") == [str(2**30)]
+    assert options(worker, "--cpu-quota") == ["150000"]
+    assert "MASTER_ADDR=job-master-0" in options(worker, "--env"), "names are not rewritten"
+    mounts = options(worker, "--mount")
+    assert any(mount.endswith("target=/data,readonly") for mount in mounts)
+    assert any("target=/etc/hosts,readonly" in mount for mount in mounts)
+    (subnet,) = {value for words in engine.calls("network", "create") for value in options(words, "--subnet")}
+    assert subnet.startswith(("198.18.", "198.19."))
+    assert engine.left() == []
+
+
+def test_an_image_runs_its_own_entry_point(machine, engine):
+    job = a_job("")
+    del containers(job)[0]["command"]
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "worker-0 | from the image" in done.stdout
+    assert not any("--entrypoint" in words for words in engine.calls("create"))
+
+
+def test_exit_codes_and_failures_are_those_of_the_containers(machine, engine):
+    done = machine.run(a_job("echo oh no; exit 3"), runtime="docker", arguments=("--output", "json"))
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert (done.returncode, job["status"]["failure"]["exitCode"]) == (1, 3)
+
+
+def test_a_container_that_is_killed_for_its_memory_is_reported_so(machine, engine):
+    script = f'for c in {engine.home}/containers/*; do touch "$c/oom"; done; kill -9 $$$$'
+    done = machine.run(a_job(script, restart="Never"), runtime="docker", arguments=("--output", "json"))
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert job["status"]["failure"]["reason"] == "OOMKilled", job["status"]["failure"]
+
+
+def test_a_program_that_the_image_lacks_is_reported(machine, engine):
+    job = a_job("", restart="Never")
+    containers(job)[0]["command"] = ["absent"]
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 1
+    assert 'exec: "absent": executable file not found' in done.stdout
+
+
+def test_ctrl_c_ends_the_containers(machine, engine):
+    run = machine.start(a_job("trap 'echo saved; exit 0' TERM; echo begun; sleep 99 & wait"), runtime="docker")
+    until(run, "begun", 2)
+    run.send_signal(signal.SIGINT)
+    text, _ = run.communicate(timeout=SOON)
+    assert run.returncode == 130
+    assert text.count("| saved") == 2
+    assert engine.left() == []
+
+
+def test_containers_are_removed_when_the_run_is_killed(machine, engine):
+    run = machine.start(a_job("echo begun; sleep 99"), runtime="docker")
+    until(run, "begun", 2)
+    assert engine.left()
+    run.kill()
+    run.communicate(timeout=SOON)
+    engine.until_empty()
+
+
+def test_the_next_run_removes_what_is_left(machine, engine):
+    state = machine.state / "runs"
+    over, other = state / "20260101-000000-job-1", machine.folder / "others" / "20260101-000000-job-1"
+    over.mkdir(parents=True)
+    (over / "lock").touch()
+    for kind, name in (
+        ("containers", f"{over.name}.job-worker-0.1234.pytorch.0"),
+        ("networks", f"trainshed-{over.name}"),
+    ):
+        for label, suffix in ((over.parent, ""), (other.parent, "-other")):
+            folder = engine.home / kind / f"{name}{suffix}"
+            folder.mkdir(parents=True)
+            (folder / "spec").write_text(json.dumps({"labels": [f"trainshed.runs={label}"]}))
+    done = machine.run(a_job("true"), runtime="docker")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [name.endswith("-other") for name in engine.left()] == [True, True]
+
+
+def test_addresses_in_use_are_left_to_others(machine, engine, monkeypatch):
+    (engine.home / "taken").write_text("".join(f"198.18.{third}.0/22\n" for third in range(0, 256, 4)))
+    done = machine.run(a_job("true"), runtime="docker")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("image", "policy", "message"),
+    [
+        ("y", "Never", "image y is not here, and its imagePullPolicy is Never"),
+        ("y", "IfNotPresent", "cannot pull image y: Get https://registry.example.com/v2/: no such host"),
+        ("x", "Always", "cannot pull image x: Get https://registry.example.com/v2/: no such host"),
+    ],
+)
+def test_an_image_that_cannot_be_had_is_reported_before_anything_starts(machine, engine, image, policy, message):
+    job = a_job("true")
+    containers(job)[0] |= {"image": image, "imagePullPolicy": policy}
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 1
+    assert f"Error: cannot run jobs with --runtime docker: {message}" in done.stderr
+    assert not engine.calls("create")
+
+
+def test_an_engine_that_does_not_answer_is_reported(machine, engine):
+    (engine.home / "stopped").touch()
+    done = machine.run(a_job("true"), runtime="docker")
+    assert done.returncode == 1
+    assert "cannot run jobs with --runtime docker: Cannot connect to the Docker daemon" in done.stderr
+
+
+def test_an_engine_that_stops_ends_the_run(machine, engine):
+    run = machine.start(a_job("echo begun; sleep 3"), runtime="docker")
+    until(run, "begun", 2)
+    (engine.home / "stopped").touch()
+    text, _ = run.communicate(timeout=SOON)
+    assert run.returncode == 1
+    assert "docker has stopped working: Cannot connect to the Docker daemon" in text
+
+
+def test_a_program_that_is_not_installed_is_reported(machine, engine, monkeypatch, tmp_path):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    done = machine.run(a_job("true"), runtime="podman")
+    assert done.returncode == 1
+    assert "cannot run jobs with --runtime podman: podman is not installed" in done.stderr
+
+
+def test_containers_of_a_pod_share_its_network(machine, engine):
+    job = a_job("true")
+    containers(job).append({"name": "beside", "image": "x", "command": ["true"]})
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (holder,) = [words for words in engine.calls("run") if ".job-master-0." in options(words, "--name")[0]]
+    name = options(holder, "--name")[0]
+    assert holder[-3:] == ["sleep", "x", "365d"]
+    joined = [words for words in engine.calls("create") if options(words, "--network") == [f"container:{name}"]]
+    assert len(joined) == 2
+    assert not any("--hostname" in words for words in joined)
+    assert engine.left() == []

@@ -1,0 +1,59 @@
+"""The words of the command line of docker, and the networks of runs."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from trainshed.local.docker import container_words, images_of, mount_words, subnets
+from trainshed.local.docker_cli import DockerCli, message
+from trainshed.local.runtime import ContainerSpec, Mount
+
+
+def test_paths_with_commas_and_quotes_are_mounted():
+    (_, line) = mount_words([Mount(Path('/a,b"c'), "/data")])
+    assert line == 'type=bind,"source=/a,b""c",target=/data'
+
+
+def test_command_replaces_the_entry_point_and_args_follow():
+    spec = ContainerSpec("c", "image", ("python", "-m", "train"), ("--lr", "1"))
+    assert container_words(spec, DockerCli("docker"))[-7:] == [
+        "--entrypoint",
+        "python",
+        "image",
+        "-m",
+        "train",
+        "--lr",
+        "1",
+    ]
+    assert container_words(ContainerSpec("c", "image", (), ("a",)), DockerCli("docker"))[-2:] == ["image", "a"]
+
+
+def test_gpus_are_given_by_number():
+    spec = ContainerSpec("c", "image", gpus="2,3")
+    assert '"device=2,3"' in container_words(spec, DockerCli("docker"))
+    podman = container_words(spec, DockerCli("podman"))
+    assert [word for word in podman if "gpu" in word] == ["--device=nvidia.com/gpu=2", "--device=nvidia.com/gpu=3"]
+    assert not any("gpu" in word for word in container_words(ContainerSpec("c", "i", gpus=""), DockerCli("docker")))
+
+
+def test_networks_have_enough_addresses_and_all_differ():
+    small = list(subnets(64, 4711))
+    assert len({str(net) for net in small}) == len(small) == 128
+    assert all(net.subnet_of(IPv4Network("198.18.0.0/15")) for net in small)
+    assert next(subnets(5000, 0)).num_addresses == 8192
+
+
+def test_the_message_is_that_of_the_engine():
+    start = "Error response from daemon: exec failed\nError: failed to start containers: abc\n"
+    assert message(start) == "exec failed"
+    assert message("docker: Error response from daemon: no image.\nSee 'docker run --help'.") == "no image."
+    assert message("Error: no container with name abc") == "no container with name abc"
+    assert message("") == ""
+
+
+def test_images_are_those_of_all_containers():
+    main = {"name": "a", "image": "a"}
+    pod = {"spec": {"initContainers": [{"name": "b", "image": "b"}], "containers": [main]}}
+    again = {"spec": {"containers": [{**main, "imagePullPolicy": "Always"}]}}
+    assert images_of([pod, again]) == {"b": "", "a": "Always"}
