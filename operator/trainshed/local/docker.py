@@ -7,6 +7,7 @@ import contextlib
 import csv
 import io
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
@@ -29,6 +30,8 @@ IN_USE = ("overlap", "already used", "already being used")
 PERIOD = 100_000
 #: The exit code of a container whose end is not known, because somebody removed it.
 KILLED = 137
+#: How often, and with pauses of how many seconds, the engine is asked whether a killed container had no memory left.
+OOM_CHECKS, OOM_PAUSE = 6, 0.2
 #: The first of the exit codes that mean a signal.
 SIGNALLED = 128
 #: Seconds for which the removal of all containers is awaited.
@@ -53,12 +56,13 @@ class ExecProcess:
 
 
 class DockerContainer:
-    """Implements `trainshed.local.runtime.Container`."""
+    """Implements `trainshed.local.runtime.Container`; `limited` is whether it has a limit of memory."""
 
-    def __init__(self, runtime: DockerRuntime, name: str, log: asyncio.subprocess.Process) -> None:
+    def __init__(self, runtime: DockerRuntime, name: str, log: asyncio.subprocess.Process, *, limited: bool) -> None:
         self._runtime = runtime
         self._name = name
         self._log = log
+        self._limited = limited
         self.reason = ""
         self.output = log.stdout or asyncio.StreamReader()
         self._ended = asyncio.create_task(self._wait())
@@ -69,6 +73,7 @@ class DockerContainer:
 
     def signal(self, number: int) -> None:
         """Send a signal; nothing if the container has ended."""
+        self._limited = self._limited and number != signal.SIGKILL
         if not self._ended.done():
             self._runtime.later("kill", "--signal", str(int(number)), self._name)
 
@@ -79,15 +84,22 @@ class DockerContainer:
     async def _wait(self) -> int:
         """Wait until the log ends, and with it the container."""
         await self._log.wait()
-        cli = self._runtime.cli
         try:
-            code = int(await cli.run("wait", self._name))
-            if code == KILLED and await cli.run("inspect", "--format", "{{.State.OOMKilled}}", self._name) == "true":
+            code = int(await self._runtime.cli.run("wait", self._name))
+            if code == KILLED and self._limited and await self._is_out_of_memory():
                 self.reason = "OOMKilled"
         except StartFailed:
             await self._runtime.check()
             return KILLED
         return code
+
+    async def _is_out_of_memory(self) -> bool:
+        """Return whether memory was the reason of the end, which the engine may learn only after it."""
+        for _ in range(OOM_CHECKS):
+            if await self._runtime.cli.run("inspect", "--format", "{{.State.OOMKilled}}", self._name) == "true":
+                return True
+            await asyncio.sleep(OOM_PAUSE)
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +123,8 @@ class DockerSandbox:
         cli = self.runtime.cli
         await cli.run("create", "--name", name, *self.runtime.labels(), *self._network(), *container_words(spec, cli))
         await cli.run("start", name)
-        return DockerContainer(self.runtime, name, await cli.follow("logs", "--follow", name))
+        log = await cli.follow("logs", "--follow", name)
+        return DockerContainer(self.runtime, name, log, limited="memory" in spec.limits)
 
     async def remove(self) -> None:
         """Remove the containers, and the files in the pod's folder that belong to their users."""

@@ -110,7 +110,9 @@ def test_exit_codes_and_failures_are_those_of_the_containers(machine, engine):
 
 def test_a_container_that_is_killed_for_its_memory_is_reported_so(machine, engine):
     script = f'for c in {engine.home}/containers/*; do touch "$c/oom"; done; kill -9 $$$$'
-    done = machine.run(a_job(script, restart="Never"), runtime="docker", arguments=("--output", "json"))
+    job = a_job(script, restart="Never")
+    containers(job)[0]["resources"] = {"limits": {"memory": "1Gi"}}
+    done = machine.run(job, runtime="docker", arguments=("--output", "json"))
     (job,) = json.loads(done.stdout)["jobs"]
     assert job["status"]["failure"]["reason"] == "OOMKilled", job["status"]["failure"]
 
