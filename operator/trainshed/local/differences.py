@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,8 @@ IN_CONTAINERS = {
     "runtimeClassName": "the runtime of the engine",
     "securityContext": "the user of the image",
 }
-#: Resources whose limits hold in containers of docker or podman.
-LIMITED_IN_CONTAINERS = ("cpu", "memory", GPU)
+#: Resources whose limits hold; those of processes only on Linux.
+LIMITED = ("cpu", "memory", GPU)
 POLICY_FIELDS = {
     "managedBy": "this run manages the job",
     "schedulingPolicy": "no scheduler",
@@ -92,7 +93,7 @@ def _pod(spec: Document, *, in_containers: bool) -> Iterator[str]:
         limits = {**((container.get("resources") or {}).get("limits") or {})}
         if limits.get(GPU):
             yield f"limits of {GPU} beyond the GPUs of this machine"
-        honoured = LIMITED_IN_CONTAINERS if in_containers else (GPU,)
+        honoured = LIMITED if in_containers or sys.platform == "linux" else (GPU,)
         if others := sorted(set(limits).difference(honoured)):
             yield f"resource limits {', '.join(others)}"
 

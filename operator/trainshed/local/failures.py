@@ -11,7 +11,7 @@ from trainshed.api.job import Document
 
 from .cluster import job_name
 from .kubelet import LogSink
-from .output import replica_name
+from .output import is_named, replica_name
 
 #: worker-1@20s: a replica and seconds; worker-1@step 100: a replica and a regular expression.
 FORM = re.compile(r"([a-z0-9][-a-z0-9./]*)@(.+)")
@@ -29,12 +29,6 @@ class Failure:
     def concerns(self, pod: Document) -> bool:
         """Return whether this is the replica: its name, with or without that of the job."""
         return is_named(self.replica, job_name(pod), str(pod["metadata"]["name"]))
-
-
-def is_named(wanted: str, job: str, pod: str) -> bool:
-    """Return whether a pod is meant: worker-1, mnist/worker-1 or mnist-worker-1."""
-    replica = pod.removeprefix(f"{job}-")
-    return wanted in (replica, f"{job}/{replica}", pod)
 
 
 def parse(text: str) -> Failure:

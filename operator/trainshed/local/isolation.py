@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .limits import descendants, process_tree
+
 Message = dict[str, Any]
 #: The descriptors of the standard streams of a container; a single one is for its output and its errors.
 Streams = Sequence[int]
@@ -33,8 +35,8 @@ class Isolation:
         if sys.platform == "linux":
             prctl(PR_SET_CHILD_SUBREAPER, 1)
 
-    def add(self, message: Message) -> None:
-        """Create a sandbox: there is nothing to do."""
+    def add(self, messages: Sequence[Message]) -> None:
+        """Create sandboxes: there is nothing to do."""
 
     def remove(self, known: str) -> None:
         """Remove a sandbox: there is nothing to do."""
@@ -52,7 +54,7 @@ class Isolation:
 
     def kill(self, pid: int) -> None:
         """Kill a container: its session, and all descendants of its first process."""
-        for found in (*descendants(pid), pid):
+        for found in (*descendants(pid, process_tree()), pid):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(found, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -70,7 +72,7 @@ class Isolation:
     def kill_rest(self) -> None:
         """Kill all descendants of this process."""
         for _ in range(ROUNDS):
-            left = descendants(os.getpid())
+            left = descendants(os.getpid(), process_tree())
             if not left:
                 return
             for pid in left:
@@ -114,6 +116,8 @@ def execute(message: Message, streams: Streams) -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    if message.get("processors"):
+        os.sched_setaffinity(0, message["processors"])
     try:
         os.chdir(message["cwd"])
     except OSError as error:
@@ -129,23 +133,6 @@ def execute(message: Message, streams: Streams) -> None:
 def exit_code(status: int) -> int:
     """Return the exit code of a wait status, 128+n after signal n."""
     return SIGNALLED + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the descendants of a process, where /proc shows them."""
-    parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        if name.isdecimal():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-                if fields[0] != b"Z":
-                    parents.setdefault(int(fields[1]), []).append(int(name))
-    found, queue = [], [pid]
-    while queue:
-        children = parents.get(queue.pop(), [])
-        found += children
-        queue += children
-    return found
 
 
 def children(pid: int) -> list[int]:

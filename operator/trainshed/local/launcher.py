@@ -4,11 +4,12 @@ The arguments are `processes` or `namespaces` and the number of a descriptor, a 
 object per line, and writes one:
 
     {"op": "sandbox", "id": …, "address": …, "prefix": …, "hostname": …}   -> {"id": …} or {"id": …, "error": …}
-    {"op": "start", "id": …, "sandbox": …, "argv": …, "env": …, "cwd": …, "mounts": …, "streams": …}, with so many
-    descriptors: one for the output, or three for all standard streams      -> {"id": …} or {"id": …, "error": …}
+    {"op": "start", "id": …, "sandbox": …, "argv": …, "env": …, "cwd": …, "mounts": …, "streams": …, "memory": …,
+     "processors": …}, with so many descriptors: one for the output, or three for all standard streams
+                                                                            -> {"id": …} or {"id": …, "error": …}
     {"op": "signal", "id": …, "number": …}
     {"op": "remove", "id": …}
-    {"exit": id of a container, "code": its exit code}
+    {"exit": id of a container, "code": its exit code, "reason": OOMKilled or empty}
 
 When the socket is closed, which also happens when the run is killed, the launcher kills all containers and ends. It
 imports nothing but the standard library, and forks from a single thread.
@@ -23,10 +24,18 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from .isolation import Isolation, Message, Streams, exit_code
+from .limits import descendants, exceeds, process_tree
 from .namespace_isolation import NamespaceIsolation
+
+#: Sandboxes that are created at the same time.
+AT_ONCE = 16
+#: Seconds between two looks at the memory of containers that have a limit.
+WATCH = 0.5
 
 
 class Launcher:
@@ -38,6 +47,9 @@ class Launcher:
         self._pids: dict[str, int] = {}
         self._ids: dict[int, str] = {}
         self._descriptors: list[int] = []
+        self._limits: dict[int, int] = {}
+        self._over: set[int] = set()
+        self._watched = 0.0
         self._buffer = b""
 
     def run(self) -> None:
@@ -49,7 +61,8 @@ class Launcher:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         with contextlib.suppress(ConnectionError, BrokenPipeError):
             while True:
-                ready, _, _ = select.select([self._control.fileno(), reader], [], [])
+                ready, _, _ = select.select([self._control.fileno(), reader], [], [], WATCH if self._limits else None)
+                self._watch()
                 if reader in ready:
                     os.read(reader, 4096)
                     self._reap()
@@ -70,17 +83,26 @@ class Launcher:
         if not data:
             return False
         *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self._handle(json.loads(line))
+        messages = [json.loads(line) for line in lines]
+        for sandboxes, group in groupby(messages, key=lambda message: message["op"] == "sandbox"):
+            if sandboxes:
+                self._add([*group])
+            else:
+                for message in group:
+                    self._handle(message)
         return True
+
+    def _add(self, messages: list[Message]) -> None:
+        """Create sandboxes, several at a time."""
+        while messages:
+            some, messages = messages[:AT_ONCE], messages[AT_ONCE:]
+            self._answer(some, lambda some=some: self._isolation.add(some))  # type: ignore[misc]
 
     def _handle(self, message: Message) -> None:
         match message["op"]:
-            case "sandbox":
-                self._answer(message, lambda: self._isolation.add(message))
             case "start":
                 streams = [self._descriptors.pop(0) for _ in range(message["streams"])]
-                self._answer(message, lambda: self._start(message, streams))
+                self._answer([message], lambda: self._start(message, streams))
                 for descriptor in streams:
                     os.close(descriptor)
             case "signal":
@@ -88,18 +110,21 @@ class Launcher:
             case "remove":
                 self._isolation.remove(message["id"])
 
-    def _answer(self, message: Message, action: Callable[[], None]) -> None:
+    def _answer(self, messages: Sequence[Message], action: Callable[[], None]) -> None:
+        problem = {}
         try:
             action()
         except OSError as error:
-            self._send({"id": message["id"], "error": error.strerror or str(error)})
-        else:
-            self._send({"id": message["id"]})
+            problem = {"error": error.strerror or str(error)}
+        for message in messages:
+            self._send({"id": message["id"], **problem})
         self._reap()
 
     def _start(self, message: Message, streams: Streams) -> None:
         pid = self._isolation.start(message, streams)
         self._pids[message["id"]], self._ids[pid] = pid, message["id"]
+        if message.get("memory"):
+            self._limits[pid] = message["memory"]
 
     def _signal(self, known: str, number: int) -> None:
         pid = self._pids.get(known)
@@ -110,6 +135,17 @@ class Launcher:
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._isolation.target(pid), number)
+
+    def _watch(self) -> None:
+        """Kill the containers that use more memory than they may."""
+        if not self._limits or time.monotonic() - self._watched < WATCH:
+            return
+        self._watched = time.monotonic()
+        tree = process_tree()
+        for pid, limit in self._limits.items():
+            if exceeds((pid, *descendants(pid, tree)), limit):
+                self._over.add(pid)
+                self._isolation.kill(pid)
 
     def _reap(self) -> None:
         """Report the containers that have ended; other processes that were inherited are only reaped."""
@@ -124,7 +160,10 @@ class Launcher:
                 known = self._ids.pop(pid)
                 del self._pids[known]
                 self._isolation.ended(pid)
-                self._send({"exit": known, "code": exit_code(status)})
+                self._limits.pop(pid, None)
+                reason = "OOMKilled" if pid in self._over else ""
+                self._over.discard(pid)
+                self._send({"exit": known, "code": exit_code(status), "reason": reason})
 
     def _send(self, message: Message) -> None:
         self._control.sendall(json.dumps(message).encode() + b"\n")

@@ -14,6 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from trainshed.plan.quantities import parse_quantity
+
+from .limits import Processors, processors
 from .runtime import StartFailed
 
 #: Starts the launcher without what Python would import for the user's site.
@@ -60,8 +63,9 @@ class LaunchedContainer:
             self.end_entered()
         return process
 
-    def end(self, code: int) -> None:
+    def end(self, code: int, reason: str = "") -> None:
         """Note the end of the container."""
+        self.reason = reason
         self.ended.set_result(code)
         self.end_entered()
 
@@ -84,6 +88,7 @@ class LauncherClient:
         self._answers: dict[str, asyncio.Future[None]] = {}
         self._containers: dict[str, LaunchedContainer] = {}
         self._numbers = count()
+        self._processors = Processors(processors())
         self._buffer = b""
         self.problem = ""
 
@@ -119,16 +124,23 @@ class LauncherClient:
         self.send(message)
         await answer
 
-    async def start(self, message: Mapping[str, Any]) -> LaunchedContainer:
-        """Start a container; raises `StartFailed`."""
+    async def start(self, message: Mapping[str, Any], limits: Mapping[str, str]) -> LaunchedContainer:
+        """Start a container with limits of resources; raises `StartFailed`."""
+        numbers = self._processors.take(float(parse_quantity(limits.get("cpu")) or 0))
+        limited = {"memory": int(parse_quantity(limits.get("memory")) or 0), "processors": numbers}
         reader, writer = os.pipe()
         output = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(output)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(reader, "rb", 0))
         try:
-            return await self._start(message, (writer,), output)
+            container = await self._start({**message, **limited}, (writer,), output)
+        except StartFailed:
+            self._processors.release(numbers)
+            raise
         finally:
             os.close(writer)
+        container.ended.add_done_callback(lambda _: self._processors.release(numbers))
+        return container
 
     async def exec(self, message: Mapping[str, Any], streams: Sequence[int]) -> LaunchedContainer:
         """Start a program with these standard streams; raises `StartFailed`."""
@@ -196,7 +208,7 @@ class LauncherClient:
         if "exit" in message:
             container = self._containers.pop(message["exit"], None)
             if container:
-                container.end(message["code"])
+                container.end(message["code"], message["reason"])
             return
         answer = self._answers.pop(message["id"], None)
         if answer is None or answer.done():

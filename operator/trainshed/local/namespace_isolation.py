@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .isolation import NOT_STARTED, Isolation, Message, Streams, children, execute, exit_code, fork
@@ -44,29 +44,41 @@ class NamespaceIsolation(Isolation):
         with contextlib.suppress(OSError):
             mount("proc", "/proc", "proc", 0)  # the processes of this namespace; not permitted in some containers
 
-    def add(self, message: Message) -> None:
-        """Create the bridge, or the network of a pod; raises OSError."""
-        address = f"{message['address']}/{message['prefix']}"
-        if "hostname" not in message:
-            ip(f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {address} dev {BRIDGE}")
-            ip(f"link set {BRIDGE} up")
-            return
-        near, far = socket.socketpair()
-        pid = fork_plain(lambda: join_network(far, message["hostname"], address))
-        far.close()
-        with near:
-            _, descriptors, _, _ = socket.recv_fds(near, 1, 3)
+    def add(self, messages: Sequence[Message]) -> None:
+        """Create the bridge, and the networks of pods, all at the same time; raises OSError."""
+        pods = [message for message in messages if "hostname" in message]
+        for bridge in messages:
+            if bridge not in pods:
+                address = f"{bridge['address']}/{bridge['prefix']}"
+                ip(f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {address} dev {BRIDGE}")
+                ip(f"link set {BRIDGE} up")
+        started = [(message, *self._begin(message)) for message in pods]
+        commands = []
+        for message, pid, link in started:
+            _, descriptors, _, _ = socket.recv_fds(link, 1, 3)
+            self._sandboxes[message["id"]] = list(descriptors)
             self._links += 1
             name = f"veth{self._links}"
-            ip(
-                f"link add {name} type veth peer name eth0 netns {pid}\n"
-                f"link set {name} master {BRIDGE}\nlink set {name} up\n"
-            )
-            near.sendall(b"x")
-        _, status = os.waitpid(pid, 0)
-        self._sandboxes[message["id"]] = list(descriptors)
-        if status:
+            commands.append(f"link add {name} type veth peer name eth0 netns {pid}\n")
+            commands.append(f"link set {name} master {BRIDGE}\nlink set {name} up\n")
+        try:
+            if commands:
+                ip("".join(commands))
+        finally:
+            for _, _, link in started:
+                link.send(b"x")
+                link.close()
+            statuses = [os.waitpid(pid, 0)[1] for _, pid, _ in started]
+        if any(statuses):
             raise OSError(0, "cannot configure the network of the pod")
+
+    def _begin(self, message: Message) -> tuple[int, socket.socket]:
+        """Start the process that makes the network of a pod; return its pid, and a socket to it."""
+        near, far = socket.socketpair()
+        address = f"{message['address']}/{message['prefix']}"
+        pid = fork_plain(lambda: join_network(far, message["hostname"], address))
+        far.close()
+        return pid, near
 
     def remove(self, known: str) -> None:
         """Close the namespaces of a sandbox; the kernel removes its network with its last process."""

@@ -89,7 +89,8 @@ class NamespaceRuntime:
                 "root": str(self.folder / "root"),
                 "mounts": [[str(mount.source), mount.target, mount.read_only] for mount in mounts],
                 "keep": [str(path) for path in (*self.python.folders, *OWN, Path.cwd())],
-            }
+            },
+            spec.limits,
         )
 
     def remove(self, pod: SandboxSpec) -> None:

@@ -10,6 +10,7 @@ from trainshed.api.job import Document, Job
 
 from .docker_cli import ENGINES
 from .failures import Failure
+from .output import is_named
 
 RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
 
@@ -43,3 +44,17 @@ class Options:
     json: bool = False
     failures: tuple[Failure, ...] = ()
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
+
+    def check(self) -> None:
+        """Raise `Refused` if the user names replicas that do not exist."""
+        pods = [(item.job.name, str(pod["metadata"]["name"])) for item in self.jobs for pod in item.pods]
+        named = [("--only", name) for name in self.only]
+        named += [("--fail", failure.replica) for failure in self.failures]
+        known = ", ".join(pod.removeprefix(f"{job}-") if len(self.jobs) == 1 else pod for job, pod in pods)
+        problems = [
+            f"{flag} {name}: there is no such replica; there are {known}"
+            for flag, name in named
+            if not any(is_named(name, job, pod) for job, pod in pods)
+        ]
+        if problems:
+            raise Refused("\n".join(problems))

@@ -110,7 +110,11 @@ class Output:
         prefix = f"\x1b[{colour}m{label:<{self._width}} |{RESET} " if self._colour else f"{label:<{self._width}} | "
         name = pod["metadata"]["name"] + ("" if main else f".{container}")
         file = (self._logs / f"{name}.log").open("ab", buffering=0)
-        return _Stream(prefix, file, not self._only or replica in self._only or who in self._only)
+        return _Stream(
+            prefix,
+            file,
+            not self._only or any(is_named(only, job_name(pod), pod["metadata"]["name"]) for only in self._only),
+        )
 
     def _print(self, stream: _Stream, line: str) -> None:
         self.write_line(f"{stream.prefix}{line}")
@@ -119,6 +123,12 @@ class Output:
 def replica_name(pod: Document) -> str:
     """Return the name of a pod without that of its job, such as worker-0."""
     return str(pod["metadata"]["name"]).removeprefix(f"{job_name(pod)}-")
+
+
+def is_named(wanted: str, job: str, pod: str) -> bool:
+    """Return whether a pod is meant: worker-1, mnist/worker-1 or mnist-worker-1."""
+    replica = pod.removeprefix(f"{job}-")
+    return wanted in (replica, f"{job}/{replica}", pod)
 
 
 def _last_state(line: str) -> str:

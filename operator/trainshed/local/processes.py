@@ -71,7 +71,8 @@ class ProcessRuntime:
                 "argv": [with_paths(word, paths) for word in words],
                 "env": self.python.environment({name: with_paths(text, paths) for name, text in env.items()}),
                 "cwd": with_paths(spec.working_dir, paths) or str(Path.cwd()),
-            }
+            },
+            spec.limits,
         )
 
     def _paths_of(self, pod: SandboxSpec, spec: ContainerSpec) -> dict[str, str]:

@@ -42,6 +42,7 @@ WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
 def run(options: Options) -> int:
     """Run the jobs; return the exit code. Raises `Refused`, and `python.NoPython`."""
+    options.check()
     return asyncio.run(LocalRun(options).run())
 
 
@@ -243,7 +244,8 @@ class LocalRun:
         else:
             for job, events in found:
                 print_line("")
-                for line in summary.described(job, events, (now - self._started).total_seconds()):
+                seconds = (now - self._started).total_seconds()
+                for line in summary.described(job, events, seconds, interrupted=self._interrupted.is_set()):
                     print_line(line)
             print_line(f"Logs:      {self._folder.logs}")
         if self._interrupted.is_set():

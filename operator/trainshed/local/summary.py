@@ -25,12 +25,13 @@ def state_of(job: Document) -> str:
     return str(decisive.type) if decisive else "Pending"
 
 
-def described(job: Document, events: Sequence[Document], seconds: float) -> Iterator[str]:
-    """Yield the lines of the summary of a job; `seconds` is how long it ran."""
+def described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:
+    """Yield the lines of the summary of a job; `seconds` is how long it ran, before it ended or was `interrupted`."""
     status = job.get("status") or {}
     yield f"Name:      {job['metadata']['namespace']}/{job['metadata']['name']}"
     yield f"Kind:      {job['kind']}"
-    yield f"State:     {state_of(job)} after {seconds:.0f} s"
+    ended = "when the run was interrupted " if interrupted else ""
+    yield f"State:     {state_of(job)} {ended}after {seconds:.0f} s"
     yield f"Restarts:  {status.get('restarts', 0)}"
     yield from _failure(status.get("failure") or {})
     yield "Conditions:"

@@ -95,6 +95,62 @@ def test_a_replica_that_is_killed_on_purpose_restarts_the_job(machine, runtime):
     assert found["status"]["failure"]["exitCode"] == 137
 
 
+def test_a_second_ctrl_c_kills_all_replicas(machine, runtime):
+    job = a_job("trap '' TERM; echo begun; while :; do sleep 1; done")
+    for group in job["spec"]["pytorchReplicaSpecs"].values():
+        group["template"]["spec"]["terminationGracePeriodSeconds"] = 10 * SOON
+    run = machine.start(job, runtime=runtime)
+    until(run, "begun", 2)
+    run.send_signal(signal.SIGINT)
+    until(run, "Ctrl-C again kills them")
+    run.send_signal(signal.SIGINT)
+    text, _ = run.communicate(timeout=SOON)
+    assert run.returncode == 130
+    assert "when the run was interrupted after" in text
+
+
+def test_names_of_replicas_that_do_not_exist_are_reported(machine):
+    done = machine.run(a_job("true"), arguments=("--only", "worker-1", "--fail", "chief-0@1s", "--only", "worker-0"))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: --only worker-1: there is no such replica; there are master-0, worker-0\n"
+        "--fail chief-0: there is no such replica; there are master-0, worker-0\n"
+    )
+
+
+def test_only_some_replicas_are_printed_and_all_are_logged(machine):
+    done = machine.run(a_job("echo hello"), arguments=("--only", "worker-0"))
+    assert "worker-0 | hello" in done.stdout.splitlines()
+    assert "master-0 | hello" not in done.stdout
+    assert next(machine.state.glob("runs/*/logs/job-master-0.log")).read_text() == "hello\n"
+
+
+def test_many_replicas_start(machine, runtime):
+    done = machine.run(a_job("hostname", workers=33), runtime=runtime, arguments=("--output", "json"))
+    assert done.returncode == 0, done.stderr
+    names = [path.read_text().strip() for path in machine.state.glob("runs/*/logs/*.log")]
+    assert len(names) == 34
+    assert len(set(names)) == (34 if runtime == "namespaces" else 1)
+
+
+def test_limits_hold(machine, runtime):
+    greedy = (
+        "import os, time; print(len(os.sched_getaffinity(0)), flush=True); held = bytearray(300 << 20); time.sleep(9)"
+    )
+    job = a_job("", restart="Never")
+    container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    container |= {
+        "command": [sys.executable, "-c", greedy],
+        "resources": {"limits": {"memory": "200Mi", "cpu": "500m", "example.com/disk": 1}},
+    }
+    done = machine.run(job, runtime=runtime, arguments=("--python", sys.executable, "--output", "json"))
+    found = json.loads(done.stdout)
+    assert done.returncode == 1, done.stderr
+    assert found["jobs"][0]["status"]["failure"]["reason"] == "OOMKilled"
+    assert "worker-0 | 1" in done.stderr.splitlines()
+    assert "resource limits example.com/disk" in found["ignored"]
+
+
 def test_an_invalid_job_does_not_start(machine):
     job = a_job("echo started")
     job["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] = 2
