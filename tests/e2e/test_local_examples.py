@@ -1,0 +1,83 @@
+"""Every example ends under `trainshed run` as on a cluster, in containers of its own images."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from testbed import archives, docker, images, kind
+
+from .example import FOLDER, check_words, expectations
+
+EXAMPLES = {f"{path.parent.name}/{path.stem}": path for path in sorted(FOLDER.glob("*/*.yaml"))}
+EXAMPLES["mpi/v2beta1"] = FOLDER / "mpi" / "v2beta1" / "allreduce.yaml"
+PARTS = sorted({name.partition("/")[0] for name in EXAMPLES})
+
+
+@dataclass(frozen=True)
+class LocalLogs:
+    """Stands for `pod_logs.Journal`: the logs of a local run."""
+
+    folder: Path
+
+    def of(self, pod: str) -> str:
+        """Return the output of all pods of this name."""
+        path = self.folder / f"{pod}.log"
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def operator() -> None:
+    """No operator is needed, in place of the fixture for the other tests."""
+
+
+@pytest.fixture(scope="module", params=PARTS)
+def part(request, tmp_path_factory) -> Iterator[str]:
+    """A folder of examples whose images the engine has or can pull; those loaded here are removed afterwards."""
+    docker.start()
+    own = (path for name, path in EXAMPLES.items() if name.startswith(f"{request.param}/"))
+    wanted = images.named("\n".join(path.read_text() for path in own))
+    missing = [name for name in wanted if kind.without_registry() and not docker.has_image(name)]
+    if missing:
+        archive = tmp_path_factory.mktemp("images") / "images.tar"
+        archives.write(archive, map(images.stand_in, missing))
+        docker.docker("load", "--input", archive)
+        archive.unlink()
+    yield request.param
+    if missing:
+        docker.docker("rmi", *missing)
+
+
+def test_the_examples_of_a_kind_end_as_on_a_cluster(part: str, tmp_path: Path) -> None:
+    for name, path in EXAMPLES.items():
+        if name.startswith(f"{part}/"):
+            ends_as_it_says(path, tmp_path / name)
+
+
+def ends_as_it_says(path: Path, state: Path) -> None:
+    """Run an example, and compare its end with the one that is written in it. Pods are not deleted on the way."""
+    jobs = expectations(path)
+    fixed = ("--runtime", "docker", "--output", "json", "--state", str(state))
+    done = subprocess.run(
+        [sys.executable, "-m", "trainshed", "run", "-f", str(path), *fixed],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=sum(job.within for job in jobs),
+        env=docker.environment() | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+    )
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    ends = {job["name"]: job for job in found["jobs"]}
+    for job in jobs:
+        assert ends[job.name]["state"] == job.says["ends"], done.stderr
+        if "restarts" in job.says and "kill" not in job.says:
+            assert ends[job.name]["status"].get("restarts", 0) == int(job.says["restarts"]), done.stderr
+        check_words(job, LocalLogs(Path(found["logs"])))
