@@ -94,7 +94,7 @@ class ScriptedRuntime:
 
 
 class NoLogs:
-    """Implements `trainshed.local.kubelet.LogSink`: keeps the output of all containers in `text`."""
+    """Implements `trainshed.local.runtime.LogSink`: keeps the output of all containers in `text`."""
 
     def __init__(self) -> None:
         self.text = b""

@@ -85,7 +85,7 @@ class DockerContainer:
         """Wait until the log ends, and with it the container."""
         await self._log.wait()
         try:
-            code = int(await self._runtime.cli.run("wait", self._name))
+            code = int(await self._runtime.cli.wait_for("wait", self._name))
             if code == KILLED and self._limited and await self._is_out_of_memory():
                 self.reason = "OOMKilled"
         except StartFailed:

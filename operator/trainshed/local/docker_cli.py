@@ -34,20 +34,24 @@ class DockerCli:
         """Return the version of the engine; raises `StartFailed` if none answers."""
         if not shutil.which(self.program):
             raise StartFailed(f"{self.program} is not installed")
-        return await self.run("version", "--format", "{{.Server.Version}}")
+        part = "Client" if self.program == "podman" else "Server"  # podman has no server on the same machine
+        return await self.run("version", "--format", f"{{{{.{part}.Version}}}}")
 
     async def run(self, *words: str) -> str:
         """Return the output of a command; raises `StartFailed` with the message of the engine."""
-        pipe = asyncio.subprocess.PIPE
         async with self._slots:
-            process = await asyncio.create_subprocess_exec(
-                *(self.program, *words),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=pipe,
-                stderr=pipe,
-                start_new_session=True,  # Ctrl-C ends it only through the run
-            )
-            output, errors = await process.communicate()
+            return await self.wait_for(*words)
+
+    async def wait_for(self, *words: str) -> str:
+        """Return the output of a command as `run` does, but let others run meanwhile."""
+        process = await asyncio.create_subprocess_exec(
+            *(self.program, *words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C ends it only through the run
+        )
+        output, errors = await process.communicate()
         if process.returncode:
             raise StartFailed(message(errors.decode(errors="replace")) or f"{self.program} {words[0]} failed")
         return output.decode(errors="replace").strip()

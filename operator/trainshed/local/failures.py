@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from trainshed.api.job import Document
 
 from .cluster import job_name
-from .kubelet import LogSink
 from .output import is_named, replica_name
+from .runtime import LogSink
 
 #: worker-1@20s: a replica and seconds; worker-1@step 100: a replica and a regular expression.
 FORM = re.compile(r"([a-z0-9][-a-z0-9./]*)@(.+)")
@@ -45,7 +45,7 @@ def parse(text: str) -> Failure:
 
 
 class FailureInjector:
-    """Implements `trainshed.local.kubelet.LogSink`: passes output on, and calls `kill` with the pod to be killed."""
+    """Implements `trainshed.local.runtime.LogSink`: passes output on, and calls `kill` with the pod to be killed."""
 
     def __init__(self, failures: Sequence[Failure], logs: LogSink, kill: Callable[[str], None]) -> None:
         self._failures = list(failures)

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from trainshed.api.job import Document
 
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
-from .runtime import Container, ContainerSpec, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
+from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
 from .volumes import TERMINATION_LOG, Volumes, mounts
 
 #: The bytes and lines of the log that become the termination message of a failure, and the bytes of a file.
@@ -31,16 +30,6 @@ DRAIN = 2.0
 CONFIG_RETRY = 1.0
 #: The exit code of a container that was never started, as containerd reports it.
 NOT_STARTED = 128
-
-
-class LogSink(Protocol):
-    """Gets the output of all containers."""
-
-    def write(self, pod: Document, container: str, chunk: bytes) -> None:
-        """Take some output of a container; a line may be cut anywhere."""
-
-    def end(self, pod: Document, container: str) -> None:
-        """Note that a container has ended, and with it its last line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class _Stream:
 
 
 class Output:
-    """Implements `trainshed.local.kubelet.LogSink`, and prints what happens to the jobs.
+    """Implements `trainshed.local.runtime.LogSink`, and prints what happens to the jobs.
 
     `only` are the replicas to print; all if it is empty. `one_job` is whether prefixes need no job, `width` is that of
     prefixes. `write` prints one line.

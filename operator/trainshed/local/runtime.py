@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from trainshed.api.job import Document
+
 from .hosts import Hosts
 
 
@@ -93,6 +95,16 @@ class Container(Process, Protocol):
         The descriptors are its standard streams. It ends with the container.
         """
         ...
+
+
+class LogSink(Protocol):
+    """Gets the output of all containers."""
+
+    def write(self, pod: Document, container: str, chunk: bytes) -> None:
+        """Take some output of a container; a line may be cut anywhere."""
+
+    def end(self, pod: Document, container: str) -> None:
+        """Note that a container has ended, and with it its last line."""
 
 
 class Sandbox(Protocol):
