@@ -165,6 +165,9 @@ def main(words: list[str]) -> None:
         case ["image", "inspect"]:
             if not known(words[-1]):
                 fail(f"No such image: {words[-1]}")
+        case ["pull", *_] if words[-1] == "slow":
+            (HOME / "pulling").write_text(str(os.getpid()))
+            time.sleep(600)
         case ["pull", *_]:
             fail("Get https://registry.example.com/v2/: no such host")
         case ["network", *_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -51,7 +52,12 @@ class DockerCli:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends it only through the run
         )
-        output, errors = await process.communicate()
+        try:
+            output, errors = await process.communicate()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()  # it may pull an image for long
+            raise
         if process.returncode:
             raise StartFailed(message(errors.decode(errors="replace")) or f"{self.program} {words[0]} failed")
         return output.decode(errors="replace").strip()

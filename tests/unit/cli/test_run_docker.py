@@ -185,6 +185,24 @@ def test_an_image_that_cannot_be_had_is_reported_before_anything_starts(machine,
     assert not engine.calls("create")
 
 
+def test_ctrl_c_ends_a_pull(machine, engine):
+    job = a_job("true")
+    containers(job)[0]["image"] = "slow"
+    run = machine.start(job, runtime="docker")
+    until(run, "pulling image slow")
+    end = time.monotonic() + SOON
+    while not (engine.home / "pulling").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    text, _ = run.communicate(timeout=SOON)
+    assert (run.returncode, text) == (130, "")
+    program = Path("/proc") / (engine.home / "pulling").read_text()
+    while program.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_an_engine_that_does_not_answer_is_reported(machine, engine):
     (engine.home / "stopped").touch()
     done = machine.run(a_job("true"), runtime="docker")
