@@ -19,6 +19,8 @@ from trainshed.api.job import Job
 GATEWAY, PREFIX_LENGTH = IPv4Address("198.18.0.1"), 15
 LOOPBACK = "127.0.0.1"
 DOMAIN = "cluster.local"
+#: The address of a pod on the loopback, and a port.
+OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:(\d+)(?!\d)")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
 
@@ -127,12 +129,17 @@ def on_loopback(env: Mapping[str, str], hosts: Hosts, ports: Ports, own: tuple[s
     """Return the environment of a replica with 127.0.0.1 and a port of its own in place of each name and port.
 
     `own` is the pod with its ports. A variable that ends in PORT belongs to the variable that has the same beginning
-    and ends in ADDR, ADDRESS, HOST or IP; without one it is a port of the pod itself.
+    and ends in ADDR, ADDRESS, HOST or IP; without one it is a port of the pod itself. So is one that follows the pod's
+    address, which other variables may refer to.
     """
     pod, own_ports = own
+
+    def own_port(found: re.Match[str]) -> str:
+        return f"{LOOPBACK}:{ports.of(pod, int(found[1]))}" if int(found[1]) in own_ports else found[0]
+
     changed = {}
     for name, value in env.items():
-        text = loopback_text(value, hosts, ports)
+        text = loopback_text(OWN_PORT.sub(own_port, value), hosts, ports)
         if name.endswith("PORT") and value.isdecimal():
             siblings = (env.get(name.removesuffix("PORT") + end, "") for end in ("ADDR", "ADDRESS", "HOST", "IP"))
             owner = next((found for sibling in siblings if (found := hosts.pod(sibling))), "")

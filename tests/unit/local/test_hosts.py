@@ -59,12 +59,16 @@ def test_the_environment_is_consistent(hosts, ports):
         "OWN_PORT": "2222",
         "OTHER_PORT": "8888",
         "PET_RDZV_ENDPOINT": "mnist-worker-0:29400",
+        "PADDLE_MASTER": "127.0.0.1:2222",
+        "DASHBOARD": "http://127.0.0.1:8080",
     }
     found = on_loopback(env, hosts, ports, ("mnist-worker-1", [2222]))
     first, own = ports.of("mnist-worker-0", 2222), ports.of("mnist-worker-1", 2222)
     assert json.loads(found["TF_CONFIG"])["cluster"]["worker"] == [f"127.0.0.1:{first}", f"127.0.0.1:{own}"]
     assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("127.0.0.1", str(first))
     assert (found["OWN_PORT"], found["OTHER_PORT"]) == (str(own), "8888")
+    assert found["PADDLE_MASTER"] == f"127.0.0.1:{own}", "the pod's address and its port, as others reach it"
+    assert found["DASHBOARD"] == env["DASHBOARD"]
     assert found["PET_RDZV_ENDPOINT"] == f"127.0.0.1:{ports.of('mnist-worker-0', 29400)}"
 
 
