@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 
 import orjson
-from reliability.results import keep, place
 
 from support.jobs import job
 from support.process_usage import cpu, rss
+from support.results import keep, place
 from testbed.control_plane import ControlPlane
 
 from .cluster import Cluster
