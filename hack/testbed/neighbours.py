@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from .binaries import build
+from .binaries import build, downloaded
 from .places import ROOT, alone, cache, digest
-from .steps import StepFailed, run, step
+from .steps import run, step
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A project: its Go module and version, the archive with its source tree, its programs, minutes for all of them.
+    """A project: its Go module and version or commit, the archive with its source tree, its programs, minutes for all.
 
     `programs` are packages below the root of the tree.
     """
@@ -36,6 +34,13 @@ NEIGHBOURS = {
         "volcano-1.15.tar.gz",
         {"vc-scheduler": "./cmd/scheduler", "vc-controller-manager": "./cmd/controller-manager"},
         15,
+    ),
+    "kai": Neighbour(
+        "github.com/NVIDIA/KAI-scheduler",
+        "72de64fc",
+        "kai-scheduler.tar.gz",
+        {"podgrouper": "./cmd/podgrouper", "scheduler": "./cmd/scheduler", "binder": "./cmd/binder"},
+        10,
     ),
 }
 
@@ -86,12 +91,6 @@ def _archive(neighbour: str) -> Path | None:
 
 
 def _module(neighbour: str) -> Path:
-    """The module of this version, as it was tagged; Go downloads it into its own cache."""
+    """The module of this version, as it was tagged."""
     known = NEIGHBOURS[neighbour]
-    with step(f"downloading {known.module} {known.version}"):
-        command = ["go", "mod", "download", "-json", f"{known.module}@{known.version}"]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cache())
-    found = json.loads(result.stdout or "{}")
-    if "Dir" not in found:
-        raise StepFailed(f"{known.module} {known.version} cannot be downloaded: {found.get('Error') or result.stderr}")
-    return Path(found["Dir"])
+    return downloaded(known.module, known.version)

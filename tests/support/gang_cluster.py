@@ -25,7 +25,7 @@ def prepare(kubeconfig: Path) -> None:
             "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}},
         }
         admin.call("POST", "/api/v1/nodes", body)
-        room = {"cpu": str(CPUS), "memory": "8Gi", "pods": "50"}
+        room = {"cpu": str(CPUS), "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "50"}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
         admin.call("PATCH", f"/api/v1/nodes/{node}/status", status, MERGE)
