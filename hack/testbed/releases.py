@@ -30,7 +30,7 @@ class Release:
 #: The older releases that are tested, oldest first, by their minor version.
 OLDER = {
     "1.30": Release("v1.30.14", "v3.5.15"),
-    "1.33": Release("v1.33.13", "v3.5.21"),
+    "1.33": Release("v1.33.13", "v3.5.24"),
     "1.35": Release("v1.35.3", "v3.6.6"),
     "1.36": Release("v1.36.2", "v3.6.8"),
 }
@@ -62,7 +62,7 @@ def _built(name: str, module: str, package: str, version: str, linker: str) -> P
     with alone(folder / "module.lock"):  # tests that run beside each other want the same
         if not path.exists():
             _write_module(folder / "module", module, version)
-            what = f"building {name} {version} (once; a kube-apiserver takes about 10 min on two cores)"
+            what = f"building {name} {version} (once; a kube-apiserver takes about 5 min on two cores)"
             build(path, package, folder / "module", what, ("-mod=mod", "-ldflags", linker))
     return path
 
