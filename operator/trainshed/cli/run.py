@@ -42,7 +42,8 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
     type=click.Choice(RUNTIMES),
     default="auto",
     show_default=True,
-    help="How replicas run. auto is namespaces if this machine permits them, else processes.",
+    help="How replicas run. auto is namespaces if this machine permits them, else processes. docker and podman use the"
+    " images of the job.",
 )
 @click.option("--python", default="", help="Virtual environment or interpreter that stands for the image's Python.")
 @click.option("--only", multiple=True, help="Replica whose output is printed, such as worker-0. May be repeated.")
@@ -64,8 +65,8 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
 def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
     """Run jobs on this machine, without a cluster.
 
-    Every replica is a process. Restarts, deadlines, success and failure are decided as in a cluster. The exit code is 0
-    if all jobs succeeded, 1 if one failed, and 130 after Ctrl-C.
+    Replicas are processes, or containers of docker or podman. Restarts, deadlines, success and failure are decided as
+    in a cluster. The exit code is 0 if all jobs succeeded, 1 if one failed, and 130 after Ctrl-C.
     """
     documents = [item for file in files for item in _documents(file)]
     jobs = [_job(item, namespace) for item in documents if render.head(item) in render.KINDS]
