@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
                 runtime=options["runtime"],
                 python=options["python"],
                 only=options["only"],
-                colour=not options["no_color"] and (sys.stdout.isatty() or options["form"] == "json"),
+                colour=_coloured(no_color=options["no_color"], json=options["form"] == "json"),
                 json=options["form"] == "json",
                 failures=options["failures"],
             )
@@ -98,6 +99,12 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
     except KeyboardInterrupt:  # before the first replica was started
         sys.exit(local_run.INTERRUPTED)
     sys.exit(code)
+
+
+def _coloured(*, no_color: bool, json: bool) -> bool:
+    """Return whether lines are printed in colours: on a terminal, unless the user wants none (https://no-color.org)."""
+    stream = sys.stderr if json else sys.stdout
+    return stream.isatty() and not no_color and not os.environ.get("NO_COLOR")
 
 
 def _documents(file: str) -> list[Document]:

@@ -86,6 +86,14 @@ def test_a_failed_job_is_explained_as_json(machine):
     assert "oh no" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [(), ("--output", "json")])
+def test_colours_are_for_terminals(machine, arguments):
+    command = machine.command(a_job("echo hello"), arguments=arguments)
+    command.remove("--no-color")
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "\x1b" not in done.stdout + done.stderr
+
+
 def test_a_replica_that_is_killed_on_purpose_restarts_the_job(machine, runtime):
     job = a_job("echo begun; sleep 1; echo over")
     done = machine.run(job, runtime=runtime, arguments=("--fail", "worker-0@begun", "--output", "json"))
