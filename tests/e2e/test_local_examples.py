@@ -55,6 +55,7 @@ def part(request, tmp_path_factory) -> Iterator[str]:
         docker.docker("rmi", *missing)
 
 
+@pytest.mark.timeout(3600)
 def test_the_examples_of_a_kind_end_as_on_a_cluster(part: str, tmp_path: Path) -> None:
     for name, path in EXAMPLES.items():
         if name.startswith(f"{part}/"):
