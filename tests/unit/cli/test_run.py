@@ -175,6 +175,10 @@ def test_an_invalid_job_does_not_start(machine):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            {"command": ["torchrun-1"]},
+            "command: Required value: torchrun-1 is not in PATH; install it beside your Python",
+        ),
         ({"command": None}, "command: Required value: the image's own entry point does not run on this machine"),
         ({"volumeMounts": [{"name": "v", "mountPath": "/nowhere"}]}, "processes cannot have /nowhere"),
         ({}, "configMap: Not found: ConfigMap absent; add it to the file"),
