@@ -16,6 +16,8 @@ from .pod_logs import Journal
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SAYS = "example.trainshed.dev/"
+#: `worker-1 after step 5`, or with another pod's log: `worker-1 after launcher: step 5`.
+KILL = re.compile(r"(?P<victim>\S+) after (?:(?P<witness>[a-z]+(?:-\d+)?): )?(?P<pattern>.+)")
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,16 @@ def ends_as_it_says(path: Path, kubectl: Callable[..., str], user: UserClient, f
 
 
 def disturb(job: Expectation, kubectl: Callable[..., str], journal: Journal) -> None:
-    """`kill: worker-2 after a pattern`: delete that pod by hand once its log has it."""
+    """`kill: worker-2 after a pattern`: delete that pod by hand once its log, or another pod's, has it."""
     if "kill" not in job.says:
         return
-    replica, _, pattern = job.says["kill"].partition(" after ")
-    pod = f"{job.name}-{replica}"
+    kill = KILL.fullmatch(job.says["kill"])
+    assert kill, f"not POD after REGEX: {job.says['kill']}"
+    pod = f"{job.name}-{kill['victim']}"
+    witness = f"{job.name}-{kill['witness']}" if kill["witness"] else pod
     end = time.monotonic() + job.within
-    while not re.search(pattern, journal.of(pod), re.MULTILINE):
-        assert time.monotonic() < end, f"{pod} never said {pattern!r}:\n{story(job, journal)}"
+    while not re.search(kill["pattern"], journal.of(witness), re.MULTILINE):
+        assert time.monotonic() < end, f"{witness} never said {kill['pattern']!r}:\n{story(job, journal)}"
         time.sleep(0.5)
         journal.read()
     kubectl("delete", "pod", pod, "--wait=false")
