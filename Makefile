@@ -237,8 +237,15 @@ sim-conformance: venv ## Send random calls to the simulated and to a real API se
 test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start on a kind cluster with real containers.
 	@$(BED) up --image "$(IMAGE)" --all-images
 	$(MAKE) deploy
-	$(PY) -m pytest -m e2e $(RERUNS)
+	$(PY) -m pytest -m "e2e and not long" $(RERUNS)
 	$(call took,test-e2e)
+
+.PHONY: test-horovod
+test-horovod: venv ## Run Horovod's examples on the kind cluster. The first time compiles Horovod, which takes ten minutes.
+	@$(BED) up --image "$(IMAGE)"
+	$(MAKE) deploy
+	$(PY) -m pytest -v -s -m e2e $(RERUNS) tests/e2e/test_horovod.py
+	$(call took,test-horovod)
 
 .PHONY: test-neighbours
 test-neighbours: venv ## Run the operator beside the real programs of neighbours, built from source. TESTS="tests/neighbours/test_kueue.py" selects tests.

@@ -24,7 +24,11 @@ def bed() -> None:
 @bed.command()
 @click.option("--size", type=click.Choice(["nodes", "control-plane"]), default="nodes", show_default=True)
 @click.option("--image", default="", help="Build this image from the Dockerfile and load it.")
-@click.option("--all-images", is_flag=True, help="Load all images of examples and tests that the cluster cannot pull.")
+@click.option(
+    "--all-images",
+    is_flag=True,
+    help="Load all images of examples and tests that the cluster cannot pull, but for Horovod's.",
+)
 @click.argument("manifests", type=Path, nargs=-1)
 def up(size: str, image: str, manifests: tuple[Path, ...], *, all_images: bool) -> None:
     """Start the cluster; parts that run already stay as they are.
@@ -37,7 +41,7 @@ def up(size: str, image: str, manifests: tuple[Path, ...], *, all_images: bool) 
         plane.start()
         where = plane.kubeconfig
     else:
-        kind.up(image, images.STAND_INS if all_images else _named(manifests))
+        kind.up(image, images.common() if all_images else _named(manifests))
         where = kind.kubeconfig()
     print(f"The cluster is up ({time.monotonic() - began:.0f} s). kubectl --kubeconfig {where} get nodes")
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from . import debian, hollow
+from . import debian, hollow, horovod
 from .archives import Image
 from .binaries import binary
 from .places import alone, cache, digest
@@ -21,6 +21,7 @@ JAX = "docker.io/kubeflow/jaxjob-dist-spmd-mnist:latest"
 XGBOOST = "ghcr.io/kubeflow/trainer/xgboost-runtime:latest"
 PADDLE = "docker.io/paddlepaddle/paddle:3.3.1"
 OPEN_MPI = "ghcr.io/trainshed/example-mpi4py:1"
+HOROVOD = "ghcr.io/trainshed/example-horovod:1"
 KUBECTL_DELIVERY = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
 SITE = "usr/local/lib/python3.11/dist-packages"
 PAUSE_SOURCE = """#include <signal.h>
@@ -73,6 +74,12 @@ def _torch() -> Path:
     return packages("torch-without-cuda", "torch==2.13.0", "numpy", "scikit-learn")
 
 
+def _horovod() -> tuple[Path, ...]:
+    content = digest(" ".join((*horovod.COMPILER_PACKAGES, *horovod.REQUIREMENTS, horovod.RELEASE)))
+    told = "a layer of Horovod, compiled for TensorFlow 2.13 (once, about ten minutes)"
+    return open_mpi(), layer(f"horovod-{content}", told, horovod.compile_into)
+
+
 def _paddle() -> tuple[Path, ...]:
     return base(), library("libgomp1"), packages("paddle", "paddlepaddle==3.3.1", "numpy")
 
@@ -86,14 +93,24 @@ STAND_INS: dict[str, Callable[[], tuple[Path, ...]]] = {
     XGBOOST: lambda: (base(), packages("xgboost", "xgboost-cpu==3.2.0", "numpy")),
     PADDLE: _paddle,
     OPEN_MPI: lambda: (open_mpi(),),
+    HOROVOD: _horovod,
     KUBECTL_DELIVERY: lambda: (base(), program("kube", "kubectl")),
 }
+#: Stand-ins that take minutes to compile: they are made for the tests and manifests that name them.
+COMPILED = (HOROVOD,)
+#: Images of the examples that no registry has, and their Dockerfiles below examples/.
+DOCKERFILES = {OPEN_MPI: "mpi/Dockerfile", HOROVOD: "mpi/horovod.Dockerfile"}
 COMMANDS = {KUBECTL_DELIVERY: ("/bin/sh", "-c", "cp /usr/local/bin/kubectl $TARGET_DIR/kubectl")}
 
 
 def stand_in(name: str) -> Image:
     """Return the replacement of a public image; its layers are created first if they do not exist."""
     return Image(name, STAND_INS[name](), COMMANDS.get(name, ("python3",)))
+
+
+def common() -> list[str]:
+    """Return the public images for which a stand-in is made within a few minutes."""
+    return [name for name in STAND_INS if name not in COMPILED]
 
 
 def named(manifest: str) -> list[str]:

@@ -116,8 +116,9 @@ def load(wanted: Iterable[str]) -> None:
     """Load the replacements of these public images into the worker nodes, where no registry has them."""
     wanted = tuple(wanted)
     if not without_registry():
-        if images.OPEN_MPI in wanted:  # the one image of the examples that is published nowhere
-            build(images.OPEN_MPI, ROOT / "examples" / "mpi" / "Dockerfile", ROOT / "examples" / "mpi")
+        for name in images.DOCKERFILES.keys() & wanted:
+            dockerfile = ROOT / "examples" / images.DOCKERFILES[name]
+            build(name, dockerfile, dockerfile.parent)
         return
     with alone(state() / "load.lock"):
         known = output(["docker", "exec", WORKERS[-1], "crictl", "images", "--output=json"], docker.environment())

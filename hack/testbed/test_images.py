@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from testbed import archives, hollow, images
+from testbed import archives, hollow, horovod, images
 from testbed.archives import Image
 from testbed.kind import _check_disk, _merged
 from testbed.restricted_runc import option, restrict
@@ -29,6 +30,25 @@ def test_a_short_name_and_the_full_one_are_the_same_image():
 def test_every_image_of_the_examples_has_a_stand_in():
     for path in EXAMPLES.glob("*/*.yaml"):
         assert images.named(path.read_text()), path.name
+
+
+def test_what_takes_long_to_compile_is_made_for_those_who_name_it_only():
+    assert images.HOROVOD not in images.common()
+    assert {images.HOROVOD, *images.common()} == set(images.STAND_INS)
+    assert images.named((EXAMPLES / "mpi" / "horovod.yaml").read_text()) == [images.HOROVOD]
+
+
+def test_images_that_no_registry_has_have_a_dockerfile():
+    for name, path in images.DOCKERFILES.items():
+        assert name in images.STAND_INS
+        assert (EXAMPLES / path).is_file()
+
+
+def test_the_stand_in_of_horovod_is_made_of_what_its_dockerfile_names():
+    words = re.split(r"[\s\"]+", (EXAMPLES / images.DOCKERFILES[images.HOROVOD]).read_text())
+    settings = [f"{name}={value}" for name, value in horovod.SETTINGS.items()]
+    wanted = (*horovod.COMPILER_PACKAGES, *horovod.REQUIREMENTS, horovod.RELEASE, *settings)
+    assert [word for word in wanted if word not in words] == []
 
 
 def test_an_archive_holds_each_layer_once_and_every_image_by_its_name(tmp_path: Path):

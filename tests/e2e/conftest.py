@@ -40,7 +40,7 @@ def kubeconfig() -> str:
     """The kubeconfig of the test bed, in which the operator runs as its Deployment."""
     path = kind.kubeconfig()
     assert path.exists(), "the test bed is not up: make deploy"
-    kind.load(images.STAND_INS)
+    kind.load(images.common())
     return str(path)
 
 

@@ -12,10 +12,12 @@ from support import UserClient
 from .example import FOLDER, ends_as_it_says
 
 EXAMPLES = {f"{path.parent.name}/{path.stem}": path for path in sorted(FOLDER.glob("*/*.yaml"))}
-#: One of each kind is followed by conformance/test_end_to_end.py, which looks closer.
+#: One of each kind is followed by conformance/test_end_to_end.py, which looks closer, and Horovod by test_horovod.py.
 ELSEWHERE = {
     "jax/spmd",
     "mpi/allreduce",
+    "mpi/horovod",
+    "mpi/horovod-elastic",
     "paddle/collective",
     "pytorch/distributed-pytorch-job",
     "tensorflow/sweep",
