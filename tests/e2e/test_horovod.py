@@ -19,6 +19,7 @@ from .example import FOLDER, ends_as_it_says
 
 pytestmark = pytest.mark.long
 
+#: The examples; they are parameters of the tests, so that the tests bear their names.
 STATIC, ELASTIC = "mpi/horovod", "mpi/horovod-elastic"
 #: How a user starts Horovod without mpirun: it reads the operator's hostfile, and connects the ranks by Gloo.
 HOROVODRUN = [
@@ -35,10 +36,12 @@ BEGINS = re.compile(r"rank 0 of (\d) on \S+ begins with epoch (\d+)$", re.MULTIL
 EPOCH = re.compile(r"epoch (\d+): loss [\d.]+, ranks \d$", re.MULTILINE)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def image(kubeconfig: str) -> None:
-    """The image of the examples, compiled if it is not in the cache."""
-    kind.load([images.HOROVOD])
+@pytest.fixture(scope="session")
+def kubeconfig() -> str:
+    """The kubeconfig of the test bed, with the images of these jobs only; Horovod is compiled if it is not cached."""
+    assert kind.exists(), "the test bed is not up: make test-horovod"
+    kind.load([images.KUBECTL_DELIVERY, images.HOROVOD])
+    return str(kind.kubeconfig())
 
 
 @pytest.mark.parametrize("name", [STATIC])
