@@ -28,7 +28,7 @@ RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
 IN_USE = ("overlap", "already used", "already being used")
 #: Microseconds of the period in which a container gets its share of the processors; the kernel's default.
 PERIOD = 100_000
-#: The exit code of a container whose end is not known, because somebody removed it.
+#: The exit code of a container whose end is not known, because a user removed it.
 KILLED = 137
 #: How often, and with pauses of how many seconds, the engine is asked whether a killed container had no memory left.
 OOM_CHECKS, OOM_PAUSE = 6, 0.2
