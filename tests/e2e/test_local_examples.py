@@ -14,9 +14,15 @@ import pytest
 
 from testbed import archives, docker, images, kind
 
-from .example import FOLDER, check_words, expectations
+from .example import FOLDER, KILL, Expectation, check_words, expectations
 
-EXAMPLES = {f"{path.parent.name}/{path.stem}": path for path in sorted(FOLDER.glob("*/*.yaml"))}
+#: Horovod takes ten minutes to compile, and the elastic example needs a pod that is deleted at a line of another one.
+LEFT_OUT = ("mpi/horovod", "mpi/horovod-elastic")
+EXAMPLES = {
+    f"{path.parent.name}/{path.stem}": path
+    for path in sorted(FOLDER.glob("*/*.yaml"))
+    if f"{path.parent.name}/{path.stem}" not in LEFT_OUT
+}
 EXAMPLES["mpi/v2beta1"] = FOLDER / "mpi" / "v2beta1" / "allreduce.yaml"
 PARTS = sorted({name.partition("/")[0] for name in EXAMPLES})
 
@@ -62,10 +68,17 @@ def test_the_examples_of_a_kind_end_as_on_a_cluster(part: str, tmp_path: Path) -
             ends_as_it_says(path, tmp_path / name)
 
 
+def failures(jobs: list[Expectation]) -> Iterator[str]:
+    """Yield the options that kill the pods which the tests on a cluster delete."""
+    for job in jobs:
+        if kill := KILL.fullmatch(job.says.get("kill", "")):
+            yield from ("--fail", f"{job.name}-{kill['victim']}@{kill['pattern']}")
+
+
 def ends_as_it_says(path: Path, state: Path) -> None:
-    """Run an example, and compare its end with the one that is written in it. Pods are not deleted on the way."""
+    """Run an example, and compare its end with the one that is written in it."""
     jobs = expectations(path)
-    fixed = ("--runtime", "docker", "--output", "json", "--state", str(state))
+    fixed = ("--runtime", "docker", "--output", "json", "--state", str(state), *failures(jobs))
     done = subprocess.run(
         [sys.executable, "-m", "trainshed", "run", "-f", str(path), *fixed],
         check=False,
