@@ -128,7 +128,7 @@ class DockerSandbox:
 
     async def remove(self) -> None:
         """Remove the containers, and the files in the pod's folder that belong to their users."""
-        with contextlib.suppress(StartFailed):
+        with contextlib.suppress(StartFailed, OSError):
             if left := [*self.containers, *([self.holder] if self.holder else ())]:
                 await self.runtime.cli.run("rm", "--force", "--volumes", *left)
             await self._remove_files()
