@@ -18,7 +18,7 @@ PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.nam
 PAGES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md"]
 MAKEFILE = (ROOT / "Makefile").read_text()
 #: Other programs; flags on a line with one of them are not checked.
-OTHERS = re.compile(r".*\b(?:kubectl|helm|docker|kind|mkdocs|buildah|python -m|examples/embed\.py|make)\b.*")
+OTHERS = re.compile(r".*\b(?:kubectl|helm|docker|horovodrun|kind|mkdocs|buildah|python -m|examples/embed\.py|make)\b.*")
 #: Flags of other programs that a page names on a line without the program.
 FOREIGN = {
     "--grace-period": "kubectl",
@@ -28,6 +28,9 @@ FOREIGN = {
     "--runtime-config": "kube-apiserver",
     "--feature-gates": "the programs of Kubernetes",
     "--take-ownership": "helm",
+    "--gpus": "docker",
+    "--blacklist-cooldown-range": "horovodrun",
+    "--network-interface": "horovodrun",
 }
 #: Annotations on pods, and other names with the prefix of the annotations.
 NOT_ON_JOBS = {
@@ -60,7 +63,7 @@ def test_every_chart_value_exists(page: Path):
     schema = json.loads((ROOT / "charts" / "trainshed" / "values.schema.json").read_text())
     told = re.findall(r"--set[= ]'?([^\s`']+)", page.read_text())
     told += re.findall(
-        r"`((?:monitoring|crds|serviceAccountPolicy|annotationPolicy|networkPolicy|mpi|kinds)\.[\w.]+)`",
+        r"`((?:monitoring|crds|serviceAccountPolicy|annotationPolicy|networkPolicy|mpi|kinds)\.(?!py`)[\w.]+)`",
         page.read_text(),
     )
     named = [part.partition("=")[0] for text in told for part in re.sub(r"\{[^}]*\}", "", text).split(",")]
