@@ -11,6 +11,7 @@ from typing import IO
 import pytest
 
 from support import UserClient
+from support.user_client import eventually
 from testbed import images, kind
 from testbed.binaries import binary
 
@@ -71,6 +72,16 @@ def operator(kubeconfig: str) -> Iterator[None]:
 
 def complaints(run: Kubectl) -> list[str]:
     """Return the errors in the operator's log, as text or as JSON."""
-    log = run("logs", "--selector=app.kubernetes.io/name=trainshed", "--tail=-1", "--prefix")
+    log = eventually(lambda: _log(run), PATIENCE)
     words = ("Traceback", " ERROR ", '"level":"error"')
     return [line for line in log.splitlines() if any(word in line for word in words)]
+
+
+def _log(run: Kubectl) -> str:
+    """Return the operator's log, or "" if a pod of it disappeared meanwhile."""
+    try:
+        return run("logs", "--selector=app.kubernetes.io/name=trainshed", "--tail=-1", "--prefix")
+    except AssertionError as error:
+        if "NotFound" in str(error):
+            return ""
+        raise
