@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import pairwise
 
 import pytest
 import yaml
 
 from docs import how_to
 from docs.commands import ROOT
+from support.api_request import Answer, Request
+from support.fault_proxy import FaultProxy, Forward, Route
 from support.jobs import KINDS, job, pod_spec, pytorchjob, replicas, tfjob
 from support.kubectl import kubectl
 from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
@@ -19,6 +24,8 @@ from support.user_client import GROUP, UserClient, always, eventually
 
 from .conftest import Bed
 
+#: The HTTP status of a write to an object that another client has written first.
+CONFLICT = 409
 ROLES = {
     "TFJob": {"Worker": 2},
     "PyTorchJob": {"Master": 1, "Worker": 1},
@@ -223,6 +230,41 @@ def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kube
         eventually(lambda: queues.usage() == 0, 20)
     assert nodes.peak <= 5
     assert len(queues.workloads()) == count
+
+
+def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubelet, operator, operators):
+    queues = Queues(user, 2)
+    first = [False]  # what Kueue writes to `suspend` before the operator's next status arrives
+
+    async def after_kueue(request: Request, forward: Forward) -> Answer:
+        if request.parts[3] == "status" and first and request.name == "mnist":
+            wanted = first.pop(0)
+            while user.job("TFJob", "mnist")["spec"]["runPolicy"]["suspend"] is not wanted:
+                await asyncio.sleep(0.01)
+        return await forward()
+
+    operator.stop()
+    times = {"mnist-worker-1": Times(runs=3)}
+    with FaultProxy.start(bed.kubeconfig) as proxy, kubelet(lambda name: times.get(name, Times())) as nodes:
+        route = proxy.routes[user.namespace] = Route(on_write=after_kueue)
+        other = operators.begin(proxy.kubeconfig(bed.folder), "--no-leader-elect", "--mpi-version=v2beta1")
+        user.create(queued(tfjob("mnist", Worker=2)))
+        eventually(lambda: user.state("TFJob", "mnist") == "Running", 30)
+        first.append(True)
+        eventually(lambda: not first, 30)
+        queues.patch_workload("mnist", {"spec": {"active": False}})
+        eventually(lambda: user.state("TFJob", "mnist") == "Suspended" and user.pods() == [], 30)
+        errors = re.findall(
+            r'^trainshed_reconcile_errors_total\{.*error="(\w+)".*\} (\S+)', other.served(), re.MULTILINE
+        )
+        assert other.stop() == 0
+    operator.start()
+    assert nodes.peak == 2
+    assert {error for error, count in errors if float(count)} == {"Conflict"}
+    after = [later.at - each.at for each, later in pairwise(route.passed) if each.stored == CONFLICT]
+    print("seconds from a conflict to the next write:", after)
+    assert len(after) == 2
+    assert max(after) < 0.5
 
 
 def test_a_job_that_another_cluster_runs_is_left_alone(user, kubelet):
