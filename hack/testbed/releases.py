@@ -17,6 +17,8 @@ from .steps import StepFailed
 
 VARIABLE = "TRAINSHED_KUBERNETES"
 ETCD = "go.etcd.io/etcd/server/v3"
+#: Leaves out the libraries of cloud providers, which Kubernetes 1.30 still has.
+TAGS = "providerless"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def _built(name: str, module: str, package: str, version: str, linker: str) -> P
         if not path.exists():
             _write_module(folder / "module", module, version)
             what = f"building {name} {version} (once; a kube-apiserver takes about 5 min on two cores)"
-            build(path, package, folder / "module", what, ("-mod=mod", "-ldflags", linker))
+            build(path, package, folder / "module", what, ("-mod=mod", "-tags", TAGS, "-ldflags", linker))
     return path
 
 
