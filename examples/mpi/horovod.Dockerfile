@@ -1,5 +1,6 @@
 # The image of the Horovod examples: TensorFlow 2.13 for CPUs, Open MPI 4.1, and Horovod with both MPI and Gloo. Horovod 0.28.1, the
 # last release, is compiled for one version of TensorFlow; 2.13 is one that it was released for. It takes minutes to compile.
+# The setuptools stays in the image: TensorFlow imports distutils, which Debian's python3 lacks.
 FROM debian:bookworm-slim AS build
 
 RUN apt-get update \

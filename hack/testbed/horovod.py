@@ -11,7 +11,10 @@ from .places import cache
 from .steps import run
 
 COMPILER_PACKAGES = ("g++", "cmake", "make", "libopenmpi-dev", "python3-dev", "python3-pip")
-#: TensorFlow, whose headers Horovod includes; what Horovod imports; and what its setup.py needs.
+#: libopenmpi-dev needs `automake-1.16` through libltdl-dev: apt knows that automake provides it, debootstrap does not.
+PROVIDERS = ("automake",)
+#: TensorFlow, whose headers Horovod includes; what Horovod imports; and what its setup.py needs. In setuptools
+#: is also the distutils that TensorFlow imports and Debian's python3 lacks.
 REQUIREMENTS = ("tensorflow-cpu==2.13.1", "cloudpickle", "psutil", "pyyaml", "packaging", "setuptools<70", "wheel")
 RELEASE = "horovod==0.28.1"
 SETTINGS = {
@@ -28,7 +31,7 @@ def compile_into(folder: Path) -> None:
     """Fill a folder with the layer of Horovod and TensorFlow. They are built in a Debian that is removed afterwards."""
     root, log = folder.with_suffix(".root"), cache() / "logs" / "image-horovod.log"
     shutil.rmtree(root, ignore_errors=True)
-    debian.bootstrap(root, COMPILER_PACKAGES)
+    debian.bootstrap(root, (*COMPILER_PACKAGES, *PROVIDERS))
     # With its own PID and mount namespaces, a command that is interrupted leaves no process and no mounted /proc.
     inside = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root / 'proc'}", "chroot", root]
     hint = "is the Python package index reachable?"
