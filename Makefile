@@ -240,6 +240,11 @@ test-e2e: venv venv-sdk ## Run the examples, node failures and the quick start o
 	$(PY) -m pytest -m "e2e and not long" $(RERUNS)
 	$(call took,test-e2e)
 
+.PHONY: test-local-examples
+test-local-examples: venv ## Run every example with trainshed run, in containers of docker. Takes some minutes.
+	@$(PY) -m pytest -v -m e2e tests/e2e/test_local_examples.py
+	$(call took,test-local-examples)
+
 .PHONY: test-horovod
 test-horovod: venv ## Run Horovod's examples on the kind cluster. The first time compiles Horovod, which takes ten minutes.
 	@$(BED) up --image "$(IMAGE)"

@@ -16,6 +16,7 @@ from testbed import archives, docker, images, kind
 
 from .example import FOLDER, KILL, Expectation, check_words, expectations
 
+pytestmark = pytest.mark.long
 #: Horovod takes ten minutes to compile, and the elastic example needs a pod that is deleted at a line of another one.
 LEFT_OUT = ("mpi/horovod", "mpi/horovod-elastic")
 EXAMPLES = {
