@@ -18,7 +18,7 @@ from trainshed.plan.quantities import parse_quantity
 from .docker_cli import DockerCli
 from .hosts import Hosts
 from .run_folder import RunFolder, is_over
-from .runtime import Container, ContainerSpec, Mount, SandboxSpec, StartFailed
+from .runtime import KILLED, Container, ContainerSpec, Mount, SandboxSpec, StartFailed
 
 #: The labels of containers and networks: the run, and the folder that has the folders of all runs of this user.
 RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
@@ -28,8 +28,6 @@ RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
 IN_USE = ("overlap", "already used", "already being used")
 #: Microseconds of the period in which a container gets its share of the processors; the kernel's default.
 PERIOD = 100_000
-#: The exit code of a container whose end is not known, because a user removed it.
-KILLED = 137
 #: How often, and with pauses of how many seconds, the engine is asked whether a killed container had no memory left.
 OOM_CHECKS, OOM_PAUSE = 6, 0.2
 #: The first of the exit codes that mean a signal.

@@ -17,7 +17,7 @@ from typing import Any
 from trainshed.plan.quantities import parse_quantity
 
 from .limits import Processors, processors
-from .runtime import StartFailed
+from .runtime import KILLED, StartFailed
 
 #: Starts the launcher without what Python would import for the user's site.
 PROGRAM = (
@@ -26,8 +26,6 @@ PROGRAM = (
 )
 #: Seconds for which the launcher is awaited at the end, and at the start.
 END, START = 5.0, 10.0
-#: The exit code of a container that ends with the launcher.
-KILLED = 137
 #: Bytes that are read at once.
 CHUNK = 1 << 16
 

@@ -20,6 +20,8 @@ MOUNTED = "/run/trainshed"
 VOLUME = "trainshed-exec"
 #: The init container that copies kubectl, and the command that copies the run's own instead.
 DELIVERY, COPY = "kubectl-delivery", ["sh", "-c", f"cp {MOUNTED}/kubectl $TARGET_DIR/kubectl"]
+#: Where launchers get kubectl from an init container in a cluster.
+KUBECTL = "/opt/kube/kubectl"
 #: The paths that only the scripts of the operator name, and that runs replace there.
 PATHS = ("/etc/mpi", "/opt/kube")
 #: The volumes with the operator's scripts and with the keys of ssh.

@@ -12,6 +12,9 @@ from trainshed.api.job import Document
 
 from .hosts import Hosts
 
+#: The exit code of a container whose end is not known: it was removed, or what ran it has ended.
+KILLED = 137
+
 
 class StartFailed(Exception):
     """A container cannot be started: its program is missing, or a mount is not possible. The message says why."""

@@ -21,9 +21,6 @@ from .python import Python, find_python, with_names
 from .run_folder import MARK, RunFolder
 from .runtime import Runtime, StartFailed
 
-#: The path of the programs that launchers of MPIJobs get from an init container in a cluster.
-KUBECTL = "/opt/kube/kubectl"
-
 
 class RuntimeChoice:
     """Makes the runtime of a run, and knows what it means for the jobs.
@@ -34,6 +31,7 @@ class RuntimeChoice:
     def __init__(self, options: Options, folder: RunFolder, say: Callable[[str], None]) -> None:
         self._options = options
         self._folder = folder
+        self._exec_folder = folder.pods / "exec"
         self._say = say
         self._mpi = {item.framework.version for item in options.jobs if item.job.kind == "MPIJob"}
         self.name = ""
@@ -61,7 +59,7 @@ class RuntimeChoice:
     @property
     def mpi_folder(self) -> Path | None:
         """The folder with the programs of MPI launchers, None if there is no MPIJob."""
-        return self._folder.pods / "exec" if self._mpi else None
+        return self._exec_folder if self._mpi else None
 
     def rewrite(self, volume: str, content: bytes) -> bytes:
         """Return the content of a file in a volume of this name."""
@@ -69,7 +67,8 @@ class RuntimeChoice:
             return content
         jobs = [item.job for item in self._options.jobs if item.job.kind == "MPIJob"]
         pods = [(pod, f"{pod}.{job.name}.{job.namespace}.svc") for job in jobs for pod in replicas_by_name(job)]
-        return mpi.on_one_host(content.decode(), chain(*pods)).replace(KUBECTL, f"{self.mpi_folder}/kubectl").encode()
+        text = mpi.on_one_host(content.decode(), chain(*pods))
+        return text.replace(mpi.KUBECTL, f"{self._exec_folder}/kubectl").encode()
 
     def admitted(self, pod: Document) -> Document:
         """Return a pod as it is created with this runtime."""
@@ -85,19 +84,18 @@ class RuntimeChoice:
         return [self._admitted(pod, item.framework.version) for pod in item.pods]
 
     def _admitted(self, pod: Document, version: str) -> Document:
-        folder = self._folder.pods / "exec"
-        return mpi.admitted(pod, version, folder, in_containers=self.name in ENGINES)
+        return mpi.admitted(pod, version, self._exec_folder, in_containers=self.name in ENGINES)
 
     def _make(self, name: str) -> Runtime:
         """Return the runtime of this name; raises `Refused` if a job would mean something else with it."""
         if name in ENGINES:
             self._check("")
-            self._write_mpi_programs(self._folder.pods / "exec")
+            self._write_mpi_programs()
             images = images_of(pod for item in self._options.jobs for pod in self.pods(item))
             return DockerRuntime(name, self._folder, images, self._say)
         python = self._python()
         self._check(python.environment({})["PATH"])
-        self._write_mpi_programs(self._folder.pods / "exec")
+        self._write_mpi_programs()
         if name == "namespaces":
             return NamespaceRuntime(python, self._folder.pods / "shared")
         return ProcessRuntime(python, Ports(self._options.state / "ports"), self._own_ports())
@@ -106,8 +104,9 @@ class RuntimeChoice:
         folder = self._folder.pods / "bin"
         return with_names(find_python(self._options.python), folder, ((MARK, self._folder.name),))
 
-    def _write_mpi_programs(self, folder: Path) -> None:
+    def _write_mpi_programs(self) -> None:
         """Write what launchers of MPIJobs call; those of v2beta1 find ssh in PATH."""
+        folder = self._exec_folder
         if not self._mpi or folder.exists():
             return
         mpi.write_programs(folder, in_containers=self.name in ENGINES)
