@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
@@ -261,7 +260,7 @@ def _replicas_by_name(job: str, sizes: tuple[tuple[str, int], ...]) -> Mapping[s
     found: dict[str, Replica] = {}
     for role, count in sizes:
         if role in SINGLETON_ROLES:
-            found |= {f"{job}-{replica}": replica for replica in map(Replica, repeat(role), range(count))}
+            found |= {f"{job}-{replica}": replica for replica in (Replica(role, index) for index in range(count))}
         else:  # as `child_name` does, in a third of the time
             head = f"{job}-{role.lower()}-"
             found |= {f"{head}{index}": Replica(role, index) for index in range(count)}
