@@ -208,6 +208,12 @@ class Status:
         true = {condition.type: condition for condition in reversed(self.conditions) if condition.true}
         return next((true[kind] for kind in PRECEDENCE if kind in true), None)
 
+    @property
+    def current_state(self) -> str:
+        """The type of the decisive condition, or Pending without one; `state` is that of the stored status."""
+        found = self.decisive
+        return str(found.type) if found else "Pending"
+
     def condition(self, kind: ConditionType) -> Condition | None:
         """Return the condition of this type, or None."""
         return next((condition for condition in self.conditions if condition.type is kind), None)

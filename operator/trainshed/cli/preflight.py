@@ -244,8 +244,7 @@ class JobForecast:
     @property
     def state(self) -> str:
         """The state of the job, as `kubectl get` prints it in the column STATE."""
-        condition = self.snapshot.status.decisive
-        return str(condition.type) if condition else "Pending"
+        return self.snapshot.status.current_state
 
     def __str__(self) -> str:
         job, pods = self.snapshot.job, len(self.snapshot.pods)

@@ -10,7 +10,6 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from .job_metrics import job_state
 from .store import CachedJob
 
 #: The maximum number of jobs with series of their own; the others are only counted.
@@ -34,7 +33,7 @@ class JobCollector(Collector):
         )
         families = [GaugeMetricFamily(name, help_text, labels=JOB_LABELS) for name, help_text, _ in JOB_METRICS]
         for record in islice(found, MAX_JOBS):
-            states.add_metric((*_names(record), job_state(record.status)), 1)
+            states.add_metric((*_names(record), record.status.current_state), 1)
             for family, (_, _, value) in zip(families, JOB_METRICS, strict=True):
                 family.add_metric(_names(record), value(record, now))
         yield from (states, *families)

@@ -17,11 +17,6 @@ CLASSES = (APPLICATION, INFRASTRUCTURE, DISRUPTION, OTHER)
 FAILURE_CLASSES = (INVALID, DEADLINE, *CLASSES)
 
 
-def job_state(status: Status) -> str:
-    """Return the state of a job: the type of its decisive condition."""
-    return str(status.decisive.type) if status.decisive else "Pending"
-
-
 def turned_true(kind: ConditionType, before: Status, after: Status) -> bool:
     """Return whether this condition is true now and was not before."""
     return after.true(kind) and not before.true(kind)

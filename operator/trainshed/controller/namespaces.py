@@ -23,7 +23,6 @@ from trainshed.client.transport import Path, RestClient
 from .cache import Cache
 from .events import EventRecorder
 from .health import MAX_SILENCE
-from .job_metrics import job_state
 from .metrics import Metrics
 from .reconciler import Reconciler
 from .store import CachedJob, Store
@@ -291,7 +290,7 @@ class NamespaceCaches:
 
     def states(self) -> Counter[tuple[str, str]]:
         """Count the jobs by kind and state."""
-        return Counter((record.job.kind, job_state(record.status)) for record in self.jobs())
+        return Counter((record.job.kind, record.status.current_state) for record in self.jobs())
 
     def namespaces_and_kinds(self) -> set[tuple[str, str]]:
         """Return the pairs of namespace and kind that have jobs."""

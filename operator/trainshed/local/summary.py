@@ -21,8 +21,7 @@ def events_of(cluster: LocalCluster, job: Document) -> list[Document]:
 
 def state_of(job: Document) -> str:
     """Return the state of a job: the type of its decisive condition, Pending without one."""
-    decisive = status_codec.parse_status(job).decisive
-    return str(decisive.type) if decisive else "Pending"
+    return status_codec.parse_status(job).current_state
 
 
 def described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:

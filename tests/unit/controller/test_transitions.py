@@ -39,7 +39,7 @@ def test_the_classes_are_the_failure_classes():
 )
 def test_the_state_is_the_worst_that_is_true_in_any_order(conditions, expected):
     status = Status(conditions=tuple(Condition(kind, true, "r", "m", T0, T0) for kind, true in conditions))
-    assert job_metrics.job_state(status) == expected
+    assert status.current_state == expected
     assert expected in STATES
 
 
