@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
 import subprocess
@@ -25,11 +24,11 @@ from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
 from testbed.places import ROOT
 
-from . import report
+from . import floor, report
 from .contestants import CONTESTANTS, OPERATOR, TRAINSHED, Contestant, install
 from .scenarios import BATCH, BIG, EACH, KINDS, Figures, Measurement, roles
 
-FLOOR, SHIPPED = "floor", "training-operator"
+SHIPPED = "training-operator"
 #: All figures by contestant and round.
 Rounds = dict[str, list[Figures]]
 SCENARIOS: dict[str, Callable[[Measurement], Coroutine[Any, Any, None]]] = {
@@ -55,7 +54,7 @@ def main() -> int:
     """Run the rounds, print and keep the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[*CONTESTANTS, FLOOR])
+    parser.add_argument("--only", nargs="*", default=[*CONTESTANTS, *report.FLOORS])
     parser.add_argument("--scenario", nargs="*", default=[*SCENARIOS])
     parser.add_argument("--write", action="store_true", help="write the results into docs/performance.md")
     options = parser.parse_args()
@@ -65,9 +64,10 @@ def main() -> int:
             if name == SHIPPED and number:
                 continue  # its own limits make it as slow in every round
             began = time.monotonic()
-            rounds[name].append(
-                _floor(options.scenario) if name == FLOOR else _one(CONTESTANTS[name], options.scenario)
-            )
+            if name in report.FLOORS:
+                rounds[name].append(_floor(options.scenario, full=name == report.FULL_FLOOR))
+            else:
+                rounds[name].append(_one(CONTESTANTS[name], options.scenario))
             sys.stderr.write(f"round {number + 1}: {name}: {time.monotonic() - began:.0f} s\n")
     medians = {name: _medians(found) for name, found in rounds.items() if found}
     sys.stdout.write(report.table(medians))
@@ -95,21 +95,24 @@ def _one(contestant: Contestant, wanted: list[str]) -> Figures:
     return measurement.figures
 
 
-def _floor(wanted: list[str]) -> Figures:
-    """Create the pods and Services of the same jobs with a client."""
+def _floor(wanted: list[str], *, full: bool) -> Figures:
+    """Create the pods and Services of the same jobs with a client; `full` adds the jobs and the kubelet."""
     found: Figures = {}
     with _plane() as plane:
+        install(TRAINSHED, plane)
         user = UserClient(plane.kubeconfig, "floor")
         for scenario, kind, jobs, pods in _floor_cases():
             if scenario not in wanted:
                 continue
-            user.call("POST", "/api/v1/namespaces", {"metadata": {"name": scenario.lower()}})
-            command = [sys.executable, "-m", "peer_benchmark.floor", str(plane.kubeconfig), scenario.lower(), kind]
-            command += [str(jobs), json.dumps(roles(kind, pods))]
-            seconds = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            what = "status shows all active" if jobs == 1 else "all pods"
-            found[f"{jobs} x {pods} {kind}: {what}, s"] = seconds
-            found[f"{jobs} x {pods} {kind}: all pods, s"] = seconds
+            namespace, load = scenario.lower(), floor.Load(kind, jobs, roles(kind, pods), with_job=full)
+            if full:
+                made, active = asyncio.run(floor.full(plane.kubeconfig, namespace, load, run=jobs == 1))
+            else:
+                user.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+                made = active = asyncio.run(floor.bare(plane.kubeconfig, namespace, load))
+            found[f"{jobs} x {pods} {kind}: all pods, s"] = made
+            if jobs == 1:
+                found[f"{jobs} x {pods} {kind}: status shows all active, s"] = active
     return found
 
 

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import orjson
 
-from support.fake_kubelet import ended, runs
+from support.fake_kubelet import ended
+from support.fake_kubelet import runs as running
 from support.user_client import AsyncClient, Refused, where
 
 #: Concurrent requests of the kubelet and of the user.
@@ -121,7 +122,7 @@ class Cluster:
 
     async def run(self, pod: Document) -> None:
         """Let a pod run."""
-        await self._set_status(pod, runs(pod["spec"]["containers"][0]["name"]))
+        await self._set_status(pod, running(pod["spec"]["containers"][0]["name"]))
 
     async def run_all(self) -> None:
         """Let all pods run that do not, and those that will be created."""
@@ -160,6 +161,11 @@ class Cluster:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             raise error
+
+
+def runs(pod: Document) -> bool:
+    """Whether a pod runs."""
+    return bool(pod["status"].get("phase") == "Running")
 
 
 def _true(job: Document) -> list[str]:

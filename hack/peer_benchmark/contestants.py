@@ -30,6 +30,9 @@ PEER_WEBHOOK = "validator.training-operator.kubeflow.org"
 PEER_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 #: The flags of training-operator that lift its limits.
 UNCAPPED = ("--kube-api-qps=5000", "--kube-api-burst=10000", "--controller-threads=10")
+#: Seconds to wait after new CRDs: kube-apiserver holds requests to create their objects during the first two seconds
+#: (customresource_handler.go of apiextensions-apiserver 0.37), which is not a cost of a contestant.
+NEW_CRD = 2.5
 
 
 @dataclass(frozen=True)
@@ -153,3 +156,4 @@ def install(contestant: Contestant, plane: ControlPlane) -> None:
     user = UserClient(plane.kubeconfig, "default")
     eventually(lambda: all(served(user, kind) for kind in KINDS))
     contestant.prepare(plane)
+    time.sleep(NEW_CRD)

@@ -8,7 +8,8 @@ from docs.drawing import picture, words
 
 from .contestants import TRAINSHED
 
-PEER, FLOOR = "training-operator-uncapped", "floor"
+PEER = "training-operator-uncapped"
+FLOORS = FLOOR, FULL_FLOOR = "floor", "full floor"
 PAGE, PICTURE = Path("docs/performance.md"), Path("docs/pictures/performance.svg")
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 #: Medians by contestant and figure.
@@ -20,12 +21,12 @@ LONGEST = 1.5
 
 
 def table(medians: Medians) -> str:
-    """Return a table of the medians, with the ratios to the uncapped peer and to the floor."""
-    names = list(medians)
-    lines = [f"| | {' | '.join(names)} | ratio to the uncapped peer | to the floor |", "|---" * (len(names) + 3) + "|"]
+    """Return a table of the medians, with the ratios to the uncapped peer and to the floors."""
+    head = ["", *medians, "ratio to the uncapped peer", *(f"to the {each}" for each in FLOORS)]
+    lines = [f"| {' | '.join(head)} |".replace("|  |", "| |"), "|---" * len(head) + "|"]
     for what in dict.fromkeys(key for figures in medians.values() for key in figures):
-        cells = [f"{medians[name][what]:g}" if what in medians[name] else "" for name in names]
-        ratios = [ratio(medians, what, other) for other in (PEER, FLOOR)]
+        cells = [f"{medians[name][what]:g}" if what in medians[name] else "" for name in medians]
+        ratios = [ratio(medians, what, other) for other in (PEER, *FLOORS)]
         shown = [f"{each:.2f}" if each else "" for each in ratios]
         lines.append(f"| {what} | {' | '.join(cells + shown)} |")
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ from support.measured import USER
 from support.process_usage import cpu, rss
 from testbed.control_plane import ControlPlane
 
-from .cluster import Cluster, Document
+from .cluster import Cluster, Document, runs
 from .contestants import Running
 
 #: The roles of a job of n pods, by kind.
@@ -138,7 +138,7 @@ class Measurement:
                 began = time.monotonic()
                 await cluster.end_pod(victim, 137)
                 new = lambda: [pod for pod in _of(cluster, name) if pod["metadata"]["uid"] not in old]  # noqa: E731, B023
-                run = await cluster.wait(lambda: len(new()) == EACH and all(map(_runs, new())), 60)  # noqa: B023
+                run = await cluster.wait(lambda: len(new()) == EACH and all(map(runs, new())), 60)  # noqa: B023
                 times.append(run - began)
             await cluster.clear("PyTorchJob")
         self.figures["1 of 4 fails, all 4 run again, s"] = statistics.median(times)
@@ -149,7 +149,7 @@ class Measurement:
             cluster.runs_pods = True
             await cluster.follow("TFJob")
             await cluster.submit(job("TFJob", f"job-{n}", restart="ExitCode", PS=1, Worker=3) for n in range(RUNNING))
-            await cluster.wait(lambda: sum(map(_runs, cluster.pods.values())) == RUNNING * EACH)
+            await cluster.wait(lambda: sum(map(runs, cluster.pods.values())) == RUNNING * EACH)
             await cluster.wait(lambda: len(cluster.states("Running")) == RUNNING)
             await asyncio.sleep(REST)
             self.figures[f"resident memory with {RUNNING * EACH} running pods, MB"] = rss(self._running.pid)
@@ -179,7 +179,7 @@ class Measurement:
 
 async def _running_pod(cluster: Cluster, name: str, pod: str, pods: int) -> Document:
     """Wait until all pods of a job and the job run; return one of them."""
-    await cluster.wait(lambda: sum(map(_runs, _of(cluster, name))) == pods, 60)
+    await cluster.wait(lambda: sum(map(runs, _of(cluster, name))) == pods, 60)
     await cluster.wait(lambda: name in cluster.states("Running"), 60)
     return next(each for each in _of(cluster, name) if each["metadata"]["name"] == pod)
 
@@ -200,7 +200,3 @@ async def _replaced(cluster: Cluster, old: Document) -> Document:
 
 def _of(cluster: Cluster, name: str) -> list[Document]:
     return [pod for pod in cluster.pods.values() if pod["metadata"]["labels"]["training.kubeflow.org/job-name"] == name]
-
-
-def _runs(pod: Document) -> bool:
-    return bool(pod["status"].get("phase") == "Running")
