@@ -111,6 +111,31 @@ async def test_a_server_with_an_unknown_certificate_gets_no_request(scheme, tmp_
     await end()
 
 
+async def test_a_ca_may_lack_the_extensions_that_python_3_13_demands(tmp_path, monkeypatch):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("server", "server", hosts=("127.0.0.1",))
+    default = ssl.create_default_context
+
+    def of_python_3_13(**options):
+        context = default(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", of_python_3_13)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+
+    async def handler(_):
+        return web.Response()
+
+    end, port = await serving(handler, context)
+    sockets = HttpTransport(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
+    assert (await sockets.exchange(READ)).status == 200
+    await sockets.close()
+    await end()
+
+
 async def test_an_abandoned_watch_is_closed_at_once_without_a_tls_close(tmp_path):
     authority = Authority(tmp_path)
     authority.make()
