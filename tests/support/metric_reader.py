@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from prometheus_client import Metric
 
-from support.builders import T0, a_job, seen
+from support.builders import T0, a_job, a_pod, seen
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.client import ApiError
 from trainshed.controller.job_collector import JobCollector
@@ -18,10 +18,14 @@ def all_metrics() -> Metrics:
     """Return the metrics after a job has failed, with the series of jobs."""
     metrics, job = Metrics(), replace(a_job(worker=1), created=T0)
     metrics.register(JobCollector(lambda: [CachedJob(job, Status())], lambda: T0))
-    failed = Status(conditions=(Condition(ConditionType.FAILED, True, "r", "m", T0, T0),))
+    created, failed = (
+        Status(conditions=(Condition(kind, True, "r", "m", T0, T0),))
+        for kind in (ConditionType.CREATED, ConditionType.FAILED)
+    )
+    metrics.on_status_stored(seen(job), created)
+    metrics.on_reconcile(seen(job, a_pod("worker-0", "Running")))
     metrics.on_status_stored(seen(job), failed)
     metrics.on_status_stored(seen(job), Status(attempts={"Worker": 1}))
-    metrics.observe_startup(seen(job), 1)
     metrics.count_error(ApiError("x"))
     metrics.count_request("GET", "pods", 200)
     metrics.gauges.ages.labels("pods").set(1)

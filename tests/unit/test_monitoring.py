@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from support.metric_reader import families, labels
-from trainshed.controller.job_metrics import FAILURE_CLASSES
-from trainshed.controller.metrics import COUNTERS, LABELS, STATES
+from trainshed.controller.metrics import COUNTERS, FAILURE_CLASSES, LABELS, STATES
 from trainshed.frameworks import FRAMEWORKS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -156,6 +156,11 @@ class Job:
     created: datetime | None = None
 
     @property
+    def key(self) -> JobKey:
+        """The key of the job; a job that is created again with the same name has the same one."""
+        return JobKey(self.namespace, self.kind, self.name)
+
+    @property
     def in_queue(self) -> bool:
         """True if a queue may wait for the resources that the pods of the job hold: it is queued, or suspended."""
         return self.queued or self.policy.suspend

@@ -243,7 +243,21 @@ class Status:
 
         That is true for changes that cannot be derived from the pods: terminal conditions, restarts, pods to replace.
         """
-        return self._history != before._history or not set(self.pending_replacement) <= set(before.pending_replacement)
+        return self._history != before._history or not self._replaces_only_pods_of(before)
+
+    def turned_true(self, kind: ConditionType, before: Status) -> bool:
+        """Return whether the condition of this type is true in this status and was not in `before`."""
+        return self.true(kind) and not before.true(kind)
+
+    def restarts_pods(self, before: Status) -> bool:
+        """Return whether this status, and not `before`, gives up pods that are to be created again."""
+        if self.true(ConditionType.SUSPENDED):
+            return False
+        new_attempt = any(count != before.attempts.get(role, 0) for role, count in self.attempts.items())
+        return new_attempt or not self._replaces_only_pods_of(before)
+
+    def _replaces_only_pods_of(self, before: Status) -> bool:
+        return set(self.pending_replacement) <= set(before.pending_replacement)
 
     @property
     def _history(self) -> tuple[object, ...]:

@@ -238,7 +238,7 @@ class Cache:
         record = after or before
         if record is None:
             return
-        key = JobKey(record.job.namespace, record.job.kind, record.job.name)
+        key = record.job.key
         known = self._current.get(key)
         if after:
             self._keys[record.uid] = key

@@ -205,6 +205,7 @@ class Operator:
     def _step_down(self) -> None:
         self._worker.break_off()
         self._caches.step_down()
+        self._metrics.step_down()
 
     def _may_act(self) -> bool:
         return not self._settings.leader_elect or self._elector.is_leader()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -20,11 +21,11 @@ from trainshed.api.actions import (
     DeletePod,
     Snapshot,
 )
-from trainshed.api.objects import POD_GROUP
+from trainshed.api.job import JobKey
+from trainshed.api.objects import POD_GROUP, Phase
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
-
-from . import job_metrics
+from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 
 LABELS = ("job_namespace", "framework")
 #: v1's counters, without the `_total` that the client library adds, and their help texts.
@@ -118,38 +119,120 @@ class ErrorCounters:
     """All error counters."""
 
     def __init__(self, own: CollectorRegistry) -> None:
-        self._errors = Counter(
+        self.reconciles = Counter(
             "trainshed_reconcile_errors",
             "Reconciles that failed because of the API server, by error.",
             ("error",),
             registry=own,
         )
-        self._internal = Counter(
+        self.internal = Counter(
             "trainshed_internal_errors", "Reconciles that failed because of an internal error.", registry=own
         )
-        self._events = Counter("trainshed_events_dropped", "Events that were not written.", registry=own)
-        self._statuses = Counter(
+        self.events = Counter("trainshed_events_dropped", "Events that were not written.", registry=own)
+        self.statuses = Counter(
             "trainshed_status_updates_rejected",
             "Status updates that the API server rejected as invalid.",
             ("framework",),
             registry=own,
         )
 
-    def count_error(self, error: ApiError) -> None:
-        """Count a reconcile that failed with this error, which may be a normal one such as a conflict."""
-        self._errors.labels(type(error).__name__).inc()
 
-    def count_internal_error(self) -> None:
-        """Count a reconcile that failed with an internal error, and nothing else: an alert fires on it."""
-        self._internal.inc()
+#: Why a job failed or was restarted: its spec is invalid, its deadline has passed, or the class of its first failure.
+#: `Other` means that the status has no class.
+INVALID, DEADLINE, OTHER = "Invalid", "Deadline", "Other"
+CLASSES = (APPLICATION, INFRASTRUCTURE, DISRUPTION, OTHER)
+FAILURE_CLASSES = (INVALID, DEADLINE, *CLASSES)
 
-    def count_dropped_event(self) -> None:
-        """Count an Event that was not written."""
-        self._events.inc()
 
-    def count_rejected_status(self, framework: str, by: int = 1) -> None:
-        """Count `by` rejected status updates of jobs of this framework; 0 only creates the series."""
-        self._statuses.labels(framework).inc(by)
+def cause_of_restart(before: Status, after: Status) -> str:
+    """Return the class of the failure that caused a restart."""
+    newest = (
+        after.recent_restarts[-1].kind
+        if after.recent_restarts and after.recent_restarts != before.recent_restarts
+        else ""
+    )
+    return newest if newest in CLASSES else OTHER
+
+
+def cause_of_failure(snapshot: Snapshot, after: Status) -> str:
+    """Return the class of a failed job; in the order in which the planner's rules apply."""
+    job, failure = snapshot.job, after.failure
+    if job.problems:
+        return INVALID
+    end = after.start + timedelta(seconds=job.policy.deadline) if after.start and job.policy.deadline else None
+    if end is not None and snapshot.now >= end:
+        return DEADLINE
+    return failure.kind if failure and failure.kind in CLASSES else OTHER
+
+
+class FailedPods:
+    """Keeps the failed pods of each job while they exist.
+
+    A pod that fails while it is being deleted does not count: its containers were killed by the deletion, such as
+    those of parameter servers by cleanPodPolicy.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[JobKey, tuple[str, frozenset[str]]] = {}
+
+    def count_new(self, snapshot: Snapshot) -> int:
+        """Return how many pods have failed since the last reconcile of the job."""
+        key = snapshot.job.key
+        failed = frozenset([pod.uid for pod in snapshot.pods if pod.phase is Phase.FAILED and not pod.deleting])
+        uid, before = self._known.get(key, ("", frozenset()))
+        self._known[key] = (snapshot.job.uid, failed)
+        return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot, failed)
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a deleted job."""
+        self._known.pop(key, None)
+
+
+def _uncounted(snapshot: Snapshot, failed: frozenset[str]) -> int:
+    """Return how many of the pods that have failed, given by uid, the stored status does not yet count or give up."""
+    status = snapshot.status
+    attempts = {role.lower(): attempt for role, attempt in status.attempts.items()}
+    current = [
+        pod
+        for pod in snapshot.pods
+        if pod.uid in failed and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
+    ]
+    return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
+
+
+#: The phases of a pod that has started.
+STARTED_PHASES = (Phase.RUNNING, Phase.SUCCEEDED)
+
+
+class StartupTimes:
+    """Keeps the start times of the jobs that this process saw start; other jobs are not measured."""
+
+    def __init__(self) -> None:
+        self._since: dict[JobKey, datetime] = {}
+
+    def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
+        """Record the start, or its end, from a stored status."""
+        key, before = snapshot.job.key, snapshot.status
+        if after.over or after.true(ConditionType.SUSPENDED):
+            self.forget(key)
+        elif before.true(ConditionType.SUSPENDED):
+            self._since[key] = snapshot.now
+        elif after.turned_true(ConditionType.CREATED, before):
+            self._since[key] = snapshot.job.created or snapshot.now
+
+    def observe(self, snapshot: Snapshot) -> float | None:
+        """Return the startup time in seconds when all pods run for the first time, else None."""
+        since = self._since.get(snapshot.job.key)
+        if since is None or len(snapshot.pods) < snapshot.job.size:
+            return None
+        if sum([pod.phase in STARTED_PHASES for pod in snapshot.pods]) < snapshot.job.size:
+            return None
+        self.forget(snapshot.job.key)
+        return max(0.0, (snapshot.now - since).total_seconds())
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a job that is deleted or not starting."""
+        self._since.pop(key, None)
 
 
 #: Every state of a job as a label value; Pending means that no condition is set yet.
@@ -201,6 +284,7 @@ class Metrics:
             registry=own,
             buckets=STARTUP_BUCKETS,
         )
+        self._failed_pods, self._starting = FailedPods(), StartupTimes()
         self.gauges = Gauges(own)
         self._jobs = Gauge("trainshed_jobs", "Jobs by state.", ("framework", "state"), registry=own)
 
@@ -209,16 +293,16 @@ class Metrics:
         self._reconcile_durations.observe(seconds)
 
     def count_error(self, error: ApiError) -> None:
-        """Count a reconcile that failed with this error."""
-        self._errors.count_error(error)
+        """Count a reconcile that failed with this error, which may be a normal one such as a conflict."""
+        self._errors.reconciles.labels(type(error).__name__).inc()
 
     def count_internal_error(self) -> None:
-        """Count a reconcile that failed with an internal error."""
-        self._errors.count_internal_error()
+        """Count a reconcile that failed with an internal error, and nothing else: an alert fires on it."""
+        self._errors.internal.inc()
 
     def count_rejected_status(self, snapshot: Snapshot) -> None:
         """Count a status update of this job that the API server rejected."""
-        self._errors.count_rejected_status(snapshot.framework.label)
+        self._errors.statuses.labels(snapshot.framework.label).inc()
 
     def observe_queue_time(self, seconds: float) -> None:
         """Observe the time that a job waited in the work queue."""
@@ -226,7 +310,7 @@ class Metrics:
 
     def count_dropped_event(self) -> None:
         """Count an Event that was not written."""
-        self._errors.count_dropped_event()
+        self._errors.events.inc()
 
     def count_request(self, verb: str, resource: str, code: int) -> None:
         """Count a request to the API server; code 0 means no response."""
@@ -240,22 +324,34 @@ class Metrics:
         """Count what changed between the snapshot's status and the stored one."""
         before = snapshot.status
         turned = {
-            "training_operator_jobs_created": job_metrics.turned_true(ConditionType.CREATED, before, after),
-            "training_operator_jobs_successful": job_metrics.turned_true(ConditionType.SUCCEEDED, before, after),
-            "training_operator_jobs_failed": job_metrics.turned_true(ConditionType.FAILED, before, after),
-            "training_operator_jobs_restarted": job_metrics.restarted(before, after),
+            "training_operator_jobs_created": after.turned_true(ConditionType.CREATED, before),
+            "training_operator_jobs_successful": after.turned_true(ConditionType.SUCCEEDED, before),
+            "training_operator_jobs_failed": after.turned_true(ConditionType.FAILED, before),
+            "training_operator_jobs_restarted": after.restarts_pods(before),
         }
         for name, changed in turned.items():
             self._count(snapshot, name, int(changed))
         label = snapshot.framework.label
         if turned["training_operator_jobs_failed"]:
-            self._failures.labels(label, job_metrics.cause_of_failure(snapshot, after)).inc()
+            self._failures.labels(label, cause_of_failure(snapshot, after)).inc()
         if turned["training_operator_jobs_restarted"]:
-            self._restarts.labels(label, job_metrics.cause_of_restart(before, after)).inc()
+            self._restarts.labels(label, cause_of_restart(before, after)).inc()
+        self._starting.on_status_stored(snapshot, after)
 
-    def observe_startup(self, snapshot: Snapshot, seconds: float) -> None:
-        """Observe the startup time of a job."""
-        self._startup_times.labels(snapshot.framework.label).observe(seconds)
+    def on_reconcile(self, snapshot: Snapshot) -> None:
+        """Count the pods that have failed since the last reconcile of the job, and observe its startup time."""
+        self._count(snapshot, "failed_pods", self._failed_pods.count_new(snapshot))
+        if (seconds := self._starting.observe(snapshot)) is not None:
+            self._startup_times.labels(snapshot.framework.label).observe(seconds)
+
+    def forget(self, key: JobKey) -> None:
+        """Forget what is kept of a deleted job; the counters stay."""
+        self._failed_pods.forget(key)
+        self._starting.forget(key)
+
+    def step_down(self) -> None:
+        """Forget what is kept of all jobs: another replica counts now."""
+        self._failed_pods, self._starting = FailedPods(), StartupTimes()
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
         """Count an action that succeeded or failed."""
@@ -273,10 +369,6 @@ class Metrics:
             case DeleteDependent() if success and action.resource.kind == POD_GROUP:
                 self._count(snapshot, "deleted_pod_groups")
 
-    def count_failed_pods(self, snapshot: Snapshot, pods: int) -> None:
-        """Count failed pods of a job."""
-        self._count(snapshot, "failed_pods", pods)
-
     def register(self, series: Collector) -> None:
         """Register another collector."""
         self.registry.register(series)
@@ -288,10 +380,10 @@ class Metrics:
         """
         for kind, framework in labels.items():
             self._startup_times.labels(framework)
-            self._errors.count_rejected_status(framework, 0)
-            for word in job_metrics.FAILURE_CLASSES:
+            self._errors.statuses.labels(framework)
+            for word in FAILURE_CLASSES:
                 self._failures.labels(framework, word)
-            for word in job_metrics.CLASSES:
+            for word in CLASSES:
                 self._restarts.labels(framework, word)
             for word in STATES:
                 self._jobs.labels(framework, word).set(jobs.get((kind, word), 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from trainshed.api.actions import Action, Snapshot
+from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client import ApiError
 
@@ -15,17 +16,17 @@ class Observer(Protocol):
     def observe_reconcile(self, seconds: float) -> None:
         """Observe the duration of a reconcile."""
 
-    def observe_startup(self, snapshot: Snapshot, seconds: float) -> None:
-        """Observe the startup time of a job."""
+    def on_reconcile(self, snapshot: Snapshot) -> None:
+        """Observe the job at the start of a reconcile, which may yet fail."""
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a deleted job."""
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
         """Count an action that succeeded or failed."""
-
-    def count_failed_pods(self, snapshot: Snapshot, pods: int) -> None:
-        """Count failed pods of a job."""
 
     def count_error(self, error: ApiError) -> None:
         """Count a reconcile that failed with this error."""

@@ -35,7 +35,6 @@ from trainshed.runtime import job_fields
 from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor
-from .job_metrics import FailedPods, StartupTimes
 from .observer import Observer
 from .status_debounce import StatusDebounce
 from .workqueue import Result
@@ -64,8 +63,6 @@ class Reconciler:
         self._metrics = metrics
         self._executor = Executor(client, cache, recorder, metrics)
         self._debounce = StatusDebounce()
-        self._failed_pods = FailedPods()
-        self._startup_times = StartupTimes()
         self._rejections = StatusRejections()
         self._lookups = asyncio.Semaphore(MAX_POD_LOOKUPS)
 
@@ -74,8 +71,7 @@ class Reconciler:
         snapshot = self._cache.snapshot(key, now)
         if snapshot is None:
             self._debounce.forget(key)
-            self._failed_pods.forget(key)
-            self._startup_times.forget(key)
+            self._metrics.forget(key)
             self._rejections.forget(key)
             return Result()
         try:
@@ -91,9 +87,8 @@ class Reconciler:
         return replace(await self._carry_out(key, snapshot, plan, hidden), pods=len(snapshot.pods))
 
     def step_down(self) -> None:
-        """Drop the per-job state of a leader; another replica acts and counts now."""
-        self._debounce, self._failed_pods, self._startup_times = StatusDebounce(), FailedPods(), StartupTimes()
-        self._rejections = StatusRejections()
+        """Drop the per-job state of a leader; another replica acts now."""
+        self._debounce, self._rejections = StatusDebounce(), StatusRejections()
 
     async def _relist_pods(self, snapshot: Snapshot) -> None:
         """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""
@@ -152,9 +147,7 @@ class Reconciler:
         return None
 
     async def _carry_out(self, key: JobKey, snapshot: Snapshot, plan: Plan, hidden: LabelRemoved | None) -> Result:
-        self._metrics.count_failed_pods(snapshot, self._failed_pods.count_new(key, snapshot))
-        if (seconds := self._startup_times.observe(key, snapshot)) is not None:
-            self._metrics.observe_startup(snapshot, seconds)
+        self._metrics.on_reconcile(snapshot)
         try:
             return await self._execute(key, snapshot, plan, hidden)
         except NotFound:
@@ -199,7 +192,6 @@ class Reconciler:
         self._rejections.forget(key)
         self._cache.stored(key, document)
         self._metrics.on_status_stored(snapshot, status)
-        self._startup_times.on_status_stored(key, snapshot, status)
 
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version."""

@@ -11,6 +11,7 @@ import msgspec
 
 from trainshed.api.actions import Action, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
+from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client import ApiError
 from trainshed.client.decode import ServiceObject, service
@@ -29,16 +30,16 @@ class NoMetrics:
     def observe_reconcile(self, seconds: float) -> None:
         """Do nothing."""
 
-    def observe_startup(self, snapshot: Snapshot, seconds: float) -> None:
+    def on_reconcile(self, snapshot: Snapshot) -> None:
+        """Do nothing."""
+
+    def forget(self, key: JobKey) -> None:
         """Do nothing."""
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Do nothing."""
 
     def count_action(self, snapshot: Snapshot, action: Action, *, success: bool) -> None:
-        """Do nothing."""
-
-    def count_failed_pods(self, snapshot: Snapshot, pods: int) -> None:
         """Do nothing."""
 
     def count_error(self, error: ApiError) -> None:

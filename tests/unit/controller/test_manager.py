@@ -11,7 +11,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from support.builders import a_job, seen
+from support.builders import a_job, a_pod, look, running, seen
 from testbed.ports import free_port
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
@@ -81,7 +81,7 @@ async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settin
     operator, job = an_operator(settings), a_job(worker=1)
     jobs = operator._caches.all[""].cache.jobs["TFJob"]
     jobs.changed(record := CachedJob(job, Status()))
-    operator._metrics.count_failed_pods(seen(job), 1)
+    operator._metrics.on_reconcile(seen(job))
     await operator.start()
     await asyncio.sleep(0.5)
     assert b'job_namespace="ml"' in operator._metrics.text()
@@ -89,6 +89,20 @@ async def test_the_counters_of_a_namespace_are_removed_after_its_last_job(settin
     await asyncio.sleep(0.5)
     assert b'job_namespace="ml"' not in operator._metrics.text()
     await operator.stop()
+
+
+async def test_an_operator_that_loses_the_lease_forgets_the_failed_pods_that_it_has_counted(settings):
+    operator, job = an_operator(settings), a_job(worker=1)
+    failed = replace(seen(job, a_pod("worker-0", "Failed")), status=running(job))
+
+    def counted() -> float | None:
+        labels = {"job_namespace": job.namespace, "framework": "tensorflow"}
+        return operator._metrics.registry.get_sample_value("failed_pods_total", labels)
+
+    operator._metrics.on_reconcile(seen(job, status=running(job)))
+    operator._step_down()
+    operator._metrics.on_reconcile(replace(failed, status=look(job, *failed.pods, status=running(job)).status))
+    assert counted() == 0, "the status has the failure: another leader has counted it"
 
 
 @pytest.mark.fault("A17")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from prometheus_client import Metric
 
-from support.builders import T0, a_job, look, pods_of, running, seen
+from support.builders import T0, a_job, a_pod, look, pods_of, running, seen
 from trainshed.api.actions import (
     CreateDependent,
     CreatePod,
@@ -20,8 +21,7 @@ from trainshed.api.actions import (
 from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROUPS
 from trainshed.api.status import Condition, ConditionType, Retries, Status
 from trainshed.client import Conflict
-from trainshed.controller.job_metrics import CLASSES, FAILURE_CLASSES
-from trainshed.controller.metrics import COUNTERS, STATES, Metrics
+from trainshed.controller.metrics import CLASSES, COUNTERS, FAILURE_CLASSES, STATES, Metrics
 
 JOB = a_job(worker=2)
 SNAPSHOT = seen(JOB)
@@ -113,8 +113,8 @@ def test_actions_are_counted_under_v1s_names(action, well, badly):
 
 def test_failed_pods_are_counted_individually():
     metrics = Metrics()
-    metrics.count_failed_pods(SNAPSHOT, 3)
-    assert counted(metrics) == {"failed_pods": 3}
+    metrics.on_reconcile(seen(JOB, a_pod("worker-0", "Failed"), a_pod("worker-1", "Failed")))
+    assert counted(metrics) == {"failed_pods": 2}
 
 
 def test_jobs_are_counted_by_state_with_zeros():
@@ -190,7 +190,10 @@ def test_failures_and_restarts_are_counted_by_class_from_zero():
 
 def test_startup_times_are_observed_by_framework():
     metrics = Metrics()
-    metrics.observe_startup(SNAPSHOT, 3.5)
+    metrics.on_status_stored(SNAPSHOT, having(ConditionType.CREATED))
+    pods = (a_pod("worker-0", "Running"), a_pod("worker-1", "Running"))
+    for seconds in (3.5, 4.5):
+        metrics.on_reconcile(replace(seen(JOB, *pods), now=SNAPSHOT.now + timedelta(seconds=seconds)))
     value = metrics.registry.get_sample_value
     assert value("trainshed_job_startup_seconds_sum", {"framework": "tensorflow"}) == 3.5
     assert value("trainshed_job_startup_seconds_bucket", {"framework": "tensorflow", "le": "5.0"}) == 1

@@ -226,7 +226,7 @@ async def test_jobs_are_counted_over_all_namespaces(caches):
 
 
 async def test_stepping_down_affects_all_namespaces(caches):
-    before = [namespaced.reconciler._failed_pods for namespaced in caches.all.values()]
+    before = [namespaced.reconciler._debounce for namespaced in caches.all.values()]
     caches.step_down()
-    after = [namespaced.reconciler._failed_pods for namespaced in caches.all.values()]
+    after = [namespaced.reconciler._debounce for namespaced in caches.all.values()]
     assert not any(old is new for old, new in zip(before, after, strict=True))

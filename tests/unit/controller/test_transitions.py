@@ -10,8 +10,7 @@ import pytest
 from support.builders import T0, a_job, seen
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status
-from trainshed.controller import job_metrics
-from trainshed.controller.metrics import STATES
+from trainshed.controller.metrics import CLASSES, FAILURE_CLASSES, STATES, cause_of_failure, cause_of_restart
 from trainshed.plan import failures
 
 JOB = a_job(worker=2)
@@ -19,7 +18,7 @@ FAILURE = Failure("mnist-worker-0", "Application", "Error", 1, "", "", T0)
 
 
 def test_the_classes_are_the_failure_classes():
-    assert job_metrics.CLASSES == (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, "Other")
+    assert CLASSES == (failures.APPLICATION, failures.INFRASTRUCTURE, failures.DISRUPTION, "Other")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def a_restart(kind: str) -> Restart:
 )
 def test_a_restart_has_the_class_of_its_failure(before, after, expected):
     was, now = (Status(recent_restarts=tuple(map(a_restart, kinds))) for kinds in (before, after))
-    assert job_metrics.cause_of_restart(was, now) == expected
+    assert cause_of_restart(was, now) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,5 +75,5 @@ def test_a_restart_has_the_class_of_its_failure(before, after, expected):
 def test_a_failed_job_has_the_cause_of_the_first_matching_rule(problems, deadline, seconds, failure, expected):
     job = replace(JOB, problems=problems, policy=RunPolicy(deadline=deadline))
     snapshot = replace(seen(job), now=T0 + timedelta(seconds=seconds))
-    assert job_metrics.cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected
-    assert expected in job_metrics.FAILURE_CLASSES
+    assert cause_of_failure(snapshot, Status(start=T0, failure=failure)) == expected
+    assert expected in FAILURE_CLASSES

@@ -124,6 +124,7 @@ async def test_failures_under_another_leader_are_not_counted():
     await both.run_all()
     await both.second.reconcile(deaf=True)
     both.second.reconciler.step_down()
+    both.second.metrics.step_down()
     both.first.world.set_pod("mnist-worker-0", "Failed", code=1)
     both.hear()
     await both.act(6)
