@@ -52,14 +52,6 @@ class Snapshot:
     unserved: tuple[Resource, ...] = ()
     scheduler_message: SchedulerMessage | None = None
 
-    @property
-    def all_pods(self) -> tuple[Pod, ...]:
-        """The pods, and those that no watch reports; one whose name another pod has by now is gone."""
-        if self.refusal is None or not self.refusal.hidden:
-            return self.pods
-        names = {pod.name for pod in self.pods}
-        return (*self.pods, *(pod for pod in self.refusal.hidden if pod.name not in names))
-
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:

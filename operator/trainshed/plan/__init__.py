@@ -10,7 +10,7 @@ from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
 
 from . import conditions, pod_groups, restarts
-from .facts import Facts, missing_pods, pods_to_verify
+from .facts import Facts, all_pods, missing_pods, pods_to_verify
 from .rules import RULES, Rule, await_root_cause, reconcile_replicas, restart, skip_unmanaged
 
 __all__ = ["plan"]
@@ -58,7 +58,7 @@ def _keep_form(snapshot: Snapshot) -> Snapshot:
     of both forms exist, new ones get a Service of their own.
     """
     job = snapshot.job
-    pods = snapshot.all_pods
+    pods = all_pods(snapshot)
     if not pods or not snapshot.framework.objects.services:
         return snapshot
     joined = all(pod.service for pod in pods)

@@ -99,7 +99,7 @@ class Facts:
         alone: dict[str, Replica | None] = {self.job.name: None}
         if self.framework.objects.job_service or self.job.services is ServiceForm.JOB:
             return alone
-        mixed = any(pod.service for pod in self.snapshot.all_pods)
+        mixed = any(pod.service for pod in all_pods(self.snapshot))
         return {**self.replicas_by_pod, **alone} if mixed else self.replicas_by_pod
 
     @cached_property
@@ -314,10 +314,18 @@ def _by_role(roles: Mapping[str, str], pods: Iterable[Pod]) -> Counter[str]:
     return Counter({role: counts[label] for label, role in roles.items()})
 
 
+def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Return the pods, and those that no watch reports; one whose name another pod has by now is gone."""
+    if snapshot.refusal is None or not snapshot.refusal.hidden:
+        return snapshot.pods
+    names = {pod.name for pod in snapshot.pods}
+    return (*snapshot.pods, *(pod for pod in snapshot.refusal.hidden if pod.name not in names))
+
+
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
     """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels."""
     snapshot = facts.snapshot
-    return snapshot.all_pods[len(snapshot.pods) :] if facts.scope is Scope.JOB else ()
+    return all_pods(snapshot)[len(snapshot.pods) :] if facts.scope is Scope.JOB else ()
 
 
 def disappeared(facts: Facts) -> tuple[Replica, ...]:
