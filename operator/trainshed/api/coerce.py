@@ -1,4 +1,4 @@
-"""Coerces values that others have written, and truncates text to a number of bytes."""
+"""Coerces values that others have written, to types and to a schema, and truncates text to a number of bytes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from itertools import accumulate, takewhile
 from typing import Any
 
-from .status_schema import LARGEST
-
+#: The smallest and the largest number of the format int32.
+SMALLEST, LARGEST = -(2**31), 2**31 - 1
 #: Marks the place where text was cut.
 ELLIPSIS = "…"
 #: Go's JSON encoder, and so the API server, escapes these characters with six bytes each.
@@ -93,3 +93,53 @@ def as_mapping(value: object) -> Mapping[str, Any]:
 def as_sequence(value: object) -> list[Any]:
     """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def fitted(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with values changed or removed so that it matches the schema of an object.
+
+    A number becomes the nearest int32. Characters that cannot be encoded are replaced.
+    """
+    return _object(document, schema) or {}
+
+
+def int32(number: int) -> int:
+    """Return the nearest int32."""
+    return max(SMALLEST, min(number, LARGEST))
+
+
+def _value(found: object, schema: Mapping[str, Any]) -> object:
+    """Return the value as the schema accepts it, or None."""
+    kind = schema["type"]
+    if kind == "integer":
+        return int32(int(found)) if isinstance(found, int) else None
+    if kind == "string":
+        return _text(found, schema) if isinstance(found, str) else None
+    if kind == "array":
+        items = found if isinstance(found, (list, tuple)) else ()
+        return [item for value in items if (item := _value(value, schema["items"])) is not None]
+    return _object(found, schema) if isinstance(found, Mapping) else None
+
+
+def _object(found: Mapping[Any, Any], schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an object as the schema accepts it, or None if a required field is missing."""
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+    texts = {encodable(key): value for key, value in found.items() if isinstance(key, str)}
+    parts = {key: _value(value, part) for key, value in texts.items() if (part := properties.get(key, others))}
+    known = {key: value for key, value in parts.items() if value is not None}
+    return known if known.keys() >= set(schema.get("required", ())) else None
+
+
+def _text(found: str, schema: Mapping[str, Any]) -> str | None:
+    if schema.get("format") != "date-time":
+        return encodable(found)
+    try:
+        time = datetime.fromisoformat(found)
+    except ValueError:
+        return None
+    return found if time.tzinfo else None
+
+
+def encodable(text: str) -> str:
+    """Return the text with a question mark for each unpaired surrogate, which UTF-8 cannot encode."""
+    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -10,6 +10,9 @@ from .actions import ReleasePod
 from .coerce import (
     as_mapping,
     as_sequence,
+    encodable,
+    fitted,
+    int32,
     json_size,
     parse_count,
     parse_text,
@@ -39,7 +42,7 @@ from .status import (
     Status,
     Waiting,
 )
-from .status_schema import encodable, fitted, int32
+from .status_schema import STATUS
 
 #: The largest size of a status in bytes of JSON, and the part of it that is reserved for what `status_patch` adds.
 MAX_STATUS_BYTES, COLUMN_BYTES = 16_000, 96
@@ -79,7 +82,7 @@ def status_document(status: Status) -> dict[str, Any]:
         "failure": _failure_document(status.failure),
         "recentRestarts": [_restart_document(restart) for restart in status.recent_restarts[-MAX_RECENT_RESTARTS:]],
     }
-    return _with_completed_indexes(_without_empty(fitted(whole)), replica_statuses)
+    return _with_completed_indexes(_without_empty(fitted(whole, STATUS)), replica_statuses)
 
 
 def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
@@ -90,7 +93,7 @@ def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
         "restarts": after.retries.used,
         "totalRestarts": after.retries.total,
     }  # kubectl prints zeros too
-    difference = _difference(status_document(before), status_document(after)) | fitted(columns)
+    difference = _difference(status_document(before), status_document(after)) | fitted(columns, STATUS)
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
 
 

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 import msgspec
 
-from trainshed.api.coerce import EARLIEST, parse_count, within_time_range
+from trainshed.api.coerce import EARLIEST, LARGEST, int32, parse_count, within_time_range
 from trainshed.api.job import Document
 from trainshed.api.objects import (
     JOB_NAME_LABEL,
@@ -30,7 +30,6 @@ from trainshed.api.objects import (
     Service,
     TerminatedState,
 )
-from trainshed.api.status_schema import LARGEST, int32
 from trainshed.client import NameConflict, PreviousJobTerminating
 
 

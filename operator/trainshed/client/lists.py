@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, inspect
 
+from trainshed.api.coerce import encodable
 from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
-from trainshed.api.status_schema import encodable
 from trainshed.client import Unavailable
 
 from .decode import ObjectMeta, PartialObjectMetadata, PodObject, ServiceObject, dependent, pod, service

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from trainshed.api.coerce import LARGEST
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
-from trainshed.api.status_schema import LARGEST
 
 from . import failures
 from .facts import Facts, disappeared_for_good

@@ -20,7 +20,6 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
-from trainshed.api.status_schema import encodable
 
 from . import failure_message
 from .conditions import ConditionUpdate
@@ -134,7 +133,7 @@ def _cause(facts: Facts, members: list[tuple[Replica, Problem]]) -> Waiting:
         indexes=Indexes.of(member.index for member, _ in members).abridged(MAX_SHORT_NAME_BYTES),
         count=len(members),
         reason=_short(problem.reason),
-        message=coerce.truncate_end(encodable(problem.message), MAX_WAITING_MESSAGE_BYTES),
+        message=coerce.truncate_end(coerce.encodable(problem.message), MAX_WAITING_MESSAGE_BYTES),
         since=min(found.since for _, found in members).replace(microsecond=0),
         node=_short(nodes.pop()) if len(nodes) == 1 else "",
         container=_short(problem.container),
@@ -154,7 +153,7 @@ def _stored(facts: Facts, item: Waiting) -> Waiting | None:
 
 
 def _short(text: str) -> str:
-    return coerce.truncate_end(encodable(text), MAX_SHORT_NAME_BYTES)
+    return coerce.truncate_end(coerce.encodable(text), MAX_SHORT_NAME_BYTES)
 
 
 def _sentence(item: Waiting) -> str:

@@ -7,6 +7,7 @@ import pytest
 from support.builders import at
 from trainshed.api.coerce import (
     EARLIEST,
+    LARGEST,
     LATEST,
     as_mapping,
     as_sequence,
@@ -16,7 +17,6 @@ from trainshed.api.coerce import (
     parse_time,
     within_time_range,
 )
-from trainshed.api.status_schema import LARGEST
 
 
 @pytest.mark.parametrize(("value", "expected"), [(3, 3), (0, 0), (-1, 0), (True, 0), ("3", 0), (3.5, 0), (None, 0)])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.builders import at
+from trainshed.api.coerce import LARGEST, SMALLEST
 from trainshed.api.status import Status
 from trainshed.api.status_codec import parse_status
-from trainshed.api.status_schema import LARGEST, SMALLEST
 
 
 def test_a_forged_status_is_passed_over():

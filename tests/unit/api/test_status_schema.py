@@ -14,8 +14,9 @@ from simulation.schema_validation import SchemaValidator
 from support.builders import a_job, at
 from trainshed import crd
 from trainshed.api import status_codec
+from trainshed.api.coerce import LARGEST, SMALLEST, encodable, fitted
 from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
-from trainshed.api.status_schema import LARGEST, SMALLEST, STATUS, encodable, fitted
+from trainshed.api.status_schema import STATUS
 from trainshed.frameworks import FRAMEWORKS
 
 CRD = SchemaValidator(crd.definition(FRAMEWORKS[0])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
@@ -98,7 +99,9 @@ def test_whatever_is_planned_the_schema_accepts_what_is_written(status):
 
 
 def test_a_number_is_moved_to_the_nearest_of_its_format():
-    written = fitted({"restarts": LARGEST + 1, "failure": {"exitCode": SMALLEST - 1, "runDurationSeconds": True}})
+    written = fitted(
+        {"restarts": LARGEST + 1, "failure": {"exitCode": SMALLEST - 1, "runDurationSeconds": True}}, STATUS
+    )
     assert written == {"restarts": LARGEST, "failure": {"exitCode": SMALLEST, "runDurationSeconds": 1}}
 
 
@@ -116,12 +119,12 @@ def test_a_number_is_moved_to_the_nearest_of_its_format():
     ],
 )
 def test_what_the_schema_does_not_have_is_left_out(wrong):
-    assert fitted(wrong) == {}
+    assert fitted(wrong, STATUS) == {}
 
 
 def test_an_item_without_a_field_that_it_must_have_is_left_out():
     known = {"type": "Created", "status": "True"}
-    assert fitted({"conditions": [{"type": "Created"}, known, 7], "podsPendingReplacement": 7}) == {
+    assert fitted({"conditions": [{"type": "Created"}, known, 7], "podsPendingReplacement": 7}, STATUS) == {
         "conditions": [known],
         "podsPendingReplacement": [],
     }

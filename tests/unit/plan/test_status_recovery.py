@@ -8,9 +8,9 @@ import pytest
 
 from support.builders import a_job, a_pod, at, look, pods_of, running, seen
 from trainshed.api.actions import CreatePod, DeletePod
+from trainshed.api.coerce import LARGEST
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import ConditionType, Retries, Status
-from trainshed.api.status_schema import LARGEST
 from trainshed.plan import MAX_ATTEMPTS_AHEAD, restore_attempts
 
 JOB = a_job("JAXJob", worker=2, restart="ExitCode", policy=RunPolicy(backoff_limit=3))
