@@ -126,14 +126,18 @@ class Children(Generic[C]):
 
 
 class Cache:
-    """The cache. `wake` is called for each job that may have changed."""
+    """The cache. `wake` is called for each job that may have changed.
+
+    Jobs of the kinds in `unsynced` are cached and not woken: they cannot be reconciled before the first lists.
+    """
 
     def __init__(
         self, frameworks: Iterable[Framework], job_defaults: JobDefaults, wake: Callable[[JobKey], None]
     ) -> None:
         self._frameworks = {framework.kind: framework for framework in frameworks}
         self._job_defaults = job_defaults
-        self._wake = wake
+        self._enqueue = wake
+        self.unsynced: set[str] = set()
         self._keys: dict[str, JobKey] = {}
         self._current: dict[JobKey, str] = {}
         self._refusals: dict[JobKey, _Reported] = {}
@@ -230,9 +234,14 @@ class Cache:
         record = self.jobs[key.kind].items.get(self._current.get(key, ""))
         return record is not None and (record.version == version or is_older(version, record.version))
 
+    def wake(self, key: JobKey) -> None:
+        """Enqueue a job that may have changed."""
+        if key.kind not in self.unsynced:
+            self._enqueue(key)
+
     def known(self) -> list[JobKey]:
-        """Return the keys of all jobs."""
-        return list(self._current)
+        """Return the keys of all jobs that can be reconciled."""
+        return [key for key in self._current if key.kind not in self.unsynced]
 
     def _heard_of_job(self, before: CachedJob | None, after: CachedJob | None) -> None:
         record = after or before
@@ -257,7 +266,7 @@ class Cache:
         if self._current.get(key) != known:
             self._refusals.pop(key, None)
             self._scheduler_messages.pop(key, None)
-        self._wake(key)
+        self.wake(key)
 
     def _unserved(self) -> tuple[Resource, ...]:
         """Return the kinds of PodGroup of Kubernetes that have never been listed: the API server may not serve them."""
@@ -271,10 +280,46 @@ class Cache:
     def _heard_of_child(self, child: Pod | Service | Dependent) -> None:
         key = self._keys.get(child.owner)
         if key:
-            self._wake(key)
+            self.wake(key)
             return
         # Owned by another object or by a deleted job: a job of that name may be waiting for this name.
         for kind in self._frameworks:
             same_name = JobKey(child.namespace, kind, child.job)
             if same_name in self._current:
-                self._wake(same_name)
+                self.wake(same_name)
+
+
+class JobHandler:
+    """Parses the jobs of one kind and passes them to the cache; implements `trainshed.client.informer`'s handler."""
+
+    def __init__(self, cache: Cache, framework: Framework) -> None:
+        self._cache = cache
+        self._framework = framework
+        self._store = cache.jobs[framework.kind]
+
+    def replaced(self, items: list[Document], version: str) -> None:
+        """Handle a list of all jobs of the kind."""
+        self._store.replaced([self._record(item) for item in items], version)
+
+    def changed(self, item: Document) -> None:
+        """Handle a new or changed job."""
+        self._store.changed(self._record(item))
+
+    def removed(self, item: Document) -> None:
+        """Handle a deleted job."""
+        self._store.removed(self._record(item))
+
+    def has(self, uid: str, version: str) -> bool:
+        """Return whether the job is known at exactly this version."""
+        return self._store.has(uid, version)
+
+    def reached(self, version: str) -> None:
+        """Handle a bookmark: all changes until `version` have been delivered."""
+        self._store.reached(version)
+
+    def count(self) -> int:
+        """Return the number of jobs in the store."""
+        return self._store.count()
+
+    def _record(self, item: Document) -> CachedJob:
+        return self._cache.record(item, self._framework)

@@ -72,7 +72,8 @@ class Operator:
             NamespaceCache(namespace, frameworks, settings.job_defaults, dependencies)
             for namespace in settings.namespaces or ("",)
         )
-        self._worker = Worker(self._queue, self._caches, self._metrics, self._may_act, clock.now)
+        reconcilers = {name: namespaced.reconciler for name, namespaced in self._caches.all.items()}
+        self._worker = Worker(self._queue, reconcilers, self._metrics, self._may_act, clock.now)
         lease_config = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
         self._elector = LeaderElector(client, lease_config, self._step_down, clock.now)
         self._labels = {framework.kind: framework.label for framework in frameworks}

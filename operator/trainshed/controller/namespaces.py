@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Protocol
 
 from trainshed.api import gang
@@ -16,17 +15,16 @@ from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource, is_older
 from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
 from trainshed.client.client import CORE
-from trainshed.client.informer import Informer, ResourceEventHandler
+from trainshed.client.informer import Informer
 from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
 from trainshed.client.transport import Path, RestClient
 
-from .cache import Cache
+from .cache import Cache, JobHandler
 from .events import EventRecorder
 from .health import MAX_SILENCE
 from .metrics import Metrics
 from .reconciler import Reconciler
-from .store import CachedJob, Store
-from .workqueue import Result
+from .store import CachedJob
 
 #: Seconds between tries while the API server does not respond.
 DISCOVERY_RETRY = 2.0
@@ -72,38 +70,6 @@ async def _served(discovery: Discovery, kind: Resource) -> bool:
         await asyncio.sleep(DISCOVERY_RETRY)
 
 
-class DocumentHandler:
-    """Parses the documents of jobs and passes them to the store of one kind."""
-
-    def __init__(self, store: Store[CachedJob], record: Callable[[Document], CachedJob]) -> None:
-        self._store = store
-        self._record = record
-
-    def replaced(self, items: list[Document], version: str) -> None:
-        """Handle a list of all jobs of the kind."""
-        self._store.replaced([self._record(item) for item in items], version)
-
-    def changed(self, item: Document) -> None:
-        """Handle a new or changed job."""
-        self._store.changed(self._record(item))
-
-    def removed(self, item: Document) -> None:
-        """Handle a deleted job."""
-        self._store.removed(self._record(item))
-
-    def has(self, uid: str, version: str) -> bool:
-        """Return whether the job is known at exactly this version."""
-        return self._store.has(uid, version)
-
-    def reached(self, version: str) -> None:
-        """Handle a bookmark: all changes until `version` have been delivered."""
-        self._store.reached(version)
-
-    def count(self) -> int:
-        """Return the number of jobs in the store."""
-        return self._store.count()
-
-
 def make_informers(
     rest: RestClient, cache: Cache, frameworks: Iterable[Framework], namespace: str
 ) -> Iterator[Informer[Any]]:
@@ -119,10 +85,7 @@ def make_informers(
 
 def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[Document]:
     path = Path(framework.prefix, framework.plural, namespace)
-    handler: ResourceEventHandler[Document] = DocumentHandler(
-        cache.jobs[framework.kind], lambda found: cache.record(found, framework)
-    )
-    return Informer(rest, path, DOCUMENTS, handler)
+    return Informer(rest, path, DOCUMENTS, JobHandler(cache, framework))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +102,8 @@ class Dependencies:
 class NamespaceCache:
     """One namespace, or the whole cluster if the name is empty.
 
-    `wake` is not called for jobs of a kind before that kind is in sync: `synced` has these kinds, and `ready` is set
-    when all are. A kind does not wait for the others: the first list of one may take long, as that of a new CRD.
+    The cache wakes the jobs of a kind once that kind is in sync, and `ready` is set when all are. A kind does not wait
+    for the others: the first list of one may take long, as that of a new CRD.
     """
 
     def __init__(
@@ -148,28 +111,18 @@ class NamespaceCache:
     ) -> None:
         self.namespace = namespace
         self.ready = asyncio.Event()
-        self.cache = Cache(frameworks, job_defaults, self.wake)
+        self.cache = Cache(frameworks, job_defaults, dependencies.wake)
         self.reconciler = Reconciler(dependencies.client, self.cache, dependencies.recorder, dependencies.metrics)
         self.informers: tuple[Informer[Any], ...] = tuple(
             make_informers(dependencies.rest, self.cache, frameworks, namespace)
         )
-        self.synced: set[str] = set()
         self._kinds = {framework.plural: framework.kind for framework in frameworks}
-        self._wake = dependencies.wake
+        self.cache.unsynced.update(self._kinds.values())
 
     def watch_pod_groups(self, kinds: tuple[Resource, ...]) -> None:
         """Of the kinds of PodGroup, watch only these; to be called before the informers run."""
         others = {kind.prefix for kind in gang.OPTIONAL if kind not in kinds}
         self.informers = tuple(informer for informer in self.informers if informer.prefix not in others)
-
-    def wake(self, key: JobKey) -> None:
-        """Enqueue a job that may have changed; before the cache sync of its kind it cannot be reconciled."""
-        if key.kind in self.synced:
-            self._wake(key)
-
-    def known(self) -> list[JobKey]:
-        """Return the keys of all jobs of the kinds that are in sync."""
-        return [key for key in self.cache.known() if key.kind in self.synced]
 
     async def sync(self, any_synced: Callable[[], None]) -> None:
         """Wait for the cache sync, and enqueue the jobs of each kind that is in sync; then call `any_synced`."""
@@ -187,10 +140,10 @@ class NamespaceCache:
     async def _sync(self, informer: Informer[Any], any_synced: Callable[[], None]) -> None:
         await informer.synced.wait()
         kind = self._kinds[informer.plural]
-        self.synced.add(kind)
+        self.cache.unsynced.discard(kind)
         for key in self.cache.known():
             if key.kind == kind:
-                self._wake(key)
+                self.cache.wake(key)
         any_synced()
 
     def problem(self) -> str:
@@ -245,16 +198,11 @@ class NamespaceCaches:
         """Wait until all are ready; `any_ready` is set when the first kind is in sync in one of them."""
         await asyncio.gather(*(namespaced.sync(self.any_ready.set) for namespaced in self.all.values()))
 
-    async def reconcile(self, key: JobKey, now: datetime) -> Result:
-        """Reconcile a job."""
-        namespaced = self._cache_of(key)
-        return await namespaced.reconciler.reconcile(key, now) if namespaced else Result()
-
     def wake(self, key: JobKey, version: str) -> None:
         """Enqueue a job that has changed, unless the cache has this version of it or a newer one."""
-        namespaced = self._cache_of(key)
+        namespaced = self.all.get(key.namespace) or self.all.get("")
         if namespaced and not namespaced.cache.has(key, version):
-            namespaced.wake(key)
+            namespaced.cache.wake(key)
 
     def is_known(self, uid: str, version: str) -> bool:
         """Return whether a job is cached at this version or a newer one."""
@@ -272,7 +220,7 @@ class NamespaceCaches:
 
     def known(self) -> list[JobKey]:
         """Return the keys of all jobs that can be reconciled."""
-        return [key for namespaced in self.all.values() for key in namespaced.known()]
+        return [key for namespaced in self.all.values() for key in namespaced.cache.known()]
 
     def problem(self) -> str:
         """Return why the operator is not ready, one line for each namespace cache, or an empty string."""
@@ -307,6 +255,3 @@ class NamespaceCaches:
             for informer in (found for found in namespaced.informers if not found.missing):
                 found[informer.plural] = max(found.get(informer.plural, 0.0), now - informer.heard)
         return found
-
-    def _cache_of(self, key: JobKey) -> NamespaceCache | None:
-        return self.all.get(key.namespace) or self.all.get("")

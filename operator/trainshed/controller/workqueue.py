@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -225,18 +225,21 @@ class ReconcilerProtocol(Protocol):
 
 
 class Worker:
-    """Runs reconciles while `may_act` returns true."""
+    """Runs reconciles while `may_act` returns true.
+
+    `reconcilers` has one for each namespace, or one for all with an empty name.
+    """
 
     def __init__(
         self,
         queue: WorkQueue,
-        reconciler: ReconcilerProtocol,
+        reconcilers: Mapping[str, ReconcilerProtocol],
         metrics: Observer,
         may_act: Callable[[], bool],
         now: Callable[[], datetime],
     ) -> None:
         self._queue = queue
-        self._reconciler = reconciler
+        self._reconcilers = reconcilers
         self._metrics = metrics
         self._may_act = may_act
         self._now = now
@@ -280,7 +283,8 @@ class Worker:
         RECONCILE_NUMBER.set(next(self._numbers))
         idle, pods, continues = False, 0, False
         try:
-            result = await self._reconciler.reconcile(key, now)
+            reconciler = self._reconcilers.get(key.namespace) or self._reconcilers[""]
+            result = await reconciler.reconcile(key, now)
             idle, pods = not (result.message or result.error), result.pods
             continues = result.error is None and result.requeue_at is not None and result.requeue_at <= now
             self._settle(key, now, result)

@@ -70,7 +70,7 @@ class LocalController:
         }
         self._recorder = EventRecorder(cluster, lambda: None, now)
         reconciler = Reconciler(cluster, cache, self._recorder, NoMetrics())
-        self._worker = Worker(self._queue, reconciler, NoMetrics(), lambda: True, now)
+        self._worker = Worker(self._queue, {"": reconciler}, NoMetrics(), lambda: True, now)
         self._tasks: list[asyncio.Task[None]] = []
         cluster.listeners.append(self._on_change)
 

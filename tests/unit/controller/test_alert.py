@@ -57,7 +57,7 @@ def raised(end: Callable[[], Result]) -> float:
     async def story() -> float:
         metrics = Metrics()
         queue = WorkQueue(metrics.observe_queue_time)
-        worker = asyncio.create_task(Worker(queue, Looks(end), metrics, lambda: True, now).run())
+        worker = asyncio.create_task(Worker(queue, {"": Looks(end)}, metrics, lambda: True, now).run())
         queue.add(JobKey("ml", "TFJob", "a"))
         await asyncio.sleep(30)
         worker.cancel()

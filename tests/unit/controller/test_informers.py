@@ -6,8 +6,8 @@ from trainshed.api.framework import JobDefaults
 from trainshed.client.informer import Informer
 from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import Answer, Path, Request, RestClient
-from trainshed.controller.cache import Cache
-from trainshed.controller.namespaces import DocumentHandler, make_informers
+from trainshed.controller.cache import Cache, JobHandler
+from trainshed.controller.namespaces import make_informers
 from trainshed.controller.store import CachedJob, Store
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -51,7 +51,7 @@ async def test_without_a_namespace_the_whole_cluster_is_listed():
 def test_job_documents_are_parsed_into_the_store():
     view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
     store: Store[CachedJob] = view.jobs["TFJob"]
-    documents = DocumentHandler(store, lambda document: view.record(document, TENSORFLOW))
+    documents = JobHandler(view, TENSORFLOW)
 
     def a_document(version: str) -> dict:
         return {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}, "spec": {}}
@@ -64,16 +64,18 @@ def test_job_documents_are_parsed_into_the_store():
     assert store.items == {}
 
 
-def test_the_event_of_an_own_write_is_not_decoded_again():
+def test_the_event_of_an_own_write_is_not_decoded_again(monkeypatch):
     parsed: list[str] = []
-
-    def record(document: dict) -> CachedJob:
-        parsed.append(document["metadata"]["resourceVersion"])
-        return view.record(document, TENSORFLOW)
-
+    monkeypatch.setattr(
+        JobHandler,
+        "_record",
+        lambda _handler, document: (
+            parsed.append(document["metadata"]["resourceVersion"]) or view.record(document, TENSORFLOW)
+        ),
+    )
     view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
     store: Store[CachedJob] = view.jobs["TFJob"]
-    informer = Informer(RestClient(Noted()), Path("", "tfjobs"), DOCUMENTS, DocumentHandler(store, record))
+    informer = Informer(RestClient(Noted()), Path("", "tfjobs"), DOCUMENTS, JobHandler(view, TENSORFLOW))
     for version in ("3", "3", "4"):
         informer._handle(
             b'{"type": "MODIFIED", "object": {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u",'

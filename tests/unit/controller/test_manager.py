@@ -234,7 +234,7 @@ async def test_at_shutdown_hanging_reconciles_are_cancelled_and_write_nothing(se
         finally:
             broken_off.set()
 
-    operator._caches.reconcile = look
+    operator._caches.all[""].reconciler.reconcile = look
     operator._caches.any_ready.set()
     await operator.start()
     operator._queue.add(JobKey("ml", "TFJob", "mnist"))

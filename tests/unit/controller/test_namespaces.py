@@ -17,7 +17,6 @@ from trainshed.controller.events import EventRecorder
 from trainshed.controller.health import MAX_SILENCE
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.namespaces import Dependencies, NamespaceCache, NamespaceCaches
-from trainshed.controller.reconciler import Result
 from trainshed.frameworks.jax import JAX
 from trainshed.frameworks.tensorflow import TENSORFLOW
 
@@ -189,21 +188,11 @@ async def test_a_namespace_whose_pods_cannot_be_listed_is_not_ready(caches):
     assert caches.problem() == "the API server does not serve pods in namespace a"
 
 
-async def test_jobs_are_routed_to_the_cache_of_their_namespace(caches, woken):
+async def test_events_of_jobs_are_routed_to_the_cache_of_their_namespace(caches, woken):
     list_all(caches.all["a"])
     opening = asyncio.create_task(caches.sync())
     await asyncio.sleep(0.01)
-    looked = []
-
-    async def look(key: JobKey, _now: datetime) -> Result:
-        looked.append(key)
-        return Result(message="looked")
-
-    caches.all["a"].reconciler.reconcile = look
     own, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
-    assert (await caches.reconcile(own, NOW)).message == "looked"
-    assert (await caches.reconcile(theirs, NOW)).message == ""
-    assert looked == [own]
     caches.wake(own, "1000")
     caches.wake(theirs, "1000")
     assert woken == [own]

@@ -33,7 +33,7 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     operator = Operator(
         Config(health="", metrics=""), FRAMEWORKS, HttpTransport(Credentials("http://127.0.0.1:1")), Clock()
     )
-    operator._caches.reconcile, operator._elector.is_leader = look, leads.is_set
+    operator._caches.all[""].reconciler.reconcile, operator._elector.is_leader = look, leads.is_set
     await operator.start()
     for informer in operator._informers:
         informer.synced.set()

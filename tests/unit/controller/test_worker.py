@@ -40,7 +40,7 @@ class Scene:
     def __init__(self, outcome: Callable[[JobKey], Result] = lambda _key: Result()) -> None:
         self.looks, self.queue, self.acts = Looks(outcome), WorkQueue(lambda _seconds: None), True
         self.metrics = Metrics()
-        self.worker = Worker(self.queue, self.looks, self.metrics, lambda: self.acts, now)
+        self.worker = Worker(self.queue, {"": self.looks}, self.metrics, lambda: self.acts, now)
         self.task = asyncio.create_task(self.worker.run())
 
     def errors(self, error: Exception) -> float | None:
@@ -56,6 +56,21 @@ def raises(error: Exception) -> Callable[[JobKey], Result]:
         raise error
 
     return outcome
+
+
+def test_each_job_is_reconciled_by_the_reconciler_of_its_namespace():
+    async def story():
+        own, other, queue = Looks(lambda _key: Result()), Looks(lambda _key: Result()), WorkQueue(lambda _seconds: None)
+        worker = Worker(queue, {"ml": own, "": other}, Metrics(), lambda: True, now)
+        task = asyncio.create_task(worker.run())
+        elsewhere = JobKey("elsewhere", "TFJob", "a")
+        queue.add(A)
+        queue.add(elsewhere)
+        await asyncio.sleep(0.1)
+        assert (own.keys, other.keys) == ([A], [elsewhere])
+        task.cancel()
+
+    in_virtual_time(story())
 
 
 def test_many_jobs_are_reconciled_concurrently_and_each_by_one_worker():
