@@ -185,7 +185,7 @@ class Scene:
     def tell(self, *notes: Event, job=JOB) -> None:
         """Record these Events."""
         for note in notes:
-            self.recorder.tell(job, note)
+            self.recorder.record(job, note)
 
     async def settle(self) -> None:
         """Return when all Events are written."""

@@ -84,7 +84,7 @@ class EventRecorder:
         self._budgets: OrderedDict[tuple[str, bool], _EventBudget] = OrderedDict()
         self._some = asyncio.Event()
 
-    def tell(self, job: Job, event: Event) -> None:
+    def record(self, job: Job, event: Event) -> None:
         """Queue an Event about a job; an Event whose key was queued before is dropped."""
         if event.key and not self._is_new(hash((job.uid, event.key))):
             return
@@ -125,15 +125,15 @@ class EventRecorder:
         key = (job.uid, f"{event.reason}\n{message}")
         times = names.count("") or 1
         try:
-            if not await self._again(job, key, times):
-                await self._new(job, key, _event(job, event, (message, times), self._now()))
+            if not await self._update(job, key, times):
+                await self._create(job, key, _event(job, event, (message, times), self._now()))
         except Conflict:
             log.debug("%s %s/%s: Event %s already exists", job.kind, job.namespace, job.name, event.reason)
         except ApiError as error:
             self._lost()
             log.debug("%s %s/%s: cannot write an Event: %s", job.kind, job.namespace, job.name, error)
 
-    async def _again(self, job: Job, key: tuple[str, str], times: int) -> bool:
+    async def _update(self, job: Job, key: tuple[str, str], times: int) -> bool:
         known = self._written.get(key)
         if known is None or _clock() - known.at > SAME:
             return False
@@ -148,7 +148,7 @@ class EventRecorder:
             return False
         return True
 
-    async def _new(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
+    async def _create(self, job: Job, key: tuple[str, str], body: dict[str, Any]) -> None:
         if not self._budget(job.uid, again=False).take(_clock()):
             self._lost()
             return

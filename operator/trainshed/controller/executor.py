@@ -107,7 +107,7 @@ class Executor:
                 errors = [error for found in await asyncio.gather(*runs) for error in found]
         finally:  # all at once, so that the recorder makes one Event of the pods and one of the Services
             for event in record.events:
-                self._recorder.tell(snapshot.job, event)
+                self._recorder.record(snapshot.job, event)
         done = record.done
         summary = _summary(Counter(map(_words, wanted)), done)
         return Outcome(min(errors, key=_error_order, default=None), summary, bool(done))

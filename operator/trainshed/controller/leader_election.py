@@ -84,7 +84,7 @@ class LeaderElector:
 
     async def _acquire(self) -> None:
         while not self.is_leader():
-            await self._attempt()
+            await self._try_acquire_or_renew()
             if not self.is_leader():
                 left = LEASE_DURATION - self._since(self._seen_at)
                 await _sleep(min(POLL_INTERVAL, left + EXPIRY_MARGIN) if left > 0 else POLL_INTERVAL)
@@ -95,7 +95,7 @@ class LeaderElector:
             while self.is_leader():
                 async with asyncio.timeout(RENEW_DEADLINE - self._since(self._renewed)):
                     await _sleep(RETRY_PERIOD)
-                    await self._attempt()
+                    await self._try_acquire_or_renew()
         except TimeoutError:
             pass
         self.acquired.clear()
@@ -103,11 +103,11 @@ class LeaderElector:
             log.error("lease %s: lost", self._config.name)
             self._on_lost()
 
-    async def _attempt(self) -> None:
+    async def _try_acquire_or_renew(self) -> None:
         """Try once; log only the first of consecutive failures."""
         try:
             async with self._lock, asyncio.timeout(REQUEST_TIMEOUT):
-                await self._try()
+                await self._acquire_or_renew()
         except (ApiError, TimeoutError) as error:
             if not self._failing:
                 log.warning("lease %s: %s", self._config.name, str(error) or "request timed out")
@@ -122,7 +122,7 @@ class LeaderElector:
         where = f"{self._config.namespace}/{self._config.name}"
         self.refused = f"cannot acquire the Lease {where}: {error}" if isinstance(error, Forbidden) else ""
 
-    async def _try(self) -> None:
+    async def _acquire_or_renew(self) -> None:
         if self._releasing:
             return
         began = self._now()

@@ -171,7 +171,7 @@ class Reconciler:
             await self._store_status(key, snapshot, plan.status)
             self._debounce.stored(key, snapshot.status, snapshot.now, creating=creating)
         for event in plan.events:
-            self._recorder.tell(snapshot.job, event)
+            self._recorder.record(snapshot.job, event)
         outcome = await self._executor.run(snapshot, plan.actions)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
         is_known = await self._report_refusal(key, snapshot, error)
@@ -209,7 +209,7 @@ class Reconciler:
         self._metrics.count_rejected_status(snapshot)
         is_new = self._rejections.news(key, str(error))
         if is_new:
-            self._recorder.tell(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
+            self._recorder.record(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
         return Result(error=error, known=not is_new)
 
     async def _report_refusal(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> bool:

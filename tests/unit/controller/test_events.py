@@ -268,7 +268,7 @@ def test_cancelled_writes_do_not_end_the_recorder():
 def test_an_internal_error_is_raised():
     async def story():
         recorder = EventRecorder(object(), lambda: None, now)
-        recorder.tell(JOB, created("a"))
+        recorder.record(JOB, created("a"))
         with pytest.raises(AttributeError):
             await recorder.flush()
 
