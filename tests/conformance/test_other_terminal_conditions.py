@@ -118,6 +118,7 @@ def test_a_deletion_from_a_tfjob(user: UserClient, kubelet: FakeKubelet):
     set_pod_finalizer(user, "a-worker-1", held=False)
     eventually(lambda: is_another(user, "a-worker-1", before))
     wait_for_conditions(user, TF, "a", "Created", "Running")
+    assert not status(user, TF, "a").get("restarts"), "a disruption is not counted"
 
 
 @differs("TO-191", "D33", "XGBoostJob: a failed pod is tried again under OnFailure, and by exit code under ExitCode")

@@ -32,6 +32,7 @@ def warnings(user: UserClient, name: str) -> list[str]:
 class TestRefusals:
     """On the operator that all tests share."""
 
+    @pytest.mark.fault("B11")
     @differs("TO-231", "D6", "a quota: warnings and new tries as in v1, and besides the reason in the status")
     def test_a_quota(self, user: UserClient, kubelet: FakeKubelet):
         user.make("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}})
@@ -45,6 +46,7 @@ class TestRefusals:
         user.call("DELETE", path)
         eventually(lambda: condition_types(user, TF, "a") == RUNNING, 40)
 
+    @pytest.mark.fault("B4", "J1")
     @differs(
         "TO-232", "D21", "another owner's pod of that name: a warning, the reason in the status, the pod untouched"
     )
@@ -56,6 +58,8 @@ class TestRefusals:
         assert eventually(lambda: user.conditions(TF, "a").get("Blocked"))["reason"] == "NameConflict"
         assert user.pod("a-worker-0")["metadata"]["uid"] == foreign["metadata"]["uid"]
         assert "ownerReferences" not in user.pod("a-worker-0")["metadata"]
+        user.delete("pods", "a-worker-0", grace=0)
+        eventually(lambda: condition_types(user, TF, "a") == RUNNING, 40)
 
     @differs("TO-233", "D11", "a name of 60 characters is refused at once, with the length that fits")
     def test_a_long_name(self, user: UserClient):

@@ -1,4 +1,7 @@
-"""The autoscaler of an elastic PyTorchJob: v1's object, there as long as the job may have pods, and left in peace."""
+"""The autoscaler of an elastic PyTorchJob: there as long as the job may have pods, reverted, and written no more often.
+
+The rows of v1 are in tests/conformance/test_objects_elastic.py: what it looks like, suspension, and jobs without one.
+"""
 
 from __future__ import annotations
 
@@ -67,25 +70,6 @@ def scaled(user: UserClient, kubelet: FakeKubelet, shared_operator: Operator) ->
     user.create(elastic("el", [CPU]))
     eventually(lambda: user.state("PyTorchJob", "el") == "Running")
     return scalers(user)["el"]
-
-
-def test_the_autoscaler_equals_v1s(user: UserClient, scaled: dict):
-    assert scaled["spec"] == {
-        "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "el"},
-        "minReplicas": 1,
-        "maxReplicas": 3,
-        "metrics": [CPU],
-    }
-    (owner,) = scaled["metadata"]["ownerReferences"]
-    uid = user.job("PyTorchJob", "el")["metadata"]["uid"]
-    assert (owner["uid"], owner["kind"], owner["controller"]) == (uid, "PyTorchJob", True)
-
-
-def test_the_autoscaler_is_deleted_on_suspend_and_created_on_resume(user: UserClient, scaled: dict):
-    user.patch_job("PyTorchJob", "el", {"spec": {"runPolicy": {"suspend": True}}})
-    eventually(lambda: not scalers(user))
-    user.patch_job("PyTorchJob", "el", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: list(scalers(user)) == ["el"])
 
 
 def test_the_autoscaler_of_a_finished_job_is_deleted(user: UserClient, kubelet: FakeKubelet, scaled: dict):
@@ -189,15 +173,6 @@ def test_metrics_that_the_server_refuses_are_reported_in_the_status(
     user.patch_job("PyTorchJob", "odd", {"spec": {"elasticPolicy": {"metrics": [CPU]}}})
     eventually(lambda: user.state("PyTorchJob", "odd") == "Running", 20)
     assert "Blocked" not in user.conditions("PyTorchJob", "odd")
-
-
-def test_without_metrics_there_is_no_autoscaler(user: UserClient, kubelet: FakeKubelet, shared_operator: Operator):
-    user.create(elastic("plain", None))
-    paddle = job("PaddleJob", "paddle", Worker=1)
-    paddle["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "metrics": [CPU]}
-    user.create(paddle)
-    eventually(lambda: user.state("PyTorchJob", "plain") == "Running" == user.state("PaddleJob", "paddle"))
-    assert not scalers(user)
 
 
 def test_an_autoscaler_of_another_owner_is_left_alone(

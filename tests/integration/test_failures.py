@@ -1,4 +1,4 @@
-"""Failures on a real API server: settle delay, stuck pods, start-up deadlines, and results that must be kept."""
+"""Failures on a real API server: what the status says, settle delay, stuck pods, start-up deadlines, kept results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from support import FakeKubelet, Operator, Operators, UserClient
-from support.jobs import job
+from support.jobs import job, pytorchjob
 from support.user_client import eventually
 from testbed.control_plane import ControlPlane
 
@@ -39,6 +39,47 @@ def keeper(second_server: ControlPlane, second_user: UserClient, operators: Oper
     return operators.begin(
         second_server.kubeconfig, "--no-leader-elect", "--track-results", f"--namespace={second_user.namespace}"
     )
+
+
+@pytest.mark.usefixtures("shared_operator")
+def test_a_failed_worker_under_never_fails_the_job(user: UserClient, kubelet: FakeKubelet):
+    user.create(pytorchjob("never", Master=1, Worker=1))
+    eventually(lambda: user.state("PyTorchJob", "never") == "Running")
+    kubelet.end("never-worker-0", 1, message="ValueError: no such thing")
+    eventually(lambda: user.state("PyTorchJob", "never") == "Failed")
+    condition = user.conditions("PyTorchJob", "never")["Failed"]
+    assert condition["reason"] == "PyTorchJobFailed"
+    words = condition["message"]
+    assert words.startswith("PyTorchJob never is failed because 1 Worker replica(s) failed. worker-0 ")
+    assert words.endswith(": ValueError: no such thing; restartPolicy is Never")
+    failure = user.job("PyTorchJob", "never")["status"]["failure"]
+    assert (failure["pod"], failure["replica"], failure["exitCode"]) == ("never-worker-0", "worker-0", 1)
+    assert failure["message"] in words
+    assert "no such thing" in failure["terminationMessage"]
+    eventually(lambda: ("Warning", "PyTorchJobFailed", condition["message"]) in user.events("never"))
+
+
+@pytest.mark.usefixtures("shared_operator")
+def test_a_retryable_exit_code_restarts_the_whole_group_and_is_counted(user: UserClient, kubelet: FakeKubelet):
+    user.create(pytorchjob("again", restart="ExitCode", Master=1, Worker=2))
+    eventually(lambda: user.state("PyTorchJob", "again") == "Running")
+    before = {pod["metadata"]["uid"] for pod in user.pods()}
+    kubelet.end("again-worker-1", 137)
+    eventually(lambda: len(user.pods()) == 3 and not before & {pod["metadata"]["uid"] for pod in user.pods()}, 20)
+    eventually(lambda: user.state("PyTorchJob", "again") == "Running")
+    found = user.job("PyTorchJob", "again")["status"]
+    assert found["restarts"] == 1
+    (restart,) = found["recentRestarts"]
+    assert {
+        "attempt": 2,
+        "replica": "worker-1",
+        "class": "Application",
+        "exitCode": 137,
+        "replicasRestarted": 3,
+    }.items() <= restart.items()
+    assert 0 <= restart["recoverySeconds"] <= 20
+    kubelet.end("again-master-0", 0)
+    eventually(lambda: user.state("PyTorchJob", "again") == "Succeeded")
 
 
 @pytest.mark.usefixtures("shared_operator")

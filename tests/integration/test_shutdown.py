@@ -45,6 +45,7 @@ def ended(operator: Operator) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.fault("A15")
 def test_with_a_slow_server_requests_in_flight_finish_and_the_lease_is_released(
     second_server: ControlPlane, second_user: UserClient, line: TcpProxy, operator: Operator
 ):

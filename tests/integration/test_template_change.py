@@ -25,6 +25,7 @@ def uids(user: UserClient) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in user.pods()}
 
 
+@pytest.mark.fault("I4")
 def test_the_status_names_pods_with_the_old_template_until_they_are_restarted(user: UserClient, kubelet: FakeKubelet):
     job = tfjob("t", Worker=2, restart="ExitCode")
     job["metadata"]["annotations"] = {"trainshed.dev/restart-scope": "Replica"}

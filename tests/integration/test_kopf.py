@@ -1,4 +1,4 @@
-"""The operator with a kopf that crashes, and with a second operator on standby."""
+"""The operator with a kopf that crashes, and with one that has nothing to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from support import FaultProxy, Operator, Operators
+from support import FaultProxy, Operators
 from support.api_request import refusal
 from support.fake_kubelet import FakeKubelet
 from support.jobs import tfjob
@@ -52,37 +52,3 @@ def test_kopf_runs_without_a_job_and_with_one(
         time.sleep(3)
         runs(second_user, "one")
     assert "kopf" not in operator.log.read_text()
-
-
-def test_the_standby_takes_over_after_a_kill_and_at_once_after_a_shutdown(
-    second_server: ControlPlane, second_user: UserClient, operators: Operators
-):
-    def start(name: str) -> Operator:
-        flags = (
-            f"--namespace={second_user.namespace}",
-            f"--lease-namespace={second_user.namespace}",
-            f"--lease-identity={name}",
-        )
-        return operators.begin(second_server.kubeconfig, *flags)
-
-    with FakeKubelet(second_user):
-        first = start("first")
-        eventually(lambda: second_user.holder() == "first")
-        second = start("second")
-        runs(second_user, "one")
-        assert f"TFJob {second_user.namespace}/" not in second.log.read_text(), (
-            "it waits for its turn, though it knows everything"
-        )
-        first.kill()
-        began = time.monotonic()
-        runs(second_user, "two", within=25)
-        assert time.monotonic() - began <= 20
-        third = start("third")
-        assert second.stop() == 0
-        began = time.monotonic()
-        runs(second_user, "three", within=10)
-        assert time.monotonic() - began <= 5
-        assert second_user.holder() == "third"
-        assert third.stop() == 0
-        assert second_user.holder() == ""
-        assert second.complaints() == third.complaints() == []
