@@ -29,7 +29,7 @@ def ready_control_plane(
         kubectl_file(plane, "apply", CRDS)
         user = UserClient(plane.kubeconfig, "default")
         kinds = [yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in sorted(CRDS.glob("*.yaml"))]
-        eventually(lambda: all(served(user, kind) for kind in kinds))
+        eventually(lambda: all(served(user, kind) for kind in kinds), 60)
         yield plane
 
 
