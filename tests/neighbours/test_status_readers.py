@@ -106,6 +106,11 @@ def test_argo_cds_health_check_says_how_a_job_is_and_why(name, health):
     assert message in messages or name == ""
 
 
+@pytest.mark.parametrize("name", ["string", "math", "io", "os.execute", "coroutine"])
+def test_argo_cds_scripts_have_no_other_libraries(name):
+    assert evaluate("lua", JOBS["Running"], f"return {{status = {name} and 'Degraded' or 'Healthy'}}") == "Healthy: nil"
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_fluxs_expressions_are_true_one_at_a_time(name):
     (expressions,) = yaml.safe_load(block("Flux", "yaml"))["healthCheckExprs"]

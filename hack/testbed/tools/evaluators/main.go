@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/tidwall/gjson"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
+
+// healths are the states that Argo CD knows (gitops-engine, pkg/health).
+var healths = []string{"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"}
 
 func main() {
 	document, err := io.ReadAll(os.Stdin)
@@ -74,14 +78,46 @@ func evaluate(expression string, object map[string]any) any {
 	return value.Value()
 }
 
-// health returns status and message of a Lua script that gets the object as `obj`.
+// health returns status and message of a Lua script that gets the object as `obj`. Other states than those that Argo CD
+// knows are an error.
 func health(script string, object map[string]any) string {
-	state := lua.NewState()
+	state := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer state.Close()
+	openLibraries(state)
 	state.SetGlobal("obj", table(state, object))
 	check(state.DoString(script))
-	result := state.Get(-1).(*lua.LTable)
+	result, isTable := state.Get(-1).(*lua.LTable)
+	if !isTable {
+		check(fmt.Errorf("the script returned %s, not a table", state.Get(-1).Type()))
+	}
+	if code := result.RawGetString("status").String(); !slices.Contains(healths, code) {
+		check(fmt.Errorf("%q is no health of Argo CD", code))
+	}
 	return fmt.Sprintf("%s: %s", result.RawGetString("status"), result.RawGetString("message"))
+}
+
+// openLibraries opens the libraries that Argo CD 3.6.1 opens for scripts of argocd-cm without useOpenLibs, and no others:
+// those of packages, of tables, the basic one, and of `os` the functions time and date
+// (util/lua/lua.go, runLuaWithResourceActionParameters, and util/lua/oslib_safe.go).
+func openLibraries(state *lua.LState) {
+	libraries := []struct {
+		name string
+		open lua.LGFunction
+	}{
+		{lua.LoadLibName, lua.OpenPackage},
+		{lua.BaseLibName, lua.OpenBase},
+		{lua.TabLibName, lua.OpenTable},
+		{lua.OsLibName, lua.OpenOs},
+	}
+	for _, library := range libraries {
+		call := lua.P{Fn: state.NewFunction(library.open), Protect: true}
+		check(state.CallByParam(call, lua.LString(library.name)))
+	}
+	system, safe := state.GetGlobal(lua.OsLibName).(*lua.LTable), state.NewTable()
+	for _, name := range []string{"time", "date"} {
+		safe.RawSetString(name, system.RawGetString(name))
+	}
+	state.SetGlobal(lua.OsLibName, safe)
 }
 
 // table converts a JSON value to a Lua value.
