@@ -26,7 +26,7 @@ def test_what_cannot_be_is_refused_and_says_why(user: UserClient, wanted: dict, 
     with pytest.raises(Refused) as said:
         user.create(copy.deepcopy(wanted))
     assert said.value.code == 422
-    assert [part for part in words if part not in str(said.value)] == [], str(said.value)
+    assert [part for part in words if part not in said.value.problem] == [], str(said.value)
     assert user.jobs(wanted["kind"]) == []
 
 

@@ -49,6 +49,11 @@ class Refused(Exception):
         super().__init__(f"{code}: {message}")
         self.code = code
 
+    @property
+    def problem(self) -> str:
+        """The text without the kind of an invalid value, "object", which Kubernetes 1.30 names."""
+        return str(self).replace('Invalid value: "object": ', "Invalid value: ")
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
