@@ -87,6 +87,13 @@ def has_image(name: str) -> bool:
     return subprocess.run(command, check=False, capture_output=True, env=environment()).returncode == 0
 
 
+def can_have(name: str) -> bool:
+    """Return whether the engine has an image, or has pulled it now."""
+    if has_image(name):
+        return True
+    return subprocess.run(["docker", "pull", name], check=False, capture_output=True, env=environment()).returncode == 0
+
+
 def _process() -> Process:
     return Process("dockerd", state() / "docker")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import archives, docker, images, kind
+from testbed import archives, docker, images
 
 from .example import FOLDER, KILL, Expectation, check_words, expectations
 
@@ -51,7 +51,7 @@ def part(request, tmp_path_factory) -> Iterator[str]:
     docker.start()
     own = (path for name, path in EXAMPLES.items() if name.startswith(f"{request.param}/"))
     wanted = images.named("\n".join(path.read_text() for path in own))
-    missing = [name for name in wanted if kind.without_registry() and not docker.has_image(name)]
+    missing = [name for name in wanted if not docker.can_have(name)]
     if missing:
         archive = tmp_path_factory.mktemp("images") / "images.tar"
         archives.write(archive, map(images.stand_in, missing))
