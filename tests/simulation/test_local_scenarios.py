@@ -250,7 +250,7 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
 
     cluster.listeners.append(observe)
     resolver = EnvironmentResolver(cluster)
-    volumes = Volumes(resolver, folder / "claims")
+    volumes = Volumes(resolver, folder)
     shared = Dependencies(cluster, runtime, NoLogs(), now, folder, volumes, resolver, Gpus(()), "node", QUICK)
 
     def happen(found: Happening) -> None:

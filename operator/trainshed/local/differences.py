@@ -14,7 +14,7 @@ from . import mpi
 from .cluster import CLAIM, CONFIG_MAP, SECRET
 from .docker_cli import ENGINES
 from .environment import GPU
-from .volumes import SOURCES
+from .volumes import SOURCES, belongs_to_another, cannot_create, stand_in
 
 #: Fields of pods and containers that have no effect, and why.
 POD_FIELDS = {
@@ -147,6 +147,8 @@ def _volumes(pod: Document, objects: Mapping[tuple[str, str], Document]) -> Iter
         kinds = [key for key in volume if key != "name"]
         if unknown := [key for key in kinds if key not in SOURCES]:
             yield f"{path}.{unknown[0]}: Forbidden: this machine cannot mount it; use a hostPath or a claim"
+        if (host := volume.get("hostPath")) and cannot_create(host):
+            yield f"{path}.hostPath: Forbidden: you cannot create {host['path']} on this machine; use a claim"
         for field, kind, name in (("configMap", CONFIG_MAP, "name"), ("secret", SECRET, "secretName")):
             wanted: Mapping[str, Any] = volume.get(field) or {}
             if wanted and not wanted.get("optional") and (kind, wanted.get(name)) not in objects:
@@ -162,6 +164,14 @@ def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], D
         if "persistentVolumeClaim" in volume
     )
     return list(dict.fromkeys(name for name in claims if (CLAIM, name) not in objects))
+
+
+def foreign_host_paths(pods: Iterable[Document], state: Path) -> list[str]:
+    """Return the hostPaths that belong to another user, each with what stands for it in the folder `state`."""
+    volumes = (volume for pod in pods for volume in pod["spec"].get("volumes") or ())
+    paths = (volume["hostPath"] for volume in volumes if "hostPath" in volume)
+    found = {path["path"]: stand_in(path, state) for path in paths if belongs_to_another(path)}
+    return [f"{path} (it belongs to another user; {own} stands for it)" for path, own in found.items()]
 
 
 def _unreachable(pod: Document, shared: Iterable[str], runtime: str) -> Iterator[str]:

@@ -193,7 +193,7 @@ class LocalRun:
                 logs=self._injector,
                 now=self._clock.now,
                 pods=self._folder.pods,
-                volumes=Volumes(resolver, self._options.state / "claims", self._choice.rewrite),
+                volumes=Volumes(resolver, self._options.state, self._choice.rewrite),
                 resolver=resolver,
                 gpus=Gpus(gpu_numbers()),
                 node=socket.gethostname(),

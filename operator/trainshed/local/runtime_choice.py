@@ -138,6 +138,7 @@ class RuntimeChoice:
             ignored += differences.ignored(item.document, pods, runtime=self.name)
             for claim in differences.missing_claims(pods, objects):
                 ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
+            ignored += (f"hostPath {path}" for path in differences.foreign_host_paths(pods, self._options.state))
         self.ignored = list(dict.fromkeys(ignored))
         if problems:
             raise Refused("\n".join(problems))

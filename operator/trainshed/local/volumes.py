@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,12 +18,14 @@ from .runtime import Mount
 SOURCES = (
     *("configMap", "downwardAPI", "emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim", "projected", "secret"),
 )
+#: The types of hostPath that are created on demand.
+CREATED = (DIRECTORY, FILE) = ("DirectoryOrCreate", "FileOrCreate")
 FILE_MODE = 0o644
 TERMINATION_LOG = "/dev/termination-log"
 
 
 class Volumes:
-    """Makes the volumes of pods; claims are folders in `claims`, which stay.
+    """Makes the volumes of pods; those that stay, such as claims, are folders in `state`.
 
     `rewrite` returns the content of a file from the name of its volume and the content that it has in a cluster.
     """
@@ -28,11 +33,11 @@ class Volumes:
     def __init__(
         self,
         resolver: EnvironmentResolver,
-        claims: Path,
+        state: Path,
         rewrite: Callable[[str, bytes], bytes] = lambda _volume, content: content,
     ) -> None:
         self._resolver = resolver
-        self._claims = claims
+        self._state = state
         self._rewrite = rewrite
 
     def make(self, facts: PodFacts, folder: Path) -> dict[str, Path]:
@@ -42,10 +47,10 @@ class Volumes:
         for volume in facts.pod["spec"].get("volumes") or ():
             own = folder / volume["name"]
             if claim := volume.get("persistentVolumeClaim"):
-                own = self._claims / namespace / claim["claimName"]
+                own = self._state / "claims" / namespace / claim["claimName"]
                 own.mkdir(parents=True, exist_ok=True)
             elif host := volume.get("hostPath"):
-                own = _host_path(host)
+                own = self._host_path(host)
             else:
                 self._fill(volume, own, facts)
             found[volume["name"]] = own
@@ -56,6 +61,18 @@ class Volumes:
         for volume in facts.pod["spec"].get("volumes") or ():
             if "configMap" in volume and (folder / volume["name"]).is_dir():
                 self._fill(volume, folder / volume["name"], facts)
+
+    def _host_path(self, wanted: Document) -> Path:
+        path = stand_in(wanted, self._state) if belongs_to_another(wanted) else Path(wanted["path"])
+        try:
+            if wanted.get("type") in CREATED and not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.mkdir(exist_ok=True) if wanted["type"] == DIRECTORY else path.touch()
+            if path.exists():
+                return path
+        except OSError as error:
+            raise ConfigError(f"hostPath {path} cannot be used on this machine: {error.strerror}") from error
+        raise ConfigError(f"hostPath {path} does not exist on this machine")
 
     def _fill(self, volume: Document, folder: Path, facts: PodFacts) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,15 +119,36 @@ def _items(wanted: Document, data: Mapping[str, bytes], what: str) -> Iterator[t
             raise ConfigError(f"{what} references non-existent key: {item['key']}")
 
 
-def _host_path(wanted: Document) -> Path:
-    path, kind = Path(wanted["path"]), wanted.get("type") or ""
-    if kind == "DirectoryOrCreate":
-        path.mkdir(parents=True, exist_ok=True)
-    elif kind == "FileOrCreate":
-        path.touch()
-    if not path.exists():
-        raise ConfigError(f"hostPath {path} does not exist on this machine")
-    return path
+def belongs_to_another(host_path: Document) -> bool:
+    """Return whether a hostPath that is created on demand is another user's, in a folder of all users such as /tmp.
+
+    That user's folder is in the way of this one's, although the job would only create one of its own.
+    """
+    if host_path.get("type") not in CREATED:
+        return False
+    path = Path(host_path["path"])
+    owners: list[int] = []
+    with contextlib.suppress(OSError):  # a part that does not exist, or that this user cannot see
+        for folder in reversed((path, *path.parents)):
+            if owners or folder.parent.stat().st_mode & stat.S_ISVTX:
+                owners.append(folder.lstat().st_uid)
+    return any(owner != os.geteuid() for owner in owners)
+
+
+def stand_in(host_path: Document, state: Path) -> Path:
+    """Return the folder or file of this user that stands for a hostPath of another user."""
+    return state / "host-paths" / str(host_path["path"]).strip("/")
+
+
+def cannot_create(host_path: Document) -> bool:
+    """Return whether a hostPath would have to be created where this user must not create anything."""
+    if host_path.get("type") not in CREATED or belongs_to_another(host_path):
+        return False
+    path = Path(host_path["path"])
+    if os.path.lexists(path):
+        return False
+    nearest = next(folder for folder in path.parents if os.access(folder, os.F_OK))
+    return not os.access(nearest, os.W_OK | os.X_OK)
 
 
 def mounts(container: Document, volumes: Mapping[str, Path], env: Mapping[str, str]) -> Iterator[Mount]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import os
 from datetime import UTC, datetime
 
 import pytest
 
 from support.virtual_time import in_virtual_time
 from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
+from trainshed.local.differences import foreign_host_paths
 from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
-from trainshed.local.volumes import Volumes, mounts
+from trainshed.local.volumes import Volumes, cannot_create, mounts
 
 METADATA = {"name": "pod", "namespace": "ml", "uid": "u", "labels": {"team": "a"}}
 
@@ -93,13 +95,13 @@ def test_volumes_are_folders(tmp_path):
         },
         {"name": "down", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
     ]
-    found = Volumes(resolver(), tmp_path / "claims").make(facts(volumes=volumes), tmp_path / "pod")
+    found = Volumes(resolver(), tmp_path / "state").make(facts(volumes=volumes), tmp_path / "pod")
     assert (found["all"] / "depth").read_text() == "3"
     assert (found["one"] / "deep/rate.txt").stat().st_mode & 0o777 == 0o600
     assert (found["keys"] / "token").read_text() == "secret"
     assert list(found["scratch"].iterdir()) == []
     assert found["host"] == host
-    assert found["claim"] == tmp_path / "claims/ml/data"
+    assert found["claim"] == tmp_path / "state/claims/ml/data"
     assert sorted(path.name for path in found["mixed"].iterdir()) == ["depth", "rate", "token", "user"]
     assert (found["down"] / "name").read_text() == "pod"
 
@@ -115,6 +117,37 @@ def test_volumes_are_folders(tmp_path):
 def test_a_volume_of_nothing_is_an_error(tmp_path, volume, message):
     with pytest.raises(ConfigError, match=message):
         Volumes(resolver(), tmp_path).make(facts(volumes=[{"name": "v", **volume}]), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["DirectoryOrCreate", "FileOrCreate"])
+def test_a_host_path_that_another_user_owns_in_a_shared_folder_is_left_alone(tmp_path, monkeypatch, kind):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    path = shared / "examples" / "one"
+    volume = {"name": "v", "hostPath": {"path": str(path), "type": kind}}
+    make = Volumes(resolver(), tmp_path / "state").make
+    assert make(facts(volumes=[volume]), tmp_path)["v"] == path
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    own = tmp_path / "state/host-paths" / str(path).strip("/")
+    assert make(facts(volumes=[volume]), tmp_path)["v"] == own
+    assert own.is_file() == path.is_file() == (kind == "FileOrCreate")
+    (listed,) = foreign_host_paths([facts(volumes=[volume]).pod], tmp_path / "state")
+    assert str(own) in listed
+    volume["hostPath"]["type"] = "" if path.is_file() else "Directory"
+    assert make(facts(volumes=[volume]), tmp_path)["v"] == path, "the job does not ask for a path of its own"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may create everything")
+def test_a_host_path_that_cannot_be_created_is_refused(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    host = {"path": str(closed / "data"), "type": "DirectoryOrCreate"}
+    assert cannot_create(host)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        Volumes(resolver(), tmp_path).make(facts(volumes=[{"name": "v", "hostPath": host}]), tmp_path)
+    closed.chmod(0o755)
+    assert not cannot_create(host)
 
 
 def test_a_part_of_a_volume_is_mounted(tmp_path):

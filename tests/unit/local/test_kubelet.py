@@ -25,7 +25,7 @@ class Node:
     def __init__(self, folder: Path, runtime: ScriptedRuntime, gpus: tuple[int, ...] = ()) -> None:
         self.cluster, self.runtime, self.logs = LocalCluster(now), runtime, NoLogs()
         resolver = EnvironmentResolver(self.cluster)
-        volumes = Volumes(resolver, folder / "claims")
+        volumes = Volumes(resolver, folder)
         self.kubelet = Kubelet(
             Dependencies(self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), "node")
         )
