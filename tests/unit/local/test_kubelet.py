@@ -30,11 +30,11 @@ class Node:
             Dependencies(self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), "node")
         )
 
-    async def create(self, *containers: dict, policy: str = "Never", **spec) -> None:
+    async def create(self, *containers: dict, policy: str = "Never", name: str = "pod", **spec) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "pod", "labels": {}, "ownerReferences": [OWNER]},
+            "metadata": {"name": name, "labels": {}, "ownerReferences": [OWNER]},
             "spec": {"restartPolicy": policy, "containers": [{"name": "main", **item} for item in containers], **spec},
         }
         await self.cluster.create_pod("ml", body)
@@ -232,10 +232,15 @@ def test_gpus_are_split_among_pods(tmp_path):
     limits = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
 
     async def test(node: Node) -> None:
-        await node.create({"command": ["train"], **limits})
-        assert node.runtime.started[0].spec.visible_gpus == {"CUDA_VISIBLE_DEVICES": "0,1"}
+        for name in ("pod", "second", "third"):
+            await node.create({"command": ["train"], **limits}, name=name)
+        found = [item.spec.visible_gpus["CUDA_VISIBLE_DEVICES"] for item in node.runtime.started]
+        assert found == ["0,1", "2,3", "4"]
+        await node.end(0)
+        await node.create({"command": ["train"], **limits}, name="fourth")
+        assert node.runtime.started[-1].spec.visible_gpus == {"CUDA_VISIBLE_DEVICES": "0,1"}
 
-    play(tmp_path, test, gpus=(0, 1, 2))
+    play(tmp_path, test, gpus=(0, 1, 2, 3, 4))
 
 
 def test_a_changed_config_map_changes_in_the_volume(tmp_path):
