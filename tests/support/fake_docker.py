@@ -165,7 +165,7 @@ def main(words: list[str]) -> None:
         case ["image", "inspect"]:
             if not known(words[-1]):
                 fail(f"No such image: {words[-1]}")
-        case ["pull", *_] if words[-1] == "slow":
+        case ["pull", *_] if words[-1] == "docker.io/library/slow":
             (HOME / "pulling").write_text(str(os.getpid()))
             time.sleep(600)
         case ["pull", *_]:

@@ -239,7 +239,7 @@ class DockerRuntime:
                     raise StartFailed(f"image {image} is not here, and its imagePullPolicy is Never") from None
             self._say(f"pulling image {image}")
             try:
-                await self.cli.run("pull", "--quiet", image)
+                await self.cli.run("pull", "--quiet", in_full(image))
             except StartFailed as error:
                 raise StartFailed(f"cannot pull image {image}: {error}") from error
 
@@ -316,6 +316,17 @@ def _limits(limits: Mapping[str, str]) -> list[str]:
     if processors := parse_quantity(limits.get("cpu")):
         words += ["--cpu-period", str(PERIOD), "--cpu-quota", str(max(int(processors * PERIOD), 1000))]
     return words
+
+
+def in_full(image: str) -> str:
+    """Return the name of an image with its registry, which is docker.io where none is given, as for a kubelet.
+
+    podman pulls no image without one unless its configuration lists registries to search.
+    """
+    first, slash, _ = image.partition("/")
+    if not slash:
+        return f"docker.io/library/{image}"
+    return image if "." in first or ":" in first or first == "localhost" else f"docker.io/{image}"
 
 
 def images_of(pods: Iterable[Document]) -> dict[str, str]:

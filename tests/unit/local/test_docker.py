@@ -5,7 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from trainshed.local.docker import container_words, images_of, mount_words, subnets
+import pytest
+
+from trainshed.local.docker import container_words, images_of, in_full, mount_words, subnets
 from trainshed.local.docker_cli import DockerCli, message
 from trainshed.local.runtime import ContainerSpec, Mount
 
@@ -27,6 +29,20 @@ def test_command_replaces_the_entry_point_and_args_follow():
         "1",
     ]
     assert container_words(ContainerSpec("c", "image", (), ("a",)), DockerCli("docker"))[-2:] == ["image", "a"]
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("python:3.11", "docker.io/library/python:3.11"),
+        ("team/model", "docker.io/team/model"),
+        ("ghcr.io/team/model:1", "ghcr.io/team/model:1"),
+        ("registry:5000/model", "registry:5000/model"),
+        ("localhost/model", "localhost/model"),
+    ],
+)
+def test_an_image_without_a_registry_is_pulled_from_docker_io(image, name):
+    assert in_full(image) == name
 
 
 def test_gpus_are_given_by_number():
