@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import signal
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 MARK = "TRAINSHED_RUN"
 #: The number of finished runs whose logs are kept.
 KEPT = 20
+#: Seconds after which a folder without a lock is not one that a run is just making.
+BEGIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,10 @@ def new_run(state: Path, job: str, now: datetime) -> RunFolder:
     name = f"{now:%Y%m%d-%H%M%S}-{job}-{os.getpid()}"
     (runs / name / "logs").mkdir(parents=True)
     (runs / name / "pods").mkdir()
-    lock = os.open(runs / name / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    unlocked = runs / name / "lock.new"
+    lock = os.open(unlocked, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    unlocked.rename(runs / name / "lock")  # no other run finds a file that is not yet locked
     return RunFolder(runs / name, lock)
 
 
@@ -81,8 +86,10 @@ def is_over(folder: Path) -> bool:
     """Return whether the run with this folder has ended."""
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # it is only being made, or that run was killed meanwhile
+        return time.time() - folder.stat().st_mtime > BEGIN
     except OSError:
-        return False  # it is only being made
+        return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
