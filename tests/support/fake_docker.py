@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -130,6 +131,12 @@ def wait(folder: Path) -> None:
     print((folder / "code").read_text())
 
 
+def state(folder: Path, wanted: str) -> str:
+    if "FinishedAt" in wanted:
+        return json.dumps(datetime.fromtimestamp((folder / "code").stat().st_mtime, UTC).isoformat())
+    return "true" if (folder / "oom").exists() else "false"
+
+
 def run(options: dict[str, list[str]], words: list[str]) -> None:
     create(options, words[0], words[1:])
     begin(options["--name"][0])
@@ -144,7 +151,7 @@ def container(words: list[str]) -> None:
         "keep": lambda: keep(folder),
         "logs": lambda: follow(folder),
         "wait": lambda: wait(folder),
-        "inspect": lambda: print("true" if (folder / "oom").exists() else "false"),
+        "inspect": lambda: print(state(folder, options["--format"][0])),
         "kill": lambda: kill(names[0], int(options["--signal"][0])),
         "ps": lambda: print("\n".join(labelled("containers", options["--filter"][0].removeprefix("label=")))),
         "rm": lambda: remove(names),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from datetime import datetime
 
 from trainshed.local.runtime import ContainerSpec, SandboxSpec, StartFailed
 
@@ -17,6 +18,7 @@ class ScriptedContainer:
         self.output = asyncio.StreamReader()
         self.signals: list[int] = []
         self.reason = ""
+        self.ended_at: datetime | None = None
         self._stubborn = stubborn
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from ipaddress import IPv4Network
 
 from trainshed.api.job import Document
@@ -62,6 +63,7 @@ class DockerContainer:
         self._log = log
         self._limited = limited
         self.reason = ""
+        self.ended_at: datetime | None = None
         self.output = log.stdout or asyncio.StreamReader()
         self._ended = asyncio.create_task(self._wait())
 
@@ -84,12 +86,21 @@ class DockerContainer:
         await self._log.wait()
         try:
             code = int(await self._runtime.cli.wait_for("wait", self._name))
+            self.ended_at = await self._ended_at()
             if code == KILLED and self._limited and await self._is_out_of_memory():
                 self.reason = "OOMKilled"
         except StartFailed:
             await self._runtime.check()
             return KILLED
         return code
+
+    async def _ended_at(self) -> datetime | None:
+        """Return the time of the engine: answers of the command line arrive in another order than containers end."""
+        text = await self._runtime.cli.run("inspect", "--format", "{{json .State.FinishedAt}}", self._name)
+        with contextlib.suppress(ValueError):
+            ended = datetime.fromisoformat(text.strip('"'))
+            return ended.astimezone(UTC) if ended.year > 1 else None  # the year 1 stands for a missing time
+        return None
 
     async def _is_out_of_memory(self) -> bool:
         """Return whether memory was the reason of the end, which the engine may learn only after it."""

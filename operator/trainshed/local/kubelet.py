@@ -296,7 +296,7 @@ class PodWorker:
             await asyncio.wait_for(reading, DRAIN)
         del self._runs[record.name]
         text = self._termination_message(record, log, code, run.lines)
-        record.end(code, self._shared.now(), text, container.reason)
+        record.end(code, container.ended_at or self._shared.now(), text, container.reason)
         self._report()
         return code
 

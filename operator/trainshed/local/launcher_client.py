@@ -42,6 +42,7 @@ class LaunchedContainer:
         self._entered: list[LaunchedContainer] = []
         self.output = output
         self.reason = ""
+        self.ended_at = None
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -91,6 +92,10 @@ class Container(Process, Protocol):
     @property
     def reason(self) -> str:
         """OOMKilled if the container was killed because it used more memory than its limit; known after its end."""
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it has ended, None if that is not known better than by the return of `wait`; known after its end."""
 
     async def exec(self, command: Sequence[str], streams: tuple[int, int, int]) -> Process:
         """Run another program in the container, as `kubectl exec` does; raises `StartFailed`.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import in_virtual_time, now
-from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of
+from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of, timestamp
 from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
 from trainshed.local.volumes import Volumes
@@ -224,6 +225,19 @@ def test_a_pod_with_a_finalizer_stays_until_it_is_removed(tmp_path):
         known = {"uid": pod.uid, "resourceVersion": pod.version, "finalizers": None}
         assert await node.cluster.release_pod("ml", "pod", {"metadata": known}) is None
         assert node.cluster.find(POD, "ml", "pod") is None
+
+    play(tmp_path, test)
+
+
+def test_a_container_ends_when_the_runtime_says_so(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]})
+        running = node.runtime.running("pod", "main")
+        assert running is not None
+        running.ended_at = now() - timedelta(seconds=3)
+        await node.end(137, after=5)
+        ended = node.state()["state"]["terminated"]
+        assert ended["finishedAt"] == timestamp(running.ended_at)
 
     play(tmp_path, test)
 
