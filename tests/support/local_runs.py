@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,11 @@ class Machine:
                 found.append(entry.parent.name)
         return found
 
+    def remains(self) -> list[str]:
+        """Return the volumes of runs and the mounts that exist."""
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines() if Path("/proc/self/mountinfo").exists() else []
+        return [*map(str, self.state.glob("runs/*/pods")), *(line for line in mounts if str(self.state) in line)]
+
 
 def until(process: subprocess.Popen[str], text: str, times: int = 1) -> None:
     """Read the output until a line has this text so often."""
@@ -70,6 +76,25 @@ def until(process: subprocess.Popen[str], text: str, times: int = 1) -> None:
         if not times:
             return
     pytest.fail(f"ended without {text!r}")
+
+
+def kill_at_many_points(machine: Machine, job: dict, runtime: str, points: int = 20) -> None:
+    """Kill runs of a job at times from the start of the program to its end, and wait until their processes are gone.
+
+    Every process of these runs has the variable STATE_OF_TEST, see `Machine.marked`.
+    """
+    begun = time.monotonic()
+    assert machine.run(job, runtime=runtime).returncode == 0
+    length = time.monotonic() - begun
+    for point in range(points):
+        run = machine.start(job, runtime=runtime)
+        time.sleep(length * point / points)
+        run.kill()
+        run.communicate(timeout=SOON)
+    end = time.monotonic() + SOON
+    while machine.marked():
+        assert time.monotonic() < end, f"processes are left: {machine.marked()}"
+        time.sleep(0.05)
 
 
 def permitted(runtime: str) -> None:

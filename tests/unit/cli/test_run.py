@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_runs import SOON, Machine, a_job, permitted, until
+from support.local_runs import SOON, Machine, a_job, kill_at_many_points, permitted, until
 
 #: Modules that take long to import and that a local run does not need.
 HEAVY = (
@@ -229,6 +229,14 @@ def test_nothing_is_left_when_the_run_is_killed(machine, runtime, monkeypatch):
     done = machine.run(a_job("true"), runtime=runtime)
     assert done.returncode == 0
     assert not left.exists(), "the next run removes the volumes"
+
+
+def test_nothing_is_left_of_runs_that_are_killed_at_any_point(machine, runtime, monkeypatch):
+    monkeypatch.setenv("STATE_OF_TEST", str(machine.state))
+    script = f"export STATE_OF_TEST={machine.state}; (setsid sleep 99 &); echo begun; sleep 0.3"
+    kill_at_many_points(machine, a_job(script), runtime)
+    assert machine.run(a_job("true"), runtime=runtime).returncode == 0
+    assert not machine.remains()
 
 
 def test_two_runs_have_different_ports(machine, tmp_path):
