@@ -131,10 +131,9 @@ def wait(folder: Path) -> None:
     print((folder / "code").read_text())
 
 
-def state(folder: Path, wanted: str) -> str:
-    if "FinishedAt" in wanted:
-        return json.dumps(datetime.fromtimestamp((folder / "code").stat().st_mtime, UTC).isoformat())
-    return "true" if (folder / "oom").exists() else "false"
+def state(folder: Path) -> str:
+    ended = datetime.fromtimestamp((folder / "code").stat().st_mtime, UTC)
+    return json.dumps({"FinishedAt": ended.isoformat(), "OOMKilled": (folder / "oom").exists()})
 
 
 def run(options: dict[str, list[str]], words: list[str]) -> None:
@@ -151,7 +150,7 @@ def container(words: list[str]) -> None:
         "keep": lambda: keep(folder),
         "logs": lambda: follow(folder),
         "wait": lambda: wait(folder),
-        "inspect": lambda: print(state(folder, options["--format"][0])),
+        "inspect": lambda: print(state(folder)),
         "kill": lambda: kill(names[0], int(options["--signal"][0])),
         "ps": lambda: print("\n".join(labelled("containers", options["--filter"][0].removeprefix("label=")))),
         "rm": lambda: remove(names),

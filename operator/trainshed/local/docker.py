@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import csv
 import io
+import json
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,29 +87,33 @@ class DockerContainer:
         await self._log.wait()
         try:
             code = int(await self._runtime.cli.wait_for("wait", self._name))
-            self.ended_at = await self._ended_at()
-            if code == KILLED and self._limited and await self._is_out_of_memory():
-                self.reason = "OOMKilled"
         except StartFailed:
             await self._runtime.check()
             return KILLED
+        with contextlib.suppress(StartFailed):  # it was removed meanwhile
+            await self._read_end(code)
         return code
 
-    async def _ended_at(self) -> datetime | None:
-        """Return the time of the engine: answers of the command line arrive in another order than containers end."""
-        text = await self._runtime.cli.run("inspect", "--format", "{{json .State.FinishedAt}}", self._name)
-        with contextlib.suppress(ValueError):
-            ended = datetime.fromisoformat(text.strip('"'))
-            return ended.astimezone(UTC) if ended.year > 1 else None  # the year 1 stands for a missing time
-        return None
+    async def _read_end(self, code: int) -> None:
+        """Read when the container ended, and whether memory was the reason, which the engine may learn later.
 
-    async def _is_out_of_memory(self) -> bool:
-        """Return whether memory was the reason of the end, which the engine may learn only after it."""
+        The time is the engine's: answers of the command line arrive in another order than containers end.
+        """
         for _ in range(OOM_CHECKS):
-            if await self._runtime.cli.run("inspect", "--format", "{{.State.OOMKilled}}", self._name) == "true":
-                return True
+            state = json.loads(await self._runtime.cli.run("inspect", "--format", "{{json .State}}", self._name))
+            self.ended_at = _time(state["FinishedAt"])
+            if code != KILLED or not self._limited:
+                return
+            if state["OOMKilled"]:
+                self.reason = "OOMKilled"
+                return
             await asyncio.sleep(OOM_PAUSE)
-        return False
+
+
+def _time(text: str) -> datetime | None:
+    """Return a time of the engine, None for the year 1, which stands for a missing time."""
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC) if found.year > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
