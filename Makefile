@@ -257,6 +257,13 @@ test-neighbours: venv ## Run the operator beside the real programs of neighbours
 	@$(PY) -m pytest -v -m neighbours $(RERUNS) $(or $(TESTS),tests/neighbours)
 	$(call took,test-neighbours)
 
+.PHONY: test-kueue
+test-kueue: venv ## Run jobs in the queues of the real Kueue on the kind cluster. The first time builds Kueue, which takes ten minutes.
+	@$(BED) up --image "$(IMAGE)"
+	$(MAKE) deploy
+	$(PY) -m pytest -v -s -m e2e $(RERUNS) tests/e2e/test_kueue.py
+	$(call took,test-kueue)
+
 .PHONY: test-neighbours-short
 test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.
 	@$(PY) -m pytest -q -m "neighbours and not long" $(RERUNS) tests/neighbours

@@ -125,13 +125,25 @@ def load(wanted: Iterable[str]) -> None:
         missing = [name for name in wanted if f'"{name}"' not in known]
         if not missing:
             return
-        archive = state() / "images.tar"
-        stand_ins = [images.stand_in(name) for name in missing]
-        _check_disk({layer for image in stand_ins for layer in image.layers})
-        with step(f"loading {', '.join(missing)}"):
-            archives.write(archive, stand_ins)
-            _kind("load", "image-archive", archive, "--name", NAME, "--nodes", ",".join(WORKERS))
-            archive.unlink()
+        _load_archive([images.stand_in(name) for name in missing])
+
+
+def load_program(path: Path, version: str) -> str:
+    """Load an image of one program into the worker nodes; return the image's name. Debian's C library is below it."""
+    image = images.Image(f"localhost/{path.name}:{version}", (images.base(), images.executable(path, version)))
+    with alone(state() / "load.lock"):
+        _load_archive([image])
+    return image.name
+
+
+def _load_archive(wanted: list[images.Image]) -> None:
+    """Load images that are made of layers into the worker nodes."""
+    archive = state() / "images.tar"
+    _check_disk({layer for image in wanted for layer in image.layers})
+    with step(f"loading {', '.join(image.name for image in wanted)}"):
+        archives.write(archive, wanted)
+        _kind("load", "image-archive", archive, "--name", NAME, "--nodes", ",".join(WORKERS))
+        archive.unlink()
 
 
 def _programs() -> None:

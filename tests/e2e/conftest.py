@@ -20,10 +20,11 @@ PATIENCE = 300
 
 
 class Kubectl:
-    """The command that users type, on the test bed's cluster and in one namespace."""
+    """The command that users type, on the test bed's cluster and in one namespace, or in that of each object."""
 
-    def __init__(self, kubeconfig: str, namespace: str) -> None:
-        self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig, "--namespace", namespace]
+    def __init__(self, kubeconfig: str, namespace: str = "") -> None:
+        self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig]
+        self.command += ["--namespace", namespace] if namespace else []
 
     def __call__(self, *words: str, timeout: float = 60) -> str:
         """Return its output; raise an error if it fails."""

@@ -54,13 +54,12 @@ class Kueue:
     def install(self) -> None:
         """Apply its manifests, and let the API server reach its webhooks."""
         self._certificates.mkdir(parents=True, exist_ok=True)
-        rendered = _kubectl("kustomize", source_tree("kueue") / "config" / "default")
-        found = [item for item in yaml.safe_load_all(rendered) if item and item["kind"] not in LEFT_OUT]
+        found = [item for item in manifests() if item["kind"] not in LEFT_OUT]
         config = next(item for item in found if item["kind"] == "ConfigMap")
         self._config = yaml.safe_load(config["data"]["controller_manager_config.yaml"])
-        manifests = self._folder / "kueue.yaml"
-        manifests.write_text(yaml.safe_dump_all(found))
-        _kubectl("--kubeconfig", self._plane.kubeconfig, "apply", "--server-side", "-f", manifests)
+        path = self._folder / "kueue.yaml"
+        path.write_text(yaml.safe_dump_all(found))
+        _kubectl("--kubeconfig", self._plane.kubeconfig, "apply", "--server-side", "-f", path)
         service = self.admin.call("GET", f"/api/v1/namespaces/{NAMESPACE}/services/kueue-webhook-service")
         self._services.backends[f"{service['spec']['clusterIP']}:443"] = self._ports["webhook"]
 
@@ -131,14 +130,17 @@ class Kueue:
 
 
 class Queues:
-    """The queues of one test: a ClusterQueue with a quota of CPUs, and its LocalQueue in the namespace of the user."""
+    """The queues of one test: a ClusterQueue with a quota of CPUs, and its LocalQueue in the namespace of the user.
 
-    def __init__(self, user: UserClient, quota: int, **spec: object) -> None:
+    Of the resource `pods` each pod counts as one, whatever it requests.
+    """
+
+    def __init__(self, user: UserClient, quota: int, *, resource: str = "cpu", **spec: object) -> None:
         self.user = user
         self.name = user.namespace
         flavor = {"metadata": {"name": self.name}, "spec": spec.pop("flavor", {})}
-        resources = [{"name": "cpu", "nominalQuota": quota}]
-        group = {"coveredResources": ["cpu"], "flavors": [{"name": self.name, "resources": resources}]}
+        resources = [{"name": resource, "nominalQuota": quota}]
+        group = {"coveredResources": [resource], "flavors": [{"name": self.name, "resources": resources}]}
         queue = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
         self._make("ResourceFlavor", f"{API}/resourceflavors", flavor)
         self._make("ClusterQueue", f"{API}/clusterqueues", {"metadata": {"name": self.name}, "spec": queue})
@@ -169,6 +171,12 @@ class Queues:
 
     def _make(self, kind: str, path: str, body: dict) -> None:
         self.user.call("POST", path, {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, **body})
+
+
+def manifests() -> list[dict]:
+    """The objects of its own manifests."""
+    rendered = _kubectl("kustomize", source_tree("kueue") / "config" / "default")
+    return [item for item in yaml.safe_load_all(rendered) if item]
 
 
 def _kubectl(*words: str | Path) -> str:

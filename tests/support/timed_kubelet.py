@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import aiohttp
-
 from .background import in_background
-from .user_client import AsyncClient, Refused, where
-
-POD_ENDED = ("Succeeded", "Failed")
+from .live_pods import POD_ENDED, LivePods
+from .user_client import Refused, where
 
 
 @dataclass(frozen=True)
@@ -37,62 +33,30 @@ class Times:
     sidecar: bool = False
 
 
-class TimedKubelet:
-    """Runs all pods of one namespace as `times` says of a pod by its name.
-
-    `peak` is the largest number of pods that had not ended at one time, as the watch has shown them.
-    """
+class TimedKubelet(LivePods):
+    """Runs all pods of one namespace as `times` says of a pod by its name."""
 
     def __init__(self, kubeconfig: Path, namespace: str, times: Callable[[str], Times]) -> None:
-        self._kubeconfig = kubeconfig
-        self._namespace = namespace
+        super().__init__(kubeconfig, namespace)
         self._times = times
         self._tasks: dict[str, asyncio.Task] = {}
-        self.alive: dict[str, str] = {}
-        self.peak = 0
-        self.history: list[tuple[float, int]] = []
-        self.specs: dict[str, dict] = {}
 
     @classmethod
     def start(cls, kubeconfig: Path, namespace: str, times: Callable[[str], Times]) -> AbstractContextManager[Self]:
         """One in the background."""
         return in_background(cls(kubeconfig, namespace, times))
 
-    async def __aenter__(self) -> Self:
-        self._client = AsyncClient(self._kubeconfig)
-        self._watching = asyncio.create_task(self._watch())
-        return self
-
     async def __aexit__(self, *_: object) -> None:
-        self._watching.cancel()
         for task in self._tasks.values():
             task.cancel()
-        await self._client.session.close()
-
-    async def _watch(self) -> None:
-        path = f"/api/v1/namespaces/{self._namespace}/pods"
-        version = (await self._client.call("GET", path))["metadata"]["resourceVersion"]
-        while True:
-            query = {"watch": "1", "resourceVersion": version}
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                async for line in self._client.lines(path, query):
-                    event = json.loads(line)
-                    version = event["object"]["metadata"].get("resourceVersion", version)
-                    self._observe(event["type"], event["object"])
+        await super().__aexit__()
 
     def _observe(self, verb: str, pod: dict) -> None:
-        meta, phase = pod["metadata"], pod["status"].get("phase")
-        name, uid = meta["name"], meta["uid"]
-        if verb == "DELETED" or phase in POD_ENDED:
-            self.alive.pop(uid, None)
-        else:
-            self.alive[uid] = name
-        self.peak = max(self.peak, len(self.alive))
-        self.history.append((time.time(), len(self.alive)))
-        self.specs[name] = pod["spec"]
+        super()._observe(verb, pod)
+        uid = pod["metadata"]["uid"]
         if verb == "ADDED":
             self._tasks[uid] = asyncio.create_task(self._live(pod))
-        elif "deletionTimestamp" in meta and f"{uid}-end" not in self._tasks:
+        elif "deletionTimestamp" in pod["metadata"] and f"{uid}-end" not in self._tasks:
             self._tasks[f"{uid}-end"] = asyncio.create_task(self._stop(pod))
 
     async def _live(self, pod: dict) -> None:
