@@ -24,7 +24,8 @@ def kueue(kubectl: Kubectl, folder: Path) -> Iterator[None]:
     """Install Kueue with the kinds of kubeflow.org switched on, and wait until it is ready; remove it at the end."""
     image = kind.load_program(neighbour_binary("kueue", "kueue"), NEIGHBOURS["kueue"].version)
     path = folder / "kueue.yaml"
-    path.write_text(yaml.safe_dump_all(_changed(item, image) for item in manifests()))
+    changed = [_changed(item, image) for item in manifests()]
+    path.write_text(yaml.dump_all(changed, Dumper=yaml.CSafeDumper))
     try:
         kubectl("apply", "--server-side", "-f", str(path), timeout=PATIENCE)
         kubectl("--namespace", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", timeout=PATIENCE)

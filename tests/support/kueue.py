@@ -58,7 +58,7 @@ class Kueue:
         config = next(item for item in found if item["kind"] == "ConfigMap")
         self._config = yaml.safe_load(config["data"]["controller_manager_config.yaml"])
         path = self._folder / "kueue.yaml"
-        path.write_text(yaml.safe_dump_all(found))
+        path.write_text(yaml.dump_all(found, Dumper=yaml.CSafeDumper))
         _kubectl("--kubeconfig", self._plane.kubeconfig, "apply", "--server-side", "-f", path)
         service = self.admin.call("GET", f"/api/v1/namespaces/{NAMESPACE}/services/kueue-webhook-service")
         self._services.backends[f"{service['spec']['clusterIP']}:443"] = self._ports["webhook"]
@@ -176,7 +176,7 @@ class Queues:
 def manifests() -> list[dict]:
     """The objects of its own manifests."""
     rendered = _kubectl("kustomize", source_tree("kueue") / "config" / "default")
-    return [item for item in yaml.safe_load_all(rendered) if item]
+    return [item for item in yaml.load_all(rendered, yaml.CSafeLoader) if item]
 
 
 def _kubectl(*words: str | Path) -> str:
