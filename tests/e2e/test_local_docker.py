@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_runs import SOON, Machine, a_job, until
+from support.local_runs import SOON, Machine, a_job, kill_at_many_points, until
 from testbed import docker, images
 
 IMAGE = "trainshed-local-run:test"
@@ -24,6 +24,23 @@ for _ in range(200):
     except OSError: time.sleep(0.1)
 print('got', s.recv(9).decode(), socket.gethostname())
 """
+
+
+#: A worker that is lost at its first attempt, and a master that fails when the worker has gone.
+LOST = """import os, pathlib, socket, sys, time
+for _ in range(200):
+    try: s = socket.create_connection((os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))); break
+    except OSError: time.sleep(0.1)
+again = pathlib.Path('/claim/again')
+if not again.exists():
+    again.touch()
+    sys.exit(137)
+s.send(b'done')
+"""
+LEFT_ALONE = (
+    "import os,socket,sys;s=socket.create_server(('',int(os.environ['MASTER_PORT'])));"
+    "sys.exit(0 if s.accept()[0].recv(9) else 1)"
+)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -142,6 +159,21 @@ def test_failures_and_signals_are_those_of_the_cluster(machine):
     assert not left(machine)
 
 
+def test_the_first_failure_is_that_of_the_container_that_ended_first(machine):
+    mounts = [{"name": "claim", "mountPath": "/claim"}]
+    job = a_container_job("", command=[], volumeMounts=mounts)
+    group = job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    group["template"]["spec"]["volumes"] = [{"name": "claim", "persistentVolumeClaim": {"claimName": "data"}}]
+    job["spec"]["pytorchReplicaSpecs"]["Worker"] = json.loads(json.dumps(group))
+    for role, script in (("Master", LEFT_ALONE), ("Worker", LOST)):
+        container = job["spec"]["pytorchReplicaSpecs"][role]["template"]["spec"]["containers"][0]
+        container["command"] = ["python3", "-c", script]
+    done = machine.run(job, runtime="docker", arguments=("--output", "json"))
+    (found,) = json.loads(done.stdout)["jobs"]
+    assert (done.returncode, found["status"]["restarts"]) == (0, 1), done.stderr
+    assert found["status"]["failure"]["exitCode"] == 137
+
+
 def test_a_container_beyond_its_memory_is_killed(machine):
     greedy = ["python3", "-c", "import time; held = b'x' * (200 << 20); time.sleep(5)"]
     job = a_container_job("", command=greedy, resources={"limits": {"memory": "100Mi"}})
@@ -183,6 +215,15 @@ def test_the_next_run_removes_what_a_killed_run_and_its_reaper_have_left(machine
     assert left(machine)
     assert machine.run(a_container_job("true"), runtime="docker").returncode == 0
     assert not left(machine)
+
+
+def test_nothing_is_left_of_runs_that_are_killed_at_any_point(machine, monkeypatch):
+    monkeypatch.setenv("STATE_OF_TEST", str(machine.state))
+    script = f"export STATE_OF_TEST={machine.state}; (setsid sleep 99 &); echo begun; sleep 0.3"
+    kill_at_many_points(machine, a_container_job(script), "docker")
+    assert machine.run(a_container_job("true"), runtime="docker").returncode == 0
+    assert not left(machine)
+    assert not machine.remains()
 
 
 def test_two_runs_have_networks_of_their_own(machine):
