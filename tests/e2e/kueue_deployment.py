@@ -34,8 +34,7 @@ def kueue(kubectl: Kubectl, folder: Path) -> Iterator[None]:
         # Without Kueue its webhooks would refuse all pods.
         for verb in ("mutating", "validating"):
             kubectl("delete", "--ignore-not-found", f"{verb}webhookconfiguration/kueue-{verb}-webhook-configuration")
-        kubectl("delete", "--ignore-not-found", "--wait=false", "-f", str(path), timeout=PATIENCE)
-        kubectl("wait", "--for=delete", f"namespace/{NAMESPACE}", f"--timeout={PATIENCE}s", timeout=PATIENCE)
+        kubectl("delete", "--ignore-not-found", "-f", str(path), timeout=PATIENCE)
 
 
 def _changed(item: dict, image: str) -> dict:
