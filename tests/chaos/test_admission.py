@@ -124,6 +124,7 @@ def test_a_flapping_webhook_costs_only_time(server: ControlPlane, user: UserClie
         webhook.fails = lambda number: number % 2 == 1
         user.create(pytorchjob("flap", Master=1, Worker=5))
         eventually(lambda: len(user.pods()) == 6 and user.state("PyTorchJob", "flap") == "Running", 30)
+        eventually(lambda: len(kubelet.created) >= 6)
         assert sorted(kubelet.created) == names(user.pods())
         assert not user.job("PyTorchJob", "flap")["status"].get("restarts")
 
