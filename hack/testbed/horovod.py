@@ -16,6 +16,8 @@ PROVIDERS = ("automake",)
 #: TensorFlow, whose headers Horovod includes; what Horovod imports; and what its setup.py needs. In setuptools
 #: is also the distutils that TensorFlow imports and Debian's python3 lacks.
 REQUIREMENTS = ("tensorflow-cpu==2.13.1", "cloudpickle", "psutil", "pyyaml", "packaging", "setuptools<70", "wheel")
+#: Installs them even if Debian has them, as it has setuptools for pip: the image has only what pip installs.
+AGAIN = "--ignore-installed"
 RELEASE = "horovod==0.28.1"
 SETTINGS = {
     "HOROVOD_WITH_TENSORFLOW": "1",
@@ -35,7 +37,7 @@ def compile_into(folder: Path) -> None:
     # With its own PID and mount namespaces, a command that is interrupted leaves no process and no mounted /proc.
     inside = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root / 'proc'}", "chroot", root]
     hint = "is the Python package index reachable?"
-    run([*inside, *PIP, *REQUIREMENTS], log, hint, env=_environment())
+    run([*inside, *PIP, AGAIN, *REQUIREMENTS], log, hint, env=_environment())
     run([*inside, *PIP, "--no-deps", "--no-build-isolation", "--verbose", RELEASE], log, hint, env=_environment())
     shutil.copytree(root / "usr/local", folder / "usr/local", symlinks=True)
     shutil.rmtree(root)

@@ -75,7 +75,7 @@ def _torch() -> Path:
 
 
 def _horovod() -> tuple[Path, ...]:
-    content = digest(" ".join((*horovod.COMPILER_PACKAGES, *horovod.REQUIREMENTS, horovod.RELEASE)))
+    content = digest(" ".join((*horovod.COMPILER_PACKAGES, horovod.AGAIN, *horovod.REQUIREMENTS, horovod.RELEASE)))
     told = "a layer of Horovod, compiled for TensorFlow 2.13 (once, about ten minutes)"
     return open_mpi(), layer(f"horovod-{content}", told, horovod.compile_into)
 
