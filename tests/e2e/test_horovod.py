@@ -78,4 +78,5 @@ def test_the_others_go_on_without_a_lost_worker_and_its_replacement_joins_them(
     epochs = [int(epoch) for epoch in EPOCH.findall(log)]
     assert set(epochs) == set(range(1, epochs[-1] + 1)), "epochs were left out"
     assert len(epochs) <= epochs[-1] + 2, "more was trained again than what was under way"
-    assert "failure" not in user.job(job.kind, job.name)["status"]
+    status = user.job(job.kind, job.name)["status"]
+    assert (status["failure"]["class"], status["restarts"]) == ("Disruption", 0), "a deleted pod counts as a failure"
