@@ -11,9 +11,10 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from ipaddress import IPv4Network
 
+from trainshed.api.coerce import parse_time
 from trainshed.api.job import Document
 from trainshed.plan.quantities import parse_quantity
 
@@ -97,23 +98,18 @@ class DockerContainer:
     async def _read_end(self, code: int) -> None:
         """Read when the container ended, and whether memory was the reason, which the engine may learn later.
 
-        The time is the engine's: answers of the command line arrive in another order than containers end.
+        The time is the engine's: answers of the command line arrive in another order than containers end. A missing
+        time is the year 1, which `parse_time` does not accept.
         """
         for _ in range(OOM_CHECKS):
             state = json.loads(await self._runtime.cli.run("inspect", "--format", "{{json .State}}", self._name))
-            self.ended_at = _time(state["FinishedAt"])
+            self.ended_at = parse_time(state["FinishedAt"])
             if code != KILLED or not self._limited:
                 return
             if state["OOMKilled"]:
                 self.reason = "OOMKilled"
                 return
             await asyncio.sleep(OOM_PAUSE)
-
-
-def _time(text: str) -> datetime | None:
-    """Return a time of the engine, None for the year 1, which stands for a missing time."""
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC) if found.year > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
