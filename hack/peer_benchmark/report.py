@@ -8,8 +8,8 @@ from docs.drawing import picture, words
 
 from .contestants import TRAINSHED
 
-PEER = "training-operator-uncapped"
-FLOORS = FLOOR, FULL_FLOOR = "floor", "full floor"
+PEER, FULL_FLOOR = "training-operator-uncapped", "full floor"
+FLOORS = ("floor", FULL_FLOOR)
 PAGE, PICTURE = Path("docs/performance.md"), Path("docs/pictures/performance.svg")
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 #: Medians by contestant and figure.
