@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from trainshed.api.framework import Framework
@@ -218,9 +218,9 @@ class ApiClient:
                 raise Unavailable(str(error)) from None  # an internal conflict of the server: nothing was done
             return None  # another object has the name by now
 
-    async def _write(self, limiter: Limiter, verb: str, path: Path, body: object) -> bytes:
+    def _write(self, limiter: Limiter, verb: str, path: Path, body: object) -> Awaitable[bytes]:
         """Send one write as soon as its limiter admits it, if writing is still permitted then."""
-        return await limiter.run(path.namespace, lambda: self._rest.write(verb, path, body, self._may_write))
+        return limiter.run(path.namespace, lambda: self._rest.write(verb, path, body, self._may_write))
 
 
 def _remaining(found: Child, uid: str) -> Child | None:

@@ -5,7 +5,6 @@ What the pods of a job have in common is interned: it would take a third of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from sys import intern
 from typing import TypedDict
@@ -149,7 +148,10 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
     @property
     def controller_reference(self) -> OwnerReference:
         """The owner reference of the controller, an empty one without a controller."""
-        return next((owner for owner in self.owner_references or () if owner.controller), OwnerReference())
+        for owner in self.owner_references or ():
+            if owner.controller:
+                return owner
+        return OwnerReference()
 
 
 class PodObject(msgspec.Struct, gc=False):
@@ -172,9 +174,13 @@ class PartialObjectMetadata(msgspec.Struct, gc=False):
     metadata: ObjectMeta
 
 
+NO_STATUS, NO_SPEC = PodStatus(), PodSpec()
+
+
 def pod(found: PodObject) -> Pod:
     """Convert a pod."""
-    status, spec, meta = found.status or PodStatus(), found.spec or PodSpec(), found.metadata
+    status, spec, meta = found.status or NO_STATUS, found.spec or NO_SPEC, found.metadata
+    annotations, finalizers = meta.annotations or {}, meta.finalizers or ()
     conditions = {condition.type: condition for condition in status.conditions or ()}
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     disruption = target if target and target.status == "True" else None
@@ -182,7 +188,7 @@ def pod(found: PodObject) -> Pod:
     sandbox = conditions.get("PodReadyToStartContainers")
     return Pod(
         **_identity(meta),
-        attempt=_number((meta.annotations or {}).get(RESTART_ATTEMPT_ANNOTATION), 0),
+        attempt=_number(annotations.get(RESTART_ATTEMPT_ANNOTATION), 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
         node=intern(spec.node_name or ""),
@@ -192,19 +198,17 @@ def pod(found: PodObject) -> Pod:
         disrupted=within_time_range(disruption.last_transition_time) if disruption else None,
         unplaced=_reason(scheduled.reason) if scheduled and scheduled.status == "False" else "",
         unschedulable=_message(scheduled.message) if scheduled and scheduled.status == "False" else "",
-        containers=(
-            *_containers(status.init_container_statuses, spec.init_containers, init=True),
-            *_containers(status.container_statuses, spec.containers, init=False),
-        ),
+        containers=_containers(status.init_container_statuses, spec.init_containers, init=True)
+        + _containers(status.container_statuses, spec.containers, init=False),
         created=within_time_range(meta.creation_timestamp),
         deletion_timestamp=within_time_range(meta.deletion_timestamp),
         grace=parse_count(meta.deletion_grace_period_seconds),
-        finalizers=tuple(finalizer for finalizer in meta.finalizers or () if finalizer != JOB_TRACKING_FINALIZER),
-        has_finalizer=JOB_TRACKING_FINALIZER in (meta.finalizers or ()),
+        finalizers=tuple([finalizer for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]),
+        has_finalizer=JOB_TRACKING_FINALIZER in finalizers,
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
-        template_hash=intern((meta.annotations or {}).get(TEMPLATE_HASH_ANNOTATION, "")),
-        service=intern((meta.annotations or {}).get(JOB_SERVICE_ANNOTATION, "")),
+        template_hash=intern(annotations.get(TEMPLATE_HASH_ANNOTATION, "")),
+        service=intern(annotations.get(JOB_SERVICE_ANNOTATION, "")),
     )
 
 
@@ -283,12 +287,14 @@ def _identity(meta: ObjectMeta) -> Identity:
 
 def _containers(
     found: list[ContainerStatus] | None, specs: list[ContainerSpec] | None, *, init: bool
-) -> Iterator[Container]:
-    """Yield the containers in the order of the spec: the kubelet sorts their statuses by name."""
+) -> tuple[Container, ...]:
+    """Return the containers in the order of the spec: the kubelet sorts their statuses by name."""
+    if not found:
+        return ()
     order = {spec.name: number for number, spec in enumerate(specs or ())}
     sidecars = {spec.name for spec in specs or () if init and spec.restart_policy == "Always"}
-    for status in sorted(found or (), key=lambda status: order.get(status.name, len(order))):
-        yield _container(status, init=init, sidecar=status.name in sidecars)
+    ordered = sorted(found, key=lambda status: order.get(status.name, len(order))) if len(found) > 1 else found
+    return tuple([_container(status, init=init, sidecar=status.name in sidecars) for status in ordered])
 
 
 def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Container:

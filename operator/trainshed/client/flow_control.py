@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from itertools import count, takewhile
@@ -33,13 +33,14 @@ class TokenBucket:
     """A rate limiter like client-go's: `rate` requests per second after a burst of `burst`; a rate of 0 is no limit."""
 
     def __init__(self, rate: float = 0, burst: int = 1) -> None:
+        self.limits = rate > 0
         self._gap = 1 / rate if rate else 0.0
         self._slack = self._gap * (burst - 1)
         self._next = 0.0
 
     async def wait(self) -> None:
         """Wait until the next request may be sent."""
-        if not self._gap:
+        if not self.limits:
             return
         now = asyncio.get_running_loop().time()
         turn = max(self._next, now - self._slack)
@@ -58,10 +59,10 @@ class Limiter:
     """
 
     def __init__(self, width: int, token_bucket: TokenBucket) -> None:
-        self._widest = width
-        self._width = float(width)
+        self._widest = float(width)
+        self._resize(width)
         self._shares: dict[str, tuple[float, float]] = {}
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
         self._total = 0
         self._queues: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()
         self._arrivals = count()
@@ -73,15 +74,12 @@ class Limiter:
         """The number of waiting requests."""
         return sum(len(queue) for queue in self._queues.values())
 
-    @property
-    def width(self) -> int:
-        """The number of requests that may be in flight now."""
-        return max(1, int(self._width))
-
     def share(self, flow: str) -> int:
         """Return the number of requests in flight that a flow may have."""
-        share, _ = self._shares.get(flow, (self._widest, 0.0))
-        return max(1, int(min(self.width * LARGEST_SHARE, share)))
+        if flow not in self._shares:
+            return self._largest_share
+        share, _ = self._shares[flow]
+        return max(1, min(self._largest_share, int(share)))
 
     async def run(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
         """Await `call` as soon as the limiter admits it, and return its result; its errors are passed on.
@@ -91,16 +89,18 @@ class Limiter:
         await self._enter(flow)
         clock = asyncio.get_running_loop().time
         try:
-            await self._token_bucket.wait()
+            if self._token_bucket.limits:
+                await self._token_bucket.wait()
             if self._closed:
                 raise _shutting_down()
             began = clock()
             result = await call()
         except TooManyRequests:
-            self._width = max(self._width / 2, 1.0)
+            self._resize(max(self._width / 2, 1.0))
             raise
         else:
-            self._learn(flow, clock(), slow=clock() - began > SLOW)
+            now = clock()
+            self._learn(flow, now, slow=now - began > SLOW)
             return result
         finally:
             self._leave(flow)
@@ -117,6 +117,9 @@ class Limiter:
     async def _enter(self, flow: str) -> None:
         if self._closed:
             raise _shutting_down()
+        if not self._queues and self._has_room(flow):
+            self._count(flow)
+            return
         turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._queues.setdefault(flow, []), (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
         self._admit()
@@ -132,7 +135,8 @@ class Limiter:
         self._under_way[flow] -= 1
         if not self._under_way[flow]:
             del self._under_way[flow]
-        self._admit()
+        if self._queues:
+            self._admit()
 
     def _admit(self) -> None:
         while (flow := self._next()) is not None:
@@ -142,17 +146,34 @@ class Limiter:
                 self._queues[flow] = queue
             if not turn.cancelled():
                 turn.set_result(None)
-                self._total += 1
-                self._under_way[flow] += 1
+                self._count(flow)
 
     def _next(self) -> str | None:
-        if self._total >= self.width:
-            return None
-        return next((flow for flow in self._queues if self._under_way[flow] < self.share(flow)), None)
+        if self._total < self.width:
+            for flow in self._queues:
+                if self._has_room(flow):
+                    return flow
+        return None
+
+    def _has_room(self, flow: str) -> bool:
+        return self._total < self.width and self._under_way.get(flow, 0) < self.share(flow)
+
+    def _count(self, flow: str) -> None:
+        self._total += 1
+        self._under_way[flow] = self._under_way.get(flow, 0) + 1
+
+    def _resize(self, width: float) -> None:
+        self._width = width
+        #: The number of requests that may be in flight now.
+        self.width = max(1, int(width))
+        self._largest_share = max(1, int(self.width * LARGEST_SHARE))
 
     def _learn(self, flow: str, now: float, *, slow: bool) -> None:
-        self._width = min(self._width + 1 / self._width, float(self._widest))
-        share, _ = self._shares.pop(flow, (float(self._widest), 0.0))
+        if self._width < self._widest:
+            self._resize(min(self._width + 1 / self._width, self._widest))
+        if not (slow or self._shares):
+            return
+        share, _ = self._shares.pop(flow, (self._widest, 0.0))
         share = max(share / 2, 1.0) if slow else share + 1 / share
         if share < self._widest:
             self._shares[flow] = share, now
@@ -198,11 +219,11 @@ async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], wi
                 await task()
             except ApiError as error:
                 errors.append(error)
-            if any(isinstance(error, DEFINITE) for error in errors):
+            if errors and any(isinstance(error, DEFINITE) for error in errors):
                 return
 
     await work(1)
-    if all(isinstance(error, NameConflict) for error in errors):
+    if len(tasks) > 1 and all(isinstance(error, NameConflict) for error in errors):
         await asyncio.gather(*(work(len(tasks)) for _ in range(min(width, len(tasks) - 1))))
     return errors
 

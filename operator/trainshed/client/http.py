@@ -48,8 +48,9 @@ class Connection(asyncio.Protocol):
         self._buffered = 0
         self._streams = self._paused = False
         self._complete = self._keep_alive = True
-        self._error: ConnectionLost | None = None
+        self._error: OSError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
 
     @property
     def is_open(self) -> bool:
@@ -71,29 +72,40 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and self._error is None:
             self._transport.write(content)
 
-    async def head(self) -> None:
-        """Wait for the status and the headers; raises `ConnectionLost`."""
-        while not self.status:
-            await self._wait()
+    async def answered(self, seconds: float) -> None:
+        """Wait for the response, or for its headers if it streams and is no error.
 
-    async def body(self) -> bytes:
-        """Wait for the rest of the response, and return its body; raises `ConnectionLost`."""
-        while not self._complete:
-            await self._wait()
-        return self._take()
+        Raises `ConnectionLost`, and TimeoutError after these seconds.
+        """
+        timer = self._loop.call_later(seconds, self._fail, TimeoutError(f"no response within {seconds:g} s"))
+        try:
+            while not (self._complete or (self._streams and 0 < self.status < HTTPStatus.BAD_REQUEST)):
+                await self._wait()
+        finally:
+            timer.cancel()
+
+    def body(self) -> bytes:
+        """Return what has arrived of the body since the last call."""
+        found = b"".join(self._pieces)
+        self._pieces.clear()
+        self._buffered = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return found
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives; raises `ConnectionLost`, and TimeoutError after READ_TIMEOUT without data."""
         while self._pieces or not self._complete:
             if self._pieces:
-                yield self._take()
+                yield self.body()
             else:
                 async with asyncio.timeout(READ_TIMEOUT):
                     await self._wait()
 
     def abort(self) -> None:
         """Close the connection at once: the closing handshake of TLS would wait for the server."""
-        self._fail("closed by the client")
+        self._fail(ConnectionLost("closed by the client"))
         if self._transport is not None:
             self._transport.abort()
 
@@ -106,14 +118,14 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            self._fail(f"invalid response: {error}")
+            self._fail(ConnectionLost(f"invalid response: {error}"))
             self.abort()
         if self._complete or self._streams:
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the reader fail."""
-        self._fail(f"{type(exc).__name__}: {exc}" if exc else "closed by the server")
+        self._fail(ConnectionLost(f"{type(exc).__name__}: {exc}" if exc else "closed by the server"))
 
     def on_message_begin(self) -> None:
         """Refuse a second response to one request."""
@@ -143,23 +155,14 @@ class Connection(asyncio.Protocol):
         self._complete = self.status > 0
         self._keep_alive = self._parser.should_keep_alive()
 
-    def _take(self) -> bytes:
-        found = b"".join(self._pieces)
-        self._pieces.clear()
-        self._buffered = 0
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
-        return found
-
     async def _wait(self) -> None:
         if self._error is not None:
             raise self._error
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         await self._waiter
 
-    def _fail(self, reason: str) -> None:
-        self._error = self._error or ConnectionLost(reason)
+    def _fail(self, error: OSError) -> None:
+        self._error = self._error or error
         self._wake()
 
     def _wake(self) -> None:
@@ -179,6 +182,7 @@ class HttpTransport:
             f"Host: {server.netloc.rpartition('@')[2]}\r\nUser-Agent: trainshed\r\nAccept: application/json\r\n"
         )
         self._token_source = TokenSource(credentials)
+        self._token_headers: tuple[dict[str, str], str] = {}, ""
         self._idle: deque[Connection] = deque()
         self._busy: set[Connection] = set()
 
@@ -204,10 +208,9 @@ class HttpTransport:
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """Send one request, yield its response and pieces as they arrive; raises `TransportError` at any time."""
         try:
-            async with asyncio.timeout(READ_TIMEOUT):
-                connection = await self._send(request, streams=True)
+            connection = await self._send(request, READ_TIMEOUT, streams=True)
             try:
-                content = await connection.body() if connection.status >= HTTPStatus.BAD_REQUEST else b""
+                content = connection.body() if connection.status >= HTTPStatus.BAD_REQUEST else b""
                 yield _answer(connection, content), connection.pieces()
             finally:
                 self._release(connection)
@@ -216,17 +219,15 @@ class HttpTransport:
 
     async def _exchange(self, request: Request) -> Answer:
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                connection = await self._send(request, streams=False)
-                try:
-                    return _answer(connection, await connection.body())
-                finally:
-                    self._release(connection)
+            connection = await self._send(request, REQUEST_TIMEOUT, streams=False)
         except (TimeoutError, OSError) as error:
             raise TransportError(f"{type(error).__name__}: {error}") from error
+        content = connection.body()
+        self._release(connection)
+        return _answer(connection, content)
 
-    async def _send(self, request: Request, *, streams: bool) -> Connection:
-        """Send a request and wait for the headers of its response; the caller has to release the connection.
+    async def _send(self, request: Request, seconds: float, *, streams: bool) -> Connection:
+        """Send a request and wait for its response; the caller has to release the connection.
 
         A GET is repeated if the server has closed an idle connection meanwhile.
         """
@@ -239,10 +240,10 @@ class HttpTransport:
                 if request.body is not None:
                     _require_permission(request)
                 connection.send(content, streams=streams)
-                await connection.head()
+                await connection.answered(seconds)
                 answered = True
             except ConnectionLost:
-                if not used or request.verb != "GET":
+                if not used or request.verb != "GET" or connection.status:
                     raise
             finally:
                 if not answered:
@@ -251,12 +252,14 @@ class HttpTransport:
                 return connection
 
     def _content(self, request: Request) -> bytes:
-        query = _query(tuple(request.query.items()))
-        headers = "".join(f"{name}: {value}\r\n" for name, value in self._token_source.headers().items())
+        known, token = self._token_headers
+        if (headers := self._token_source.headers()) is not known:
+            token = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            self._token_headers = headers, token
         body = request.body or b""
         size = "" if request.body is None else f"Content-Type: {request.kind}\r\nContent-Length: {len(body)}\r\n"
-        first = f"{request.verb} {self._prefix}{quote(request.path, safe='/:')}{query} HTTP/1.1\r\n"
-        return f"{first}{self._head}{headers}{size}\r\n".encode() + body
+        target = f"{self._prefix}{_quoted(request.path)}{_query(tuple(request.query.items()))}"
+        return f"{request.verb} {target} HTTP/1.1\r\n{self._head}{token}{size}\r\n".encode() + body
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -282,6 +285,12 @@ class HttpTransport:
             self._idle.append(connection)
         else:
             connection.abort()
+
+
+@lru_cache(maxsize=256)
+def _quoted(path: str) -> str:
+    """Return the path of a URL; the objects of a namespace are created at the same."""
+    return quote(path, safe="/:")
 
 
 @lru_cache(maxsize=64)

@@ -117,8 +117,8 @@ class Path:
 
     def __str__(self) -> str:
         within = f"/namespaces/{self.namespace}" if self.namespace else ""
-        parts = (self.plural, self.name, self.subresource)
-        return self.prefix + within + "".join(f"/{part}" for part in parts if part)
+        path = f"{self.prefix}{within}/{self.plural}"
+        return "/".join(part for part in (path, self.name, self.subresource) if part) if self.name else path
 
 
 class RestClient:
