@@ -100,13 +100,9 @@ def _schema(framework: Framework) -> dict[str, Any]:
     replicas = spec["properties"][framework.field]
     group = replicas["additionalProperties"]
     group["properties"]["template"] = copy.deepcopy(template_schema())
-    container = group["properties"]["template"]["properties"]["spec"]["properties"]["containers"]["items"]
-    group["x-kubernetes-validations"] = _validations(framework, Level.REPLICAS)
-    container["x-kubernetes-validations"] = _validations(framework, Level.CONTAINER)
+    containers = group["properties"]["template"]["properties"]["spec"]["properties"]["containers"]
     if "elasticPolicy" in spec["properties"]:
         spec["properties"]["elasticPolicy"]["properties"]["metrics"]["items"] = METRIC_SCHEMA
-    if framework.update_rules:
-        spec["x-kubernetes-validations"] = [_worded(rule.cel, rule.message, "spec") for rule in framework.update_rules]
     policy = spec["properties"]["runPolicy"]
     policy["default"] = {}
     policy["x-kubernetes-validations"] = [_immutable("managedBy")]
@@ -122,8 +118,11 @@ def _schema(framework: Framework) -> dict[str, Any]:
             "spec": spec,
             "status": copy.deepcopy(STATUS),
         },
-        "x-kubernetes-validations": _validations(framework, Level.JOB),
     }
+    places = (whole, spec, replicas, group, containers, containers["items"])
+    for level, place in zip(Level, places, strict=True):
+        if validations := _validations(framework, level):
+            place["x-kubernetes-validations"] = validations
     return _described(whole, framework)
 
 
@@ -155,8 +154,12 @@ def _places(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, dict[str,
 
 
 def _validations(framework: Framework, level: Level) -> list[dict[str, str]]:
-    at = f"spec.{framework.field}{level}" if level else ""
-    return [_validation(rule, at) for rule in rules(framework) if rule.level is level]
+    at = level.format(field=framework.field)
+    updates = framework.update_rules if level is Level.SPEC else ()
+    return [
+        *(_validation(rule, at) for rule in rules(framework) if rule.level is level),
+        *(_worded(rule.cel, rule.message, at) for rule in updates),
+    ]
 
 
 def _validation(rule: Rule, at: str) -> dict[str, str]:
@@ -168,7 +171,7 @@ def _worded(cel: str, message: str, at: str) -> dict[str, str]:
     """Return the rule as in a CRD; the API server itself prefixes the message with the path and the type of error."""
     path, kind, detail = message.removeprefix(at).split(": ", 2)
     where = re.sub(r"\[(\w+)\]", r"['\1']", path if path.startswith(".") else f".{path}")
-    return {"rule": cel, "message": detail, "fieldPath": where, "reason": REASONS[kind]}
+    return {"rule": cel, "message": detail} | ({"fieldPath": where} if path else {}) | {"reason": REASONS[kind]}
 
 
 def _immutable(what: str) -> dict[str, str]:

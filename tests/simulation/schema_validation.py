@@ -11,7 +11,7 @@ from typing import Any
 #: A compiled expression: its value for given variables.
 Value = Callable[[dict[str, Any]], Any]
 TOKEN = re.compile(
-    r"\s*(?:(\d+)|([A-Za-z_]\w*)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(&&|\|\||[=!<>]=|[-+<>!?:.,()\[\]]))"
+    r"\s*(?:(\d+)|([A-Za-z_]\w*)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(&&|\|\||\.\?|[=!<>]=|[-+<>!?:.,()\[\]]))"
 )
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -30,6 +30,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "lowerAscii": str.lower,
     "matches": lambda text, pattern: re.search(pattern, text) is not None,
     "startsWith": str.startswith,
+    "orValue": lambda found, other: other if found is None else found,
 }
 #: Macros, which bind a variable to each item.
 MACROS: dict[str, Callable[[list[Any]], Any]] = {
@@ -155,12 +156,15 @@ class _Parser:
         return inside.count("(") - inside.count(")")
 
     def _steps(self, value: Value) -> Value:
-        while how := self._took(".", "["):
+        while how := self._took(".", ".?", "["):
             if how == "[":
                 value = _applied(operator.getitem, value, self._choice())
                 self._take("]")
                 continue
             name = self._take()
+            if how == ".?":
+                value = _optional(value, name)
+                continue
             value = self._method(value, name) if self._took("(") else _field(value, name)
         return value
 
@@ -198,6 +202,11 @@ def _applied(how: Callable[[Any, Any], Any], one: Value, other: Value) -> Value:
 
 def _field(value: Value, name: str) -> Value:
     return lambda env: value(env)[name]
+
+
+def _optional(value: Value, name: str) -> Value:
+    """Return an optional field as its value, or None if there is none."""
+    return lambda env: value(env).get(name)
 
 
 #: A part of the schema in a CRD.

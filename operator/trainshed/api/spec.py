@@ -98,11 +98,19 @@ class ValidationInput:
 
 
 class Level(StrEnum):
-    """The level of a rule: the job, each ReplicaSpec, or each container of a pod template."""
+    """The level of a rule: the path of its `self`, where `{field}` is the field of the roles.
+
+    The API server converts an object to CEL again for each field that a rule reads, with the schemas of all fields that
+    the object may have (`Properties` in apiextensions-apiserver 0.37, schema/cel/model). So a rule is cheap at the
+    level of the fields that it reads, and it does not read a pod spec or a container more often than necessary.
+    """
 
     JOB = ""
-    REPLICAS = "[*]"
-    CONTAINER = "[*].template.spec.containers[*]"
+    SPEC = "spec"
+    ROLES = "spec.{field}"
+    REPLICAS = "spec.{field}[*]"
+    CONTAINERS = "spec.{field}[*].template.spec.containers"
+    CONTAINER = "spec.{field}[*].template.spec.containers[*]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +144,12 @@ def replica_count(group: ReplicaSpec) -> int:
     return 1 if group.replicas is None else group.replicas
 
 
+def has_pod_spec(group: ReplicaSpec) -> bool:
+    """Return whether a role has a template with a pod spec."""
+    return isinstance((group.template or {}).get("spec"), dict)
+
+
 def containers_of(group: ReplicaSpec) -> list[dict[str, object]]:
     """Return the containers of a role's template; list items that are not objects are skipped."""
-    spec = (group.template or {}).get("spec")
-    found = spec.get("containers") if isinstance(spec, dict) else None
+    found = group.template["spec"].get("containers") if group.template and has_pod_spec(group) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

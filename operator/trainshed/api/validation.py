@@ -8,7 +8,7 @@ from functools import cache
 
 from .framework import Framework
 from .job import Job
-from .spec import MOST_REPLICAS, Level, Rule, ValidationInput, containers_of, replica_count
+from .spec import MOST_REPLICAS, Level, Rule, ValidationInput, containers_of, has_pod_spec, replica_count
 
 #: The longest name of a Service, and so of a replica (RFC 1035).
 MAX_NAME_LENGTH = 63
@@ -43,11 +43,11 @@ def _at(message: str, names: tuple[str, ...]) -> str:
 
 def _inputs(job: ValidationInput, level: Level) -> Iterator[tuple[tuple[str, ...], ValidationInput]]:
     """Yield the parts of a job to which a rule of this level applies, with the names of each part."""
-    if level is Level.JOB:
+    if "[*]" not in level:
         yield (), job
         return
     for role, group in job.roles.items():
-        if level is Level.REPLICAS:
+        if level is not Level.CONTAINER:
             yield (role,), replace(job, roles={role: group})
             continue
         for index, container in enumerate(containers_of(group)):
@@ -69,21 +69,21 @@ def max_name_length(job: ValidationInput) -> int:
 def required_role(field: str, role: str) -> Rule:
     """Return the rule that a job has this role; `field` holds its roles."""
     return Rule(
-        f"'{role}' in self.spec.{field}",
+        f"'{role}' in self.{field}",
         f"spec.{field}[{role}]: Required value: must be present",
         lambda job: role in job.roles,
+        level=Level.SPEC,
     )
 
 
 def single_replica(field: str, role: str, *, default: bool) -> Rule:
     """Return the rule that this role, if the job has it, has one replica; with `default` also if none is given."""
-    replicas = f"self.spec.{field}['{role}'].replicas"
-    one = f"!has({replicas}) || {replicas} == 1" if default else f"(has({replicas}) && {replicas} == 1)"
     allowed = (None, 1) if default else (1,)
     return Rule(
-        f"!('{role}' in self.spec.{field}) || {one}",
+        f"!('{role}' in self.{field}) || self.{field}['{role}'].?replicas.orValue({1 if default else 0}) == 1",
         f"spec.{field}[{role}].replicas: Forbidden: must be 1",
         lambda job: role not in job.roles or job.roles[role].replicas in allowed,
+        level=Level.SPEC,
     )
 
 
@@ -101,6 +101,7 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
     field = f"self.spec.{framework.field}"
     last = f"(has({field}[r].replicas) && {field}[r].replicas > 1 ? {field}[r].replicas - 1 : 0)"
     fits = f"({MAX_NAME_LENGTH - 2} - {field}.map(r, size(r) + size(string({last}))).max())"
+    short = _always_valid_length(framework)
     return (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
@@ -109,55 +110,62 @@ def _names(framework: Framework) -> tuple[Rule, ...]:
             lambda job: _is_dns_label(job.name),
         ),
         Rule(
-            f"size({field}) == 0 || size(self.metadata.name) <= {fits}",
+            f"size(self.metadata.name) <= {short} || size({field}) == 0 || size(self.metadata.name) <= {fits}",
             "metadata.name: Invalid value: too long: the names of its replicas would exceed 63 characters",
             lambda job: len(job.name) <= max_name_length(job),
-            f"[{fits}].map(longest, {_length_messages(framework)}[longest - {_always_valid_length(framework)}])[0]",
+            f"[{fits}].map(longest, {_length_messages(framework)}[longest - {short}])[0]",
         ),
     )
 
 
 def _roles(framework: Framework) -> tuple[Rule, ...]:
-    field, path = f"self.spec.{framework.field}", f"spec.{framework.field}"
+    path = f"spec.{framework.field}"
     known = list(roles(framework))
     case = ".lowerAscii()" if framework.case_insensitive else ""
     supported = ", ".join(f'"{role}"' for role in framework.roles)
     return (
         Rule(
-            f"{field}.all(r, r{case} in {known})",
+            f"self.all(r, r{case} in {known})",
             f"{path}: Invalid value: supported replica types: {supported}",
             lambda job: all(_normalized(framework, role) in known for role in job.roles),
+            level=Level.ROLES,
         ),
         Rule(
-            f"{field}.map(r, has({field}[r].replicas) ? {field}[r].replicas : 1).sum() <= {MOST_REPLICAS}",
+            f"self.map(r, self[r].?replicas.orValue(1)).sum() <= {MOST_REPLICAS}",
             f"{path}: Invalid value: must be no more than {MOST_REPLICAS} replicas in sum",
             lambda job: sum(replica_count(group) for group in job.roles.values()) <= MOST_REPLICAS,
+            level=Level.ROLES,
         ),
     )
 
 
 def _containers(framework: Framework) -> tuple[Rule, ...]:
     path = f"spec.{framework.field}[*].template.spec.containers"
-    listed = "self.template.spec.containers"
-    there = "has(self.template) && has(self.template.spec)"
+    unspecified = f"{path}: Required value: must be specified"
     named = framework.container.name
     by_name = Rule(
-        f"{there} && {listed}.exists(c, c.name == '{named}')",
+        f"self.exists(c, c.name == '{named}')",
         f"{path}: Required value: must have at least one container with name {named}",
         lambda job: all(
             any(container.get("name") == named for container in containers_of(group)) for group in job.roles.values()
         ),
-        level=Level.REPLICAS,
+        level=Level.CONTAINERS,
     )
     return (
         Rule(
-            f"{there} && size({listed}) > 0",
-            f"{path}: Required value: must be specified",
-            lambda job: all(containers_of(group) for group in job.roles.values()),
+            "has(self.template) && has(self.template.spec)",
+            unspecified,
+            lambda job: all(has_pod_spec(group) for group in job.roles.values()),
             level=Level.REPLICAS,
         ),
         Rule(
-            "has(self.image) && size(self.image) > 0",
+            "size(self) > 0",
+            unspecified,
+            lambda job: all(containers_of(group) or not has_pod_spec(group) for group in job.roles.values()),
+            level=Level.CONTAINERS,
+        ),
+        Rule(
+            "self.?image.orValue('') != ''",
             f"{path}[*].image: Required value: must be required",
             lambda job: all(
                 container.get("image") for group in job.roles.values() for container in containers_of(group)

@@ -68,18 +68,18 @@ class MPIJobV2Spec(JobSpec):
     mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
-WORKERS = f"self.spec.{FIELD}['Worker'].replicas"
 RULES = (
     required_role(FIELD, LAUNCHER),
     single_replica(FIELD, LAUNCHER, default=True),
     named_containers(FIELD),
     Rule(
-        f"!('Worker' in self.spec.{FIELD}) || (has({WORKERS}) && {WORKERS} >= 1)",
+        f"!('Worker' in self.{FIELD}) || self.{FIELD}['Worker'].?replicas.orValue(0) >= 1",
         f"spec.{FIELD}[Worker].replicas: Invalid value: must be greater than or equal to 1",
         lambda job: WORKER not in job.roles or (job.roles[WORKER].replicas or 0) >= 1,
+        level=Level.SPEC,
     ),
     Rule(
-        "!has(self.restartPolicy) || self.restartPolicy != 'Always'",
+        "self.?restartPolicy.orValue('') != 'Always'",
         f'spec.{FIELD}[*].restartPolicy: Invalid value: supported values: "Never", "OnFailure", "ExitCode"',
         lambda job: all(group.restart_policy != "Always" for group in job.roles.values()),
         level=Level.REPLICAS,

@@ -30,6 +30,7 @@ from trainshed.api.spec import (
     Count,
     Elasticity,
     JobSpec,
+    Level,
     Model,
     PortNumber,
     ReplicaSpec,
@@ -130,30 +131,32 @@ def _processes_given_twice(job: ValidationInput) -> bool:
     return policy is not None and policy.n_proc_per_node is not None and job.spec.nproc_per_node is not None
 
 
-WORKERS = f"self.spec.{FIELD}['Worker'].replicas"
 RULES = (
     single_replica(FIELD, "Master", default=False),
     Rule(
-        f"!('Worker' in self.spec.{FIELD}) || !has({WORKERS}) || {WORKERS} >= 1",
+        f"!('Worker' in self.{FIELD}) || self.{FIELD}['Worker'].?replicas.orValue(1) >= 1",
         f"spec.{FIELD}[Worker].replicas: Forbidden: must be at least 1",
         lambda job: "Worker" not in job.roles or replica_count(job.roles["Worker"]) >= 1,
+        level=Level.SPEC,
     ),
     Rule(
-        f"!has(self.spec.elasticPolicy) || 'Worker' in self.spec.{FIELD}",
+        f"!has(self.elasticPolicy) || 'Worker' in self.{FIELD}",
         f"spec.{FIELD}[Worker]: Required value: must be configured if elastic policy is used",
         lambda job: _elastic(job) is None or "Worker" in job.roles,
+        level=Level.SPEC,
     ),
     Rule(
-        "!(has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.minReplicas)"
-        " && has(self.spec.elasticPolicy.maxReplicas))"
-        " || self.spec.elasticPolicy.minReplicas <= self.spec.elasticPolicy.maxReplicas",
+        "!(has(self.elasticPolicy) && has(self.elasticPolicy.minReplicas) && has(self.elasticPolicy.maxReplicas))"
+        " || self.elasticPolicy.minReplicas <= self.elasticPolicy.maxReplicas",
         "spec.elasticPolicy.minReplicas: Invalid value: must be no more than maxReplicas",
         _bounds_in_order,
+        level=Level.SPEC,
     ),
     Rule(
-        "!(has(self.spec.nprocPerNode) && has(self.spec.elasticPolicy) && has(self.spec.elasticPolicy.nProcPerNode))",
+        "!(has(self.nprocPerNode) && has(self.elasticPolicy) && has(self.elasticPolicy.nProcPerNode))",
         "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with spec.nprocPerNode",
         lambda job: not _processes_given_twice(job),
+        level=Level.SPEC,
     ),
 )
 

@@ -26,7 +26,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope, ServiceForm
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
-from trainshed.api.spec import JobSpec, ReplicaSpec, Rule, RunPolicyField, RunPolicySpec
+from trainshed.api.spec import JobSpec, Level, ReplicaSpec, Rule, RunPolicyField, RunPolicySpec
 from trainshed.api.validation import list_length, variable_too_long
 
 #: Up to this number of replicas, each pod has the whole TF_CONFIG. Above it, one ConfigMap holds the addresses, and the
@@ -48,15 +48,16 @@ class TFJobSpec(JobSpec):
 
 RULES = (
     Rule(
-        f"self.spec.{FIELD}.all(r, self.spec.{FIELD}.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
+        "self.all(r, self.exists_one(s, s.lowerAscii() == r.lowerAscii()))",
         f"spec.{FIELD}: Invalid value: a replica type must not appear twice in different cases",
         lambda job: len({role.lower() for role in job.roles}) == len(job.roles),
+        level=Level.ROLES,
     ),
     Rule(
-        f"!(self.spec.{FIELD}.exists(r, r.lowerAscii() == 'chief')"
-        f" && self.spec.{FIELD}.exists(r, r.lowerAscii() == 'master'))",
+        "!(self.exists(r, r.lowerAscii() == 'chief') && self.exists(r, r.lowerAscii() == 'master'))",
         f"spec.{FIELD}: Forbidden: must not have more than 1 Chief or Master role",
         lambda job: not {"chief", "master"} <= {role.lower() for role in job.roles},
+        level=Level.ROLES,
     ),
 )
 
