@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from .steps import StepFailed, output, run, side_by_side, step
 
 NAME = "trainshed-dev"
 LOG = "kind.log"
+#: What docker says of a container that it removes already, and the seconds in which it should be gone.
+BEING_REMOVED, REMOVAL = "is already in progress", 60
 #: The nodes that run pods of jobs; the first node is the control plane.
 WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
 
@@ -60,7 +63,7 @@ def down() -> None:
     """Take the cluster down."""
     if exists():
         with step("deleting the cluster"):
-            _kind("delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
+            _delete()
     kubeconfig().unlink(missing_ok=True)
 
 
@@ -188,6 +191,20 @@ def _create() -> None:
     with step("creating a kind cluster of three nodes (about a minute)"):
         hint = "docker info; docker system df; make cluster-down"
         run(command, state() / LOG, hint, env=docker.environment(), cwd=state())
+
+
+def _delete() -> None:
+    """Delete the containers; once more while docker removes one already, as after a deletion that was broken off."""
+    end = time.monotonic() + REMOVAL
+    while True:
+        try:
+            _kind("delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
+        except StepFailed as error:
+            if BEING_REMOVED not in str(error) or time.monotonic() > end:
+                raise
+        else:
+            return
+        time.sleep(2)
 
 
 def _find_registry() -> None:
