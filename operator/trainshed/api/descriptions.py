@@ -51,7 +51,7 @@ FIELDS = {
     "spec.runPolicy.schedulingPolicy.queue": "Queue of Volcano or KAI. It may be set and removed, but not changed.",
     "spec.runPolicy.schedulingPolicy.minResources": (
         "Resources that the gang scheduler must find before it places pods, such as cpu. Default: the sum of the"
-        " requests of all containers."
+        " requests of all containers, and of the limits of resources without a request."
     ),
     "spec.runPolicy.schedulingPolicy.priorityClass": (
         "PriorityClass of the PodGroup, for Volcano, KAI and Kubernetes' own gang scheduling; for the last one also of"

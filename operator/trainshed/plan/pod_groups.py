@@ -283,6 +283,6 @@ def _resources(job: Job, min_available: int) -> dict[str, str]:
 
 
 def _requests(container: Document) -> Document:
-    """Return the requests of a container, or its limits if it has no requests."""
+    """Return the requests of a container; as in its pod, a resource that has only a limit is requested as well."""
     resources = as_mapping(container.get("resources"))
-    return as_mapping(resources.get("requests")) or as_mapping(resources.get("limits"))
+    return {**as_mapping(resources.get("limits")), **as_mapping(resources.get("requests"))}
