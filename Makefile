@@ -245,11 +245,16 @@ test-local-examples: venv ## Run every example with trainshed run, in containers
 	@$(PY) -m pytest -v -m e2e tests/e2e/test_local_examples.py
 	$(call took,test-local-examples)
 
+# End-to-end tests that `make test` leaves out, of which a recipe names the files.
+define run_long_e2e
+$(BED) up --image "$(IMAGE)"
+	$(MAKE) deploy
+	$(PY) -m pytest -v -s -m e2e $(RERUNS)
+endef
+
 .PHONY: test-horovod
 test-horovod: venv ## Run Horovod's examples on the kind cluster. The first time compiles Horovod, which takes ten minutes.
-	@$(BED) up --image "$(IMAGE)"
-	$(MAKE) deploy
-	$(PY) -m pytest -v -s -m e2e $(RERUNS) tests/e2e/test_horovod.py
+	@$(run_long_e2e) tests/e2e/test_horovod.py
 	$(call took,test-horovod)
 
 .PHONY: test-neighbours
@@ -257,12 +262,10 @@ test-neighbours: venv ## Run the operator beside the real programs of neighbours
 	@$(PY) -m pytest -v -m neighbours $(RERUNS) $(or $(TESTS),tests/neighbours)
 	$(call took,test-neighbours)
 
-.PHONY: test-kueue
-test-kueue: venv ## Run jobs in the queues of the real Kueue on the kind cluster. The first time builds Kueue, which takes ten minutes.
-	@$(BED) up --image "$(IMAGE)"
-	$(MAKE) deploy
-	$(PY) -m pytest -v -s -m e2e $(RERUNS) tests/e2e/test_kueue.py
-	$(call took,test-kueue)
+.PHONY: test-neighbours-e2e
+test-neighbours-e2e: venv ## Run jobs with real containers beside the real neighbours on the kind cluster. TESTS="tests/e2e/neighbours/test_kueue.py" selects tests.
+	@$(run_long_e2e) $(or $(TESTS),tests/e2e/neighbours)
+	$(call took,test-neighbours-e2e)
 
 .PHONY: test-neighbours-short
 test-neighbours-short: venv ## Run the tests beside Kueue, kube-scheduler and evaluators of conditions but for the long ones. The first time builds Kueue.

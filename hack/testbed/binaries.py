@@ -73,6 +73,9 @@ GROUPS = {
     "scheduler-plugins": Group(
         "sigs.k8s.io/scheduler-plugins", {"scheduler": "sigs.k8s.io/scheduler-plugins/cmd/scheduler"}, 10
     ),
+    "metrics-server": Group(
+        "sigs.k8s.io/metrics-server", {"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"}, 4
+    ),
     "helm3": Group("helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"}, 3),
     "helm4": Group("helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}, 3),
 }

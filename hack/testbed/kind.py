@@ -131,12 +131,15 @@ def load(wanted: Iterable[str]) -> None:
         _load_archive([images.stand_in(name) for name in missing])
 
 
-def load_program(path: Path, version: str) -> str:
-    """Load an image of one program into the worker nodes; return the image's name. Debian's C library is below it."""
-    image = images.Image(f"localhost/{path.name}:{version}", (images.base(), images.executable(path, version)))
+def load_programs(version: str, *paths: Path) -> list[str]:
+    """Load images of one program each into the worker nodes; return their names. Debian's C library is below each."""
+    wanted = []
+    for path in paths:
+        layers = (images.base(), images.executable(path, digest(path.read_bytes())))
+        wanted.append(images.Image(f"localhost/{path.name}:{version}", layers, entrypoint=(path.name,)))
     with alone(state() / "load.lock"):
-        _load_archive([image])
-    return image.name
+        _load_archive(wanted)
+    return [image.name for image in wanted]
 
 
 def _load_archive(wanted: list[images.Image]) -> None:

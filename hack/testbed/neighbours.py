@@ -32,7 +32,11 @@ NEIGHBOURS = {
         "volcano.sh/volcano",
         "v1.15.0",
         "volcano-1.15.tar.gz",
-        {"vc-scheduler": "./cmd/scheduler", "vc-controller-manager": "./cmd/controller-manager"},
+        {
+            "vc-scheduler": "./cmd/scheduler",
+            "vc-controller-manager": "./cmd/controller-manager",
+            "vc-webhook-manager": "./cmd/webhook-manager",
+        },
         15,
     ),
     "kai": Neighbour(

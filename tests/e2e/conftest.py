@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from support import UserClient
+from support.kubectl import PATIENCE, Kubectl
 from support.user_client import eventually
 from testbed import images, kind
-from testbed.binaries import binary
-
-#: A limit in seconds for steps that take a few seconds on an idle machine.
-PATIENCE = 300
-
-
-class Kubectl:
-    """The command that users type, on the test bed's cluster and in one namespace, or in that of each object."""
-
-    def __init__(self, kubeconfig: str, namespace: str = "") -> None:
-        self.command = [str(binary("kube", "kubectl")), "--kubeconfig", kubeconfig]
-        self.command += ["--namespace", namespace] if namespace else []
-
-    def __call__(self, *words: str, timeout: float = 60) -> str:
-        """Return its output; raise an error if it fails."""
-        result = subprocess.run([*self.command, *words], check=False, capture_output=True, text=True, timeout=timeout)
-        assert result.returncode == 0, f"kubectl {' '.join(words)}: {result.stderr}"
-        return result.stdout
-
-    def follow(self, *words: str, to: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
-        """The command, left running; its output can be read as it comes, or goes to a file."""
-        return subprocess.Popen([*self.command, *words], stdout=to, stderr=subprocess.STDOUT, text=True)
 
 
 @pytest.fixture(scope="session")

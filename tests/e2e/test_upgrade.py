@@ -14,11 +14,11 @@ import pytest
 
 from support import UserClient
 from support.jobs import pod_spec, tfjob
+from support.release import HOME, NAME, Helm
 from support.user_client import eventually
 from testbed.images import PYTHON
 
 from .conftest import PATIENCE, Kubectl, complaints
-from .release import HOME, NAME, Helm
 
 FIRST_JOB = Path(__file__).parents[2] / "examples" / "pytorch" / "distributed-pytorch-job.yaml"
 FIRST, LONG = "distributed-pytorch-job", "long"

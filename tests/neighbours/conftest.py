@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.fixtures import operators
-from support.gang_cluster import GangCluster
+from support.gang_cluster import GangCluster, SimulatedGangCluster
 from support.operator import Operator
 from support.planes import ready_control_plane
 from support.service_proxy import ServiceProxy
@@ -82,5 +82,5 @@ def operator(bed: Bed, operator_flags: tuple[str, ...], tmp_path_factory: pytest
 @pytest.fixture
 def gang(request: pytest.FixtureRequest, bed: Bed, scheduler: None, operator: Operator) -> Iterator[GangCluster]:
     """A user's part of a cluster with a `scheduler`; GROUPS of the file is the API version of its PodGroups."""
-    with GangCluster(bed.kubeconfig, request.module.GROUPS) as cluster:
+    with SimulatedGangCluster(bed.kubeconfig, request.module.GROUPS) as cluster:
         yield cluster

@@ -11,10 +11,7 @@ import pytest
 
 from support import gang_schedulers
 from support.gang_cluster import GangCluster, prepare
-from support.user_client import always, eventually
-
-from .conftest import Bed
-from .gang_scenarios import (
+from support.gang_scenarios import (
     test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why,
     test_a_gang_that_fits_runs_and_its_group_goes_with_it,
     test_a_gang_that_restarts_keeps_its_group,
@@ -22,6 +19,9 @@ from .gang_scenarios import (
     test_of_two_gangs_that_do_not_fit_together_one_runs_after_the_other,
     test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait,
 )
+from support.user_client import always, eventually
+
+from .conftest import Bed
 
 __all__ = [
     "test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why",

@@ -10,15 +10,8 @@ import yaml
 from docs import how_to
 from docs.commands import ROOT
 from support import gang_schedulers
-from support.gang_cluster import GangCluster, prepare
-from support.gang_schedulers import KAI_QUEUES, kai_queue
-from support.jobs import job, pod_spec
-from support.kubectl import kubectl
-from support.operator import Operator, Operators
-from support.user_client import always, eventually
-
-from .conftest import Bed
-from .gang_scenarios import (
+from support.gang_cluster import KaiGroups, SimulatedGangCluster, prepare
+from support.gang_scenarios import (
     test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why,
     test_a_gang_that_restarts_keeps_its_group,
     test_a_running_gang_grows_and_shrinks,
@@ -26,6 +19,13 @@ from .gang_scenarios import (
     test_of_two_waiting_gangs_the_one_of_higher_priority_runs_first,
     test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait,
 )
+from support.gang_schedulers import KAI_QUEUES, kai_queue
+from support.jobs import job, pod_spec
+from support.kubectl import kubectl
+from support.operator import Operator, Operators
+from support.user_client import always, eventually
+
+from .conftest import Bed
 
 __all__ = [
     "test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why",
@@ -50,13 +50,8 @@ ROLES = {
 }
 
 
-class KaiCluster(GangCluster):
-    """A cluster in which KAI names the PodGroups."""
-
-    def group(self, name: str) -> dict | None:
-        """The PodGroup whose owner has this name, or None."""
-        groups = self.user.call("GET", self.groups)["items"]
-        return next((group for group in groups if group["metadata"]["ownerReferences"][0]["name"] == name), None)
+class KaiCluster(KaiGroups, SimulatedGangCluster):
+    """A user's jobs of all kinds that KAI knows."""
 
     def submit_kind(self, kind: str, name: str, *, labels: dict[str, str] | None = None, **roles: int) -> None:
         """Create a job of a kind, with one CPU for each pod."""

@@ -8,13 +8,13 @@ import pytest
 
 from support import gang_schedulers
 from support.gang_cluster import GangCluster, prepare
+from support.gang_scenarios import *  # noqa: F403 - its tests
 from support.gang_schedulers import GATE, KUBERNETES_API, SERVED
 from support.operator import Operator
 from support.user_client import always, eventually
 from testbed.control_plane import ControlPlane
 
 from .conftest import Bed
-from .gang_scenarios import *  # noqa: F403 - its tests
 
 GROUPS = KUBERNETES_API
 

@@ -8,10 +8,10 @@ import pytest
 
 from support import gang_schedulers
 from support.gang_cluster import GangCluster, prepare
+from support.gang_scenarios import *  # noqa: F403 - its tests
 from support.user_client import eventually
 
 from .conftest import Bed
-from .gang_scenarios import *  # noqa: F403 - its tests
 
 #: The scheduler takes minutes to build.
 pytestmark = pytest.mark.long

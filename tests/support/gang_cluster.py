@@ -1,9 +1,12 @@
-"""A small cluster for gang schedulers: nodes with CPUs, jobs that need some, and kubelets that run what is bound."""
+"""A small cluster for gang schedulers, which has room for four pods, and a user's jobs on it.
+
+Its nodes and kubelets are simulated here; on the kind cluster they are real.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from .fake_kubelet import FakeKubelet
 from .jobs import job, pod_spec
@@ -12,6 +15,8 @@ from .user_client import MERGE, Refused, UserClient, eventually
 #: The cluster has two nodes of two CPUs: four pods of one CPU fit.
 NODES, CPUS = ("node-a", "node-b"), 2
 PRIORITIES = {"low": 10, "high": 1000}
+#: A limit in seconds for steps that take a few seconds on an idle machine.
+PATIENCE = 120
 SCHEDULING = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -35,29 +40,38 @@ def prepare(kubeconfig: Path) -> None:
 
 
 class GangCluster:
-    """A user's jobs on the cluster; at the end all of them are deleted, and their pods are gone."""
+    """A user's jobs on a cluster; its subclasses run the pods that have a node."""
+
+    #: The requests and limits of the container of each pod: room for one on the cluster.
+    resources: ClassVar[dict[str, dict[str, str]]] = {"requests": {"cpu": "1"}}
 
     def __init__(self, kubeconfig: Path, groups: str) -> None:
         self.user = UserClient.somewhere(kubeconfig)
         self.groups = f"/apis/{groups}/namespaces/{self.user.namespace}/podgroups"
-        self._kubelet = FakeKubelet(self.user, self._script)
 
     def __enter__(self) -> Self:
-        self._kubelet.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Delete all jobs, and wait until their pods are gone."""
         self.user.delete_jobs()
-        eventually(lambda: self.user.pods() == [], 60)
-        self._kubelet.__exit__()
+        eventually(lambda: self.user.pods() == [], PATIENCE)
+
+    def end(self, pod: str, code: int) -> None:
+        """End the container of a running pod with this exit code."""
+        raise NotImplementedError
+
+    def container(self) -> dict[str, Any]:
+        """Return fields of the container of each pod."""
+        return {"resources": self.resources}
 
     def submit(self, name: str, pods: int, *, priority: str = "", **policy: Any) -> None:
-        """Create a PyTorchJob of so many pods of one CPU; `policy` is its schedulingPolicy."""
+        """Create a PyTorchJob of so many pods; `policy` is its schedulingPolicy."""
         roles = {"Master": 1, "Worker": pods - 1}
         body = job("PyTorchJob", name, policy={"schedulingPolicy": policy}, restart="OnFailure", **roles)
         for role in roles:
             spec = pod_spec(body, role)
-            spec["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+            spec["containers"][0] |= self.container()
             if priority:
                 spec["priorityClassName"] = priority
         replicas = body["spec"]["pytorchReplicaSpecs"]
@@ -105,11 +119,40 @@ class GangCluster:
         """Let the master of a running job succeed, and with it the job; its pods are deleted or end."""
         for pod in self.user.pods(name):
             if pod["status"].get("phase") == "Running":
-                self._kubelet.end(pod["metadata"]["name"], 0)
+                self.end(pod["metadata"]["name"], 0)
 
     def fail(self, pod: str) -> None:
         """Let a pod be killed."""
-        self._kubelet.end(pod, 137)
+        self.end(pod, 137)
+
+
+class KaiGroups(GangCluster):
+    """A cluster in which KAI names the PodGroups."""
+
+    def group(self, name: str) -> dict | None:
+        """The PodGroup whose owner has this name, or None."""
+        groups = self.user.call("GET", self.groups)["items"]
+        return next((group for group in groups if group["metadata"]["ownerReferences"][0]["name"] == name), None)
+
+
+class SimulatedGangCluster(GangCluster):
+    """A cluster whose nodes are simulated: a fake kubelet runs what is bound to them."""
+
+    def __init__(self, kubeconfig: Path, groups: str) -> None:
+        super().__init__(kubeconfig, groups)
+        self._kubelet = FakeKubelet(self.user, self._script)
+
+    def __enter__(self) -> Self:
+        self._kubelet.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._kubelet.__exit__()
+
+    def end(self, pod: str, code: int) -> None:
+        """Let the kubelet say that the container has ended."""
+        self._kubelet.end(pod, code)
 
     def _script(self, name: str) -> str:
         pod = self.user.pod(name)

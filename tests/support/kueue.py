@@ -18,6 +18,7 @@ from testbed.neighbours import neighbour_binary, source_tree
 from testbed.ports import free_port
 from testbed.processes import Process
 
+from .kubectl import kustomized
 from .service_proxy import ServiceProxy
 from .user_client import Refused, UserClient, eventually
 
@@ -175,8 +176,7 @@ class Queues:
 
 def manifests() -> list[dict]:
     """The objects of its own manifests."""
-    rendered = _kubectl("kustomize", source_tree("kueue") / "config" / "default")
-    return [item for item in yaml.load_all(rendered, yaml.CSafeLoader) if item]
+    return kustomized(source_tree("kueue") / "config" / "default")
 
 
 def _kubectl(*words: str | Path) -> str:

@@ -12,10 +12,10 @@ NAME, HOME = "trainshed", "trainshed-system"
 
 
 class Helm:
-    """A `helm`, version 3 or 4, on the test bed's cluster and in the operator's namespace."""
+    """A `helm`, version 3 or 4, on the test bed's cluster and in one namespace, by default the operator's."""
 
-    def __init__(self, version: int, kubeconfig: str) -> None:
-        where = ("--kubeconfig", kubeconfig, "--namespace", HOME)
+    def __init__(self, version: int, kubeconfig: str, namespace: str = HOME) -> None:
+        where = ("--kubeconfig", kubeconfig, "--namespace", namespace)
         self.command = [str(binary(f"helm{version}", "helm")), *where]
 
     def __call__(self, *words: str) -> str:

@@ -13,14 +13,13 @@ import pytest
 
 from support import UserClient
 from support.jobs import job, pod_spec
+from support.kubectl import PATIENCE, Kubectl
 from support.kueue import API, PRIORITY_LABEL, QUEUE_LABEL, Queues
 from support.live_pods import LivePods
 from support.user_client import eventually
-from testbed import kind
 from testbed.images import PYTHON
 
-from .conftest import PATIENCE, Kubectl
-from .kueue_deployment import kueue as installed
+from .deployments import kueue as installed
 
 pytestmark = pytest.mark.long
 
@@ -36,14 +35,6 @@ SHORT = ["sh", "-c", "sleep 2"]
 ENDLESS = ["sleep", "3600"]
 
 Watch = Callable[[], AbstractContextManager[LivePods]]
-
-
-@pytest.fixture(scope="session")
-def kubeconfig() -> str:
-    """The kubeconfig of the test bed, with the image of these jobs only."""
-    assert kind.exists(), "the test bed is not up: make test-kueue"
-    kind.load([PYTHON])
-    return str(kind.kubeconfig())
 
 
 @pytest.fixture(scope="module")
