@@ -161,7 +161,8 @@ def _kueue(item: dict, image: str) -> dict:
     """Return an object of Kueue's manifests: the Deployment with this image, the configuration with all kinds."""
     if item["kind"] == "Deployment":
         (container,) = item["spec"]["template"]["spec"]["containers"]
-        container |= {"image": image, "imagePullPolicy": "Never", "command": None, "resources": RESOURCES}
+        del container["command"]  # the image has its program as its entry point
+        container |= {"image": image, "imagePullPolicy": "Never", "resources": RESOURCES}
         item["spec"]["template"]["spec"]["securityContext"]["runAsUser"] = 65532
     if item["kind"] == "ConfigMap":
         config = yaml.safe_load(item["data"]["controller_manager_config.yaml"])
