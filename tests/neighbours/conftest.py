@@ -7,6 +7,7 @@ they would be real, and the scenarios the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,16 @@ class Bed:
         return self.plane.kubeconfig
 
 
+@contextmanager
+def running_bed(folder: Path, flags: tuple[str, ...] = (), controller_flags: tuple[str, ...] = ()) -> Iterator[Bed]:
+    """A control plane with more flags of the API server and of the controllers."""
+    with (
+        ServiceProxy.start(folder) as services,
+        ready_control_plane(folder / "plane", services.flag, *flags, controller_flags=controller_flags) as plane,
+    ):
+        yield Bed(plane, services, folder)
+
+
 @pytest.fixture(scope="module")
 def feature_gates() -> tuple[str, ...]:
     """More flags of the API server and, if they are feature gates, of the controllers; a file may have its own."""
@@ -53,13 +64,9 @@ def bed(
     feature_gates: tuple[str, ...], controller_flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bed]:
     """A control plane for the tests of one neighbour, with the CRDs."""
-    folder = tmp_path_factory.mktemp("bed")
     gates = tuple(flag for flag in feature_gates if flag.startswith("--feature-gates")) + controller_flags
-    with (
-        ServiceProxy.start(folder) as services,
-        ready_control_plane(folder / "plane", services.flag, *feature_gates, controller_flags=gates) as plane,
-    ):
-        yield Bed(plane, services, folder)
+    with running_bed(tmp_path_factory.mktemp("bed"), feature_gates, gates) as bed:
+        yield bed
 
 
 @pytest.fixture(scope="module")

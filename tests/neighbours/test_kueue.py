@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -15,35 +16,18 @@ from docs import how_to
 from docs.commands import ROOT
 from support.api_request import Answer, Request
 from support.fault_proxy import FaultProxy, Forward, Route
-from support.jobs import KINDS, job, pod_spec, pytorchjob, replicas, tfjob
+from support.jobs import job, pytorchjob, replicas, tfjob
 from support.kubectl import kubectl
-from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, QUEUE_LABEL, Kueue, Queues
-from support.planes import V2BETA1, change_to_v2beta1
+from support.kueue import API, FRAMEWORKS, PRIORITY_LABEL, Kueue, Queues
+from support.kueue_jobs import ROLES, KueueUser, over, pair, queued
+from support.planes import change_to_v2beta1
 from support.timed_kubelet import TimedKubelet, Times
-from support.user_client import GROUP, UserClient, always, eventually
+from support.user_client import UserClient, always, eventually
 
 from .conftest import Bed
 
 #: The HTTP status of a write to an object that another client has written first.
 CONFLICT = 409
-ROLES = {
-    "TFJob": {"Worker": 2},
-    "PyTorchJob": {"Master": 1, "Worker": 1},
-    "MPIJob": {"Launcher": 1, "Worker": 1},
-    "XGBoostJob": {"Master": 1, "Worker": 1},
-    "PaddleJob": {"Worker": 2},
-    "JAXJob": {"Worker": 2},
-}
-
-
-class KueueUser(UserClient):
-    """A user of the kinds that Kueue manages: its MPIJobs are v2beta1's."""
-
-    def _jobs(self, kind: str) -> str:
-        group = V2BETA1 if kind == "MPIJob" else GROUP
-        return f"{group}/namespaces/{self.namespace}/{kind.lower()}s"
-
-
 Kubelets = Callable[[Callable[[str], Times]], AbstractContextManager[TimedKubelet]]
 
 
@@ -57,13 +41,8 @@ def operator_flags() -> tuple[str, ...]:
 def kueue(bed: Bed) -> Iterator[Kueue]:
     """Kueue as its manifests install it, with the kinds of kubeflow.org."""
     change_to_v2beta1(bed.plane)
-    kueue = Kueue(bed.plane, bed.services, bed.folder / "kueue")
-    kueue.install()
-    try:
-        kueue.start()
+    with Kueue.installed(bed.plane, bed.services, bed.folder / "kueue") as kueue:
         yield kueue
-    finally:
-        kueue.stop()
 
 
 @pytest.fixture
@@ -78,15 +57,6 @@ def kubelet(bed: Bed, user: UserClient) -> Kubelets:
     return lambda times: TimedKubelet.start(bed.kubeconfig, user.namespace, times)
 
 
-def queued(body: dict, **labels: str) -> dict:
-    """The job in the user's queue, with one CPU for each pod."""
-    body["metadata"]["labels"] = {QUEUE_LABEL: "research", **labels}
-    body["apiVersion"] = "kubeflow.org/v2beta1" if body["kind"] == "MPIJob" else body["apiVersion"]
-    for role in body["spec"][KINDS[body["kind"]].field]:
-        pod_spec(body, role)["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-    return body
-
-
 def state(user: UserClient, kind: str, name: str) -> Callable[[], str]:
     return lambda: user.state(kind, name)
 
@@ -94,10 +64,6 @@ def state(user: UserClient, kind: str, name: str) -> Callable[[], str]:
 def active(user: UserClient, kind: str, name: str) -> int:
     status = (user.job(kind, name) or {}).get("status", {})
     return sum(count.get("active", 0) for count in status.get("replicaStatuses", {}).values())
-
-
-def over(user: UserClient, bodies: list[dict]) -> bool:
-    return all(user.state(body["kind"], body["metadata"]["name"]) == "Succeeded" for body in bodies)
 
 
 def test_the_example_of_the_documentation_is_admitted_and_runs(bed, user, kubelet):
@@ -114,7 +80,7 @@ def test_the_example_of_the_documentation_is_admitted_and_runs(bed, user, kubele
 
 def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user, kubelet):
     queues = Queues(user, 8)
-    bodies = [queued(job(kind, kind.lower(), policy={"cleanPodPolicy": "Running"}, **ROLES[kind])) for kind in ROLES]
+    bodies = [pair(kind, kind.lower()) for kind in ROLES]
     with kubelet(lambda name: Times(runs=None if name == "mpijob-worker-0" else 2)) as nodes:
         for body in bodies:
             assert user.create(body)["spec"]["runPolicy"]["suspend"] is True
@@ -123,20 +89,21 @@ def test_jobs_of_all_kinds_wait_run_and_give_their_quota_back(user, kubelet):
         eventually(lambda: over(user, bodies), 120)
         eventually(lambda: queues.usage() == 0, 20)
     assert nodes.peak <= 8
-    found = {name: queues.conditions(name).get("Finished") for name in queues.workloads()}
-    assert found == {kind.lower(): "Succeeded" for kind in ROLES}
+    assert queues.outcomes() == {kind.lower(): "Succeeded" for kind in ROLES}
 
 
-def test_a_job_that_is_preempted_while_its_pods_are_pending_keeps_its_quota_until_they_are_gone(user, kubelet):
+@pytest.mark.parametrize(("starts", "phase"), [(60, "Pending"), (0.2, "Running")])
+def test_a_job_that_is_preempted_keeps_its_quota_until_its_pods_are_gone(user, kubelet, starts, phase):
     queues = Queues(user, 2, preemption={"withinClusterQueue": "LowerPriority"})
     urgent = {"metadata": {"name": f"{user.namespace}-urgent"}, "value": 100}
     kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
     user.call("POST", f"{API}/workloadpriorityclasses", kind | urgent)
-    times = {"low-worker-0": Times(starts=60, stops=6), "low-worker-1": Times(starts=60, stops=3)}
+    times = {"low-worker-0": Times(starts=starts, stops=6), "low-worker-1": Times(starts=starts, stops=3)}
     with kubelet(lambda name: times.get(name, Times(runs=2))) as nodes:
         user.create(queued(tfjob("low", Worker=2)))
         eventually(lambda: len(user.pods("low")) == 2, 30)
         eventually(lambda: active(user, "TFJob", "low") == 2, 5)
+        eventually(lambda: {pod["status"]["phase"] for pod in user.pods("low")} == {phase}, 10)
         first = {pod["metadata"]["uid"] for pod in user.pods("low")}
         times.clear()
         user.create(queued(pytorchjob("high", Master=1, Worker=1), **{PRIORITY_LABEL: urgent["metadata"]["name"]}))
@@ -201,35 +168,40 @@ def test_a_pod_whose_sidecar_runs_on_is_stopped_before_the_next_job_is_admitted(
 
 def test_jobs_are_admitted_and_finished_after_kueue_was_killed(user, kubelet, kueue):
     queues = Queues(user, 2)
-    bodies = [queued(tfjob(f"mnist-{number}", Worker=1 + number % 2)) for number in range(6)]
+    names = [f"mnist-{number}" for number in range(7)]
+    bodies = [queued(tfjob(name, Worker=1 + number % 2)) for number, name in enumerate(names)]
     with kubelet(lambda _: Times(runs=2)) as nodes:
         for body in bodies:
             user.create(body)
         eventually(user.pods, 30)
         kueue.kill()
-        eventually(lambda: any(user.state("TFJob", f"mnist-{number}") == "Succeeded" for number in range(6)), 30)
+        eventually(lambda: any(user.state("TFJob", name) == "Succeeded" for name in names), 30)
+        assert user.state("TFJob", names[-1]) == "Suspended"
+        user.delete_job("TFJob", names.pop())
+        bodies.pop()
         kueue.start()
         eventually(lambda: over(user, bodies), 120)
         eventually(lambda: queues.usage() == 0, 20)
+        eventually(lambda: queues.outcomes() == dict.fromkeys(names, "Succeeded"), 20)
     assert nodes.peak <= 2
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(100, marks=pytest.mark.long)])
 def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kubelet, count):
     queues = Queues(user, 5)
-    kinds = list(ROLES)
-    bodies = [
-        queued(job(kinds[n % 6], f"job-{n}", policy={"cleanPodPolicy": "Running"}, **ROLES[kinds[n % 6]]))
-        for n in range(count)
-    ]
-    endless = {f"job-{n}-worker-0" for n in range(count) if kinds[n % 6] == "MPIJob"}
+    kinds = [list(ROLES)[number % len(ROLES)] for number in range(count)]
+    bodies = [pair(kind, f"job-{number}") for number, kind in enumerate(kinds)]
+    endless = {f"job-{number}-worker-0" for number, kind in enumerate(kinds) if kind == "MPIJob"}
+    began = time.monotonic()
     with kubelet(lambda name: Times(runs=None if name in endless else 0.5, report=3, stops=0.5)) as nodes:
         for body in bodies:
             user.create(body)
-        eventually(lambda: over(user, bodies), 600, every=1)
+        eventually(lambda: over(user, bodies), 900, every=1)
+        print(f"{count} jobs: {time.monotonic() - began:.0f} s, at most {nodes.peak} pods at a time")
         eventually(lambda: queues.usage() == 0, 20)
     assert nodes.peak <= 5
-    assert len(queues.workloads()) == count
+    assert queues.outcomes() == {f"job-{number}": "Succeeded" for number in range(count)}
+    assert len(nodes.created) == len(set(nodes.created.values())) == 2 * count, "each pod is created once"
 
 
 def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubelet, operator, operators):

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -46,6 +48,18 @@ class Kueue:
         self._certificates = folder / "certificates"
         self._config: dict[str, Any] = {}
         self.admin = UserClient(plane.kubeconfig, NAMESPACE)
+
+    @classmethod
+    @contextmanager
+    def installed(cls, plane: ControlPlane, services: ServiceProxy, folder: Path) -> Iterator[Self]:
+        """One that runs, installed with its manifests."""
+        kueue = cls(plane, services, folder)
+        kueue.install()
+        try:
+            kueue.start()
+            yield kueue
+        finally:
+            kueue.stop()
 
     @property
     def log(self) -> Path:
@@ -153,10 +167,10 @@ class Queues:
         found = self.user.call("GET", f"{API}/namespaces/{self.user.namespace}/workloads")["items"]
         return {item["metadata"]["ownerReferences"][0]["name"]: item for item in found}
 
-    def conditions(self, job: str) -> dict[str, str]:
-        """The true conditions of a job's Workload, each with its reason."""
-        found = self.workloads().get(job, {}).get("status", {}).get("conditions", [])
-        return {one["type"]: one["reason"] for one in found if one["status"] == "True"}
+    def outcomes(self) -> dict[str, str]:
+        """The reason for which Kueue takes each job for finished, by the name of the job; "" if it does not."""
+        found = {name: item.get("status", {}).get("conditions", []) for name, item in self.workloads().items()}
+        return {name: next((c["reason"] for c in each if c["type"] == "Finished"), "") for name, each in found.items()}
 
     def patch_workload(self, job: str, patch: dict) -> None:
         """Merge a patch into the Workload of a job, as an administrator does."""

@@ -21,7 +21,7 @@ POD_ENDED = ("Succeeded", "Failed")
 class LivePods:
     """`peak` is the largest number of pods that had not ended at one time, `history` all numbers with their times.
 
-    `specs` has the spec of each pod that was seen, by its name.
+    `created` has the name of each pod that was seen, by its uid, and `specs` the last spec by the name.
     """
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
@@ -30,6 +30,7 @@ class LivePods:
         self.alive: dict[str, str] = {}
         self.peak = 0
         self.history: list[tuple[float, int]] = []
+        self.created: dict[str, str] = {}
         self.specs: dict[str, dict] = {}
 
     @classmethod
@@ -65,4 +66,5 @@ class LivePods:
             self.alive[uid] = pod["metadata"]["name"]
         self.peak = max(self.peak, len(self.alive))
         self.history.append((time.time(), len(self.alive)))
+        self.created[uid] = pod["metadata"]["name"]
         self.specs[pod["metadata"]["name"]] = pod["spec"]

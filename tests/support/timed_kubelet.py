@@ -34,11 +34,12 @@ class Times:
 
 
 class TimedKubelet(LivePods):
-    """Runs all pods of one namespace as `times` says of a pod by its name."""
+    """Runs all pods of one namespace as `times` says of a pod by its name, when the pod is first seen."""
 
     def __init__(self, kubeconfig: Path, namespace: str, times: Callable[[str], Times]) -> None:
         super().__init__(kubeconfig, namespace)
         self._times = times
+        self._times_by_uid: dict[str, Times] = {}
         self._tasks: dict[str, asyncio.Task] = {}
 
     @classmethod
@@ -53,14 +54,16 @@ class TimedKubelet(LivePods):
 
     def _observe(self, verb: str, pod: dict) -> None:
         super()._observe(verb, pod)
-        uid = pod["metadata"]["uid"]
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if uid not in self._times_by_uid:
+            self._times_by_uid[uid] = self._times(name)
         if verb == "ADDED":
             self._tasks[uid] = asyncio.create_task(self._live(pod))
         elif "deletionTimestamp" in pod["metadata"] and f"{uid}-end" not in self._tasks:
             self._tasks[f"{uid}-end"] = asyncio.create_task(self._stop(pod))
 
     async def _live(self, pod: dict) -> None:
-        times, name = self._times(pod["metadata"]["name"]), pod["metadata"]["name"]
+        times, name = self._times_by_uid[pod["metadata"]["uid"]], pod["metadata"]["name"]
         await asyncio.sleep(times.binds)
         if pod["spec"].get("schedulingGates"):
             return
@@ -85,7 +88,7 @@ class TimedKubelet(LivePods):
     async def _stop(self, pod: dict) -> None:
         meta = pod["metadata"]
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in POD_ENDED:
-            await asyncio.sleep(self._times(meta["name"]).stops)
+            await asyncio.sleep(self._times_by_uid[meta["uid"]].stops)
         if task := self._tasks.get(meta["uid"]):
             task.cancel()
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
