@@ -40,6 +40,17 @@ def _empty(kind: str) -> dict:
     return found
 
 
+def _without(kind: str, missing: str) -> dict:
+    """Return the smallest job of a kind with an empty template, or without any."""
+    found = smallest(kind, "a")
+    role = found["spec"][KINDS[kind].field][KINDS[kind].least[0]]
+    if missing == "template":
+        del role["template"]
+    else:
+        role["template"] = {}
+    return found
+
+
 def _nothing_in_it(job: dict) -> dict:
     job["spec"]["runPolicy"] = None
     return job
@@ -76,6 +87,9 @@ def _of_every_kind() -> Iterator[tuple[str, dict, str]]:
         yield f"unknown role ({kind})", job(kind, "a", Foo=1), f"spec.{field}: Invalid value: supported replica types"
         yield f"negative replicas ({kind})", job(kind, "a", Master=1, Worker=-1), "replicas"
         yield f"no containers ({kind})", _empty(kind), f"{path}: Required value: must be specified"
+        for missing in ("template", "spec"):
+            lacking = f"{path}: Required value: must be specified in a template, and {named}"
+            yield f"no {missing} of pods ({kind})", _without(kind, missing), lacking
         yield f"no image ({kind})", _container(kind, image=""), f"{path}[0].image: Required value: must be required"
         yield f"image missing ({kind})", _container(kind, image=None), f"{path}[0].image: Required value"
         yield f"no container of that name ({kind})", _container(kind, name="x"), f"{path}: Required value: {named}"

@@ -47,6 +47,8 @@ def _inputs(job: ValidationInput, level: Level) -> Iterator[tuple[tuple[str, ...
         yield (), job
         return
     for role, group in job.roles.items():
+        if level is Level.CONTAINERS and not has_pod_spec(group):
+            continue
         if level is not Level.CONTAINER:
             yield (role,), replace(job, roles={role: group})
             continue
@@ -142,26 +144,28 @@ def _roles(framework: Framework) -> tuple[Rule, ...]:
 def _containers(framework: Framework) -> tuple[Rule, ...]:
     path = f"spec.{framework.field}[*].template.spec.containers"
     unspecified = f"{path}: Required value: must be specified"
-    named = framework.container.name
+    named = f"must have at least one container with name {framework.container.name}"
+    also = f", and {named}" if framework.container.by_name else ""
     by_name = Rule(
-        f"self.exists(c, c.name == '{named}')",
-        f"{path}: Required value: must have at least one container with name {named}",
+        f"self.exists(c, c.name == '{framework.container.name}')",
+        f"{path}: Required value: {named}",
         lambda job: all(
-            any(container.get("name") == named for container in containers_of(group)) for group in job.roles.values()
+            any(container.get("name") == framework.container.name for container in containers_of(group))
+            for group in job.roles.values()
         ),
         level=Level.CONTAINERS,
     )
     return (
         Rule(
             "has(self.template) && has(self.template.spec)",
-            unspecified,
+            f"{unspecified} in a template{also}",
             lambda job: all(has_pod_spec(group) for group in job.roles.values()),
             level=Level.REPLICAS,
         ),
         Rule(
             "size(self) > 0",
             unspecified,
-            lambda job: all(containers_of(group) or not has_pod_spec(group) for group in job.roles.values()),
+            lambda job: all(containers_of(group) for group in job.roles.values()),
             level=Level.CONTAINERS,
         ),
         Rule(
