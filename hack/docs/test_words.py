@@ -29,6 +29,7 @@ FOREIGN = {
     "--feature-gates": "the programs of Kubernetes",
     "--take-ownership": "helm",
     "--gpus": "docker",
+    "--horizontal-pod-autoscaler-downscale-stabilization": "kube-controller-manager",
     "--blacklist-cooldown-range": "horovodrun",
     "--network-interface": "horovodrun",
 }
