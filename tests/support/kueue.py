@@ -51,12 +51,12 @@ class Kueue:
 
     @classmethod
     @contextmanager
-    def installed(cls, plane: ControlPlane, services: ServiceProxy, folder: Path) -> Iterator[Self]:
-        """One that runs, installed with its manifests."""
+    def installed(cls, plane: ControlPlane, services: ServiceProxy, folder: Path, **settings: object) -> Iterator[Self]:
+        """One that runs with these settings, installed with its manifests."""
         kueue = cls(plane, services, folder)
         kueue.install()
         try:
-            kueue.start()
+            kueue.start(**settings)
             yield kueue
         finally:
             kueue.stop()
