@@ -40,8 +40,6 @@ class TokenBucket:
 
     async def wait(self) -> None:
         """Wait until the next request may be sent."""
-        if not self.limits:
-            return
         now = asyncio.get_running_loop().time()
         turn = max(self._next, now - self._slack)
         self._next = turn + self._gap

@@ -19,7 +19,7 @@ from httptools import HttpParserError, HttpResponseParser
 from .credentials import Credentials, TokenSource
 from .transport import Answer, Request, Stream, TransportError, WriteNotPermitted
 
-#: Timeouts in seconds: a whole request, a connection, and a stream without data (bookmarks arrive about once a minute).
+#: Timeouts in seconds: a response, a connection, and a stream without data (bookmarks arrive about once a minute).
 REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
 #: Seconds for which an idle connection is kept. The API server closes it after 90, a proxy before it perhaps earlier.
 KEEP_ALIVE = 15.0
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
 
         Raises `ConnectionLost`, and TimeoutError after these seconds.
         """
-        timer = self._loop.call_later(seconds, self._fail, TimeoutError(f"no response within {seconds:g} s"))
+        timer = self._loop.call_later(seconds, self._time_out, seconds)
         try:
             while not (self._complete or (self._streams and 0 < self.status < HTTPStatus.BAD_REQUEST)):
                 await self._wait()
@@ -160,6 +160,9 @@ class Connection(asyncio.Protocol):
             raise self._error
         self._waiter = self._loop.create_future()
         await self._waiter
+
+    def _time_out(self, seconds: float) -> None:
+        self._fail(TimeoutError(f"no response within {seconds:g} s"))
 
     def _fail(self, error: OSError) -> None:
         self._error = self._error or error
