@@ -11,7 +11,7 @@ import yaml
 
 from support.jobs import tfjob
 from support.kueue import API, FRAMEWORKS, NAMESPACE, Kueue, Queues
-from support.kueue_jobs import ROLES, KueueUser, over, pair, queued
+from support.kueue_jobs import ROLES, KueueUser, pair, queued
 from support.live_pods import LivePods
 from support.operator import Operator
 from support.planes import change_to_v2beta1
@@ -106,7 +106,7 @@ def test_jobs_of_five_kinds_run_in_the_second_cluster_and_their_status_is_mirror
         for body in bodies:
             created = user.create(body)
             assert created["spec"]["runPolicy"]["managedBy"] == "kueue.x-k8s.io/multikueue"
-        eventually(lambda: over(user, bodies), 180)
+        eventually(lambda: all(_is(user, "Succeeded", kind, kind.lower()) for kind in KINDS), 180)
         eventually(lambda: not any(remote.jobs(kind) for kind in KINDS), 30)
     assert local.created == {}
     assert nodes.peak <= 4
@@ -125,11 +125,11 @@ def test_a_job_that_is_deleted_while_it_runs_leaves_nothing_in_the_second_cluste
     user, remote = users
     with TimedKubelet.start(second.kubeconfig, user.namespace, lambda _: Times()):
         user.create(queued(tfjob("deleted", Worker=2)))
-        eventually(lambda: _runs(user, "TFJob", "deleted"), 60)
+        eventually(lambda: _is(user, "Running", "TFJob", "deleted"), 60)
         user.delete_job("TFJob", "deleted")
         eventually(lambda: remote.jobs("TFJob") == [] and remote.pods() == [], 60)
 
 
-def _runs(user: UserClient, kind: str, name: str) -> bool:
-    """Return whether the mirrored status says that the job runs."""
-    return user.conditions(kind, name).get("Running", {}).get("status") == "True"
+def _is(user: UserClient, condition: str, kind: str, name: str) -> bool:
+    """Return whether a condition of the mirrored status is true; MultiKueue does not copy the field `state`."""
+    return user.conditions(kind, name).get(condition, {}).get("status") == "True"

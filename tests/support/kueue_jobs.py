@@ -42,4 +42,4 @@ def pair(kind: str, name: str) -> dict:
 
 def over(user: UserClient, bodies: list[dict]) -> bool:
     """Return whether all of these jobs have succeeded."""
-    return all("Succeeded" in user.conditions(body["kind"], body["metadata"]["name"]) for body in bodies)
+    return all(user.state(body["kind"], body["metadata"]["name"]) == "Succeeded" for body in bodies)

@@ -51,6 +51,25 @@ def operator_with(
 
 
 @pytest.fixture(scope="module")
+def scheduler(
+    request: pytest.FixtureRequest,
+    kubeconfig: str,
+    operator_with: Callable[[str], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """The file's scheduler, which INSTALLED installs on the cluster; SCHEDULER names it to the operator."""
+    installed, name = request.module.INSTALLED, request.module.SCHEDULER
+    with installed(kubeconfig, tmp_path_factory.mktemp("scheduler")), operator_with(f"gangScheduler={name}"):
+        yield
+
+
+@pytest.fixture
+def why() -> str:
+    """What `Blocked` says of a gang that does not fit while its pods wait for nodes."""
+    return "Unschedulable: 5 of 5 replicas are not running"
+
+
+@pytest.fixture(scope="module")
 def room(kubeconfig: str) -> Iterator[None]:
     """Room for four pods of gangs on the nodes."""
     with room_for_four(Kubectl(kubeconfig)):

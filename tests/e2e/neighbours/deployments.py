@@ -78,12 +78,12 @@ def coscheduling(kubeconfig: str, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def kai(kubectl: Kubectl, folder: Path) -> Iterator[None]:
+def kai(kubeconfig: str, folder: Path) -> Iterator[None]:
     """KAI's pod-grouper, scheduler and binder with the CRDs, rights, priorities and queues of its chart.
 
     Its chart installs an operator that creates these Deployments, webhooks and controllers of queues and PodGroups.
     """
-    chart = source_tree("kai") / "deployments" / KAI
+    kubectl, chart = Kubectl(kubeconfig), source_tree("kai") / "deployments" / KAI
     names = ("podgrouper", "scheduler", "binder")
     files = [*(chart / "crds").glob("*.yaml"), *(chart / "templates/priorityclasses").glob("*.yaml")]
     files += [chart / f"templates/rbac/{name}.yaml" for name in names]

@@ -15,6 +15,7 @@ from support import UserClient
 from support.jobs import job, pod_spec
 from support.kubectl import PATIENCE, Kubectl
 from support.kueue import API, PRIORITY_LABEL, QUEUE_LABEL, Queues
+from support.kueue_jobs import ROLES, over
 from support.live_pods import LivePods
 from support.user_client import eventually
 from testbed.images import PYTHON
@@ -23,14 +24,8 @@ from .deployments import kueue as installed
 
 pytestmark = pytest.mark.long
 
-#: A short job of each kind; the MPIJobs that Kueue knows are v2beta1's, and the chart's default is v1.
-ROLES = {
-    "TFJob": {"Worker": 2},
-    "PyTorchJob": {"Master": 1, "Worker": 1},
-    "XGBoostJob": {"Master": 1, "Worker": 1},
-    "PaddleJob": {"Worker": 2},
-    "JAXJob": {"Worker": 2},
-}
+#: The MPIJobs that Kueue knows are v2beta1's, and the chart's default is v1.
+KINDS = [kind for kind in ROLES if kind != "MPIJob"]
 SHORT = ["sh", "-c", "sleep 2"]
 ENDLESS = ["sleep", "3600"]
 
@@ -73,15 +68,11 @@ def queued(kind: str, name: str, command: list[str] = SHORT, **fields: object) -
     return body
 
 
-def over(user: UserClient, bodies: list[dict]) -> bool:
-    return all(user.state(body["kind"], body["metadata"]["name"]) == "Succeeded" for body in bodies)
-
-
 def test_jobs_of_five_kinds_wait_run_and_give_their_quota_back(
     user: UserClient, queues: Callable[..., Queues], watch: Watch
 ) -> None:
     queue = queues(4)
-    bodies = [queued(kind, f"{kind.lower()}-{n}") for n in range(2) for kind in ROLES]
+    bodies = [queued(kind, f"{kind.lower()}-{n}") for n in range(2) for kind in KINDS]
     with watch() as pods:
         for body in bodies:
             assert user.create(body)["spec"]["runPolicy"]["suspend"] is True

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-
 import pytest
 
 from support.gang_scenarios import (
@@ -18,7 +15,7 @@ from support.gang_scenarios import (
 from support.kubectl import PATIENCE, Kubectl
 from support.user_client import always, eventually
 
-from .deployments import volcano as installed
+from . import deployments
 from .node_gangs import RESOURCE, NodeGangCluster
 
 __all__ = [
@@ -32,17 +29,7 @@ __all__ = [
 
 pytestmark = pytest.mark.long
 GROUPS = "scheduling.volcano.sh/v1beta1"
-
-
-@pytest.fixture(scope="module")
-def scheduler(
-    kubeconfig: str,
-    operator_with: Callable[[str], AbstractContextManager[None]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[None]:
-    """Volcano on the cluster, and the operator with its flag."""
-    with installed(kubeconfig, tmp_path_factory.mktemp("volcano")), operator_with("gangScheduler=volcano"):
-        yield
+INSTALLED, SCHEDULER = deployments.volcano, "volcano"
 
 
 def test_a_gang_that_does_not_fit_has_no_pod_and_kubectl_describe_says_why(
