@@ -1,11 +1,11 @@
 # The operator and its runtime dependencies only: no compiler, no package installer, no Kubernetes client, no root user.
 #
 # Build arguments:
-#   BASE      base image of both stages. Pin it by digest: --build-arg BASE=docker.io/library/python:3.11-slim@sha256:…
+#   BASE      base image of both stages. Pin it by digest: --build-arg BASE=docker.io/library/python:3.13-slim@sha256:…
 #   VERSION, REVISION
 #             release and commit, used for the labels only
 
-ARG BASE=docker.io/library/python:3.11-slim
+ARG BASE=docker.io/library/python:3.13-slim
 
 FROM ${BASE} AS build
 WORKDIR /src

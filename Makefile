@@ -290,23 +290,14 @@ bench: venv ## Run the benchmarks. Some have limits, others only record times.
 	@$(PY) -m pytest -s -m bench --ignore tests/bench/test_finished_jobs.py
 	$(call took,bench)
 
-# The operator with the packages of its image only: kopf imports the package kubernetes, with some 10 MB, where it finds it.
-define install_operator
-rm -rf build/operator
-	$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/operator .
-	.venv-operator/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/operator/*.whl
-endef
-
 .PHONY: bench-peer
-bench-peer: venv .venv-operator/.ready ## Compare the operator with training-operator 1.9.4, which is built from its Go module.
-	@$(install_operator)
-	$(RUN) peer_benchmark
+bench-peer: venv ## Compare the operator with training-operator 1.9.4, which is built from its Go module.
+	@$(RUN) peer_benchmark
 	$(call took,bench-peer)
 
 .PHONY: bench-scale
-bench-scale: venv .venv-operator/.ready ## Measure one job of ten thousand pods and two thousand jobs of four. Takes some minutes.
-	@$(install_operator)
-	$(RUN) peer_benchmark.scale
+bench-scale: venv ## Measure one job of ten thousand pods and two thousand jobs of four. Takes some minutes.
+	@$(RUN) peer_benchmark.scale
 	$(call took,bench-scale)
 
 .PHONY: bench-finished-jobs

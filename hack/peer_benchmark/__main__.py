@@ -24,8 +24,8 @@ from support.user_client import UserClient
 from testbed.control_plane import ControlPlane
 from testbed.places import ROOT
 
-from . import floor, report
-from .contestants import CONTESTANTS, OPERATOR, TRAINSHED, Contestant, install
+from . import floor, operator_program, report
+from .contestants import CONTESTANTS, TRAINSHED, Contestant, install
 from .scenarios import BATCH, BIG, EACH, KINDS, Figures, Measurement, roles
 
 SHIPPED = "training-operator"
@@ -58,6 +58,7 @@ def main() -> int:
     parser.add_argument("--scenario", nargs="*", default=[*SCENARIOS])
     parser.add_argument("--write", action="store_true", help="write the results into docs/performance.md")
     options = parser.parse_args()
+    operator_program.install()
     rounds: Rounds = {name: [] for name in options.only}
     for number in range(options.rounds):
         for name in options.only if number % 2 == 0 else reversed(options.only):
@@ -75,7 +76,9 @@ def main() -> int:
     keep(place("peer"), "make bench-peer", {"rounds": options.rounds, "processors": processors, "figures": medians})
     if options.write:
         today = datetime.now(UTC).date()
-        report.write(ROOT, medians, f"Medians of {options.rounds} rounds, {today}, {processors} processors.")
+        python = operator_program.python_version()
+        settings = f"Medians of {options.rounds} rounds, {today}, {processors} processors, Python {python}."
+        report.write(ROOT, medians, settings)
     return 0
 
 
@@ -135,7 +138,7 @@ def _version() -> float:
     times = []
     for _ in range(5):
         began = time.monotonic()
-        subprocess.run([str(OPERATOR), "-m", "trainshed", "--version"], check=True, capture_output=True)
+        subprocess.run([str(operator_program.PROGRAM), "-m", "trainshed", "--version"], check=True, capture_output=True)
         times.append(time.monotonic() - began)
     return min(times)
 

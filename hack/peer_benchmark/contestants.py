@@ -18,11 +18,10 @@ from support.planes import CRDS, served
 from support.user_client import UserClient, eventually
 from testbed.binaries import binary, module_folder
 from testbed.control_plane import ControlPlane
-from testbed.places import ROOT
 from testbed.ports import free_port
 
-#: The environment of the operator: with the packages of its image, and without those of developers.
-OPERATOR = ROOT / ".venv-operator" / "bin" / "python"
+from .operator_program import PROGRAM
+
 PEER = "training-operator"
 PEER_NAMESPACE, PEER_SECRET = "kubeflow", "training-operator-webhook-cert"
 PEER_WEBHOOK = "validator.training-operator.kubeflow.org"
@@ -70,7 +69,7 @@ class Contestant:
             command += [f"--metrics-bind-address={served[1]}", f"--webhook-server-port={free_port()}"]
             env = {"KUBECONFIG": str(kubeconfig)}
         else:
-            command = [str(OPERATOR), "-m", "trainshed", "operator", f"--kubeconfig={kubeconfig}"]
+            command = [str(PROGRAM), "-m", "trainshed", "operator", f"--kubeconfig={kubeconfig}"]
             command += [f"--health-probe-bind-address={served[0]}", f"--metrics-bind-address={served[1]}"]
             env = {}
         running = Running(self, [*command, *self.flags], env, folder / f"{self.name}.log")

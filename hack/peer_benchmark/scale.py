@@ -23,6 +23,7 @@ from support.process_usage import cpu, rss
 from support.results import keep, place
 from testbed.control_plane import ControlPlane
 
+from . import operator_program
 from .cluster import Cluster
 from .contestants import TRAINSHED, Running, install
 from .scenarios import Figures, roles
@@ -82,6 +83,7 @@ async def many_jobs(plane: ControlPlane, running: Running) -> Figures:
 
 def main() -> int:
     """Measure each with a control plane and an operator of its own; print and keep the figures."""
+    operator_program.install()
     found: Figures = {}
     for measure in (partial(one_job, LARGE), partial(one_job, LARGEST), many_jobs):
         with tempfile.TemporaryDirectory(prefix="trainshed-bench-") as folder, ControlPlane(Path(folder)) as plane:

@@ -38,11 +38,11 @@ def search_path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
-def bootstrap(folder: Path, packages: Iterable[str]) -> None:
-    """Make a file system of Debian 12 with these packages; it trusts the same certificates as this machine."""
+def bootstrap(folder: Path, packages: Iterable[str], release: str = "bookworm") -> None:
+    """Make a file system of Debian with these packages; it trusts the same certificates as this machine."""
     ensure("debootstrap")
     include = f"--include={','.join(('ca-certificates', *packages))}"
-    command = ["debootstrap", "--variant=minbase", include, "bookworm", folder, _mirror()]
+    command = ["debootstrap", "--variant=minbase", include, release, folder, _mirror()]
     run(command, cache() / "logs" / f"image-{folder.stem}.log", hint="are Debian's packages reachable?")
     for junk in JUNK:
         shutil.rmtree(folder / junk, ignore_errors=True)

@@ -15,6 +15,7 @@ from .places import alone, cache, digest
 from .steps import run, step
 
 PYTHON = "docker.io/library/python:3.11-slim"
+OPERATOR_BASE = "docker.io/library/python:3.13-slim"
 TENSORFLOW = "docker.io/tensorflow/tensorflow:2.21.0"
 PYTORCH = "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 JAX = "docker.io/kubeflow/jaxjob-dist-spmd-mnist:latest"
@@ -44,7 +45,13 @@ SSH_SETTINGS = {
 def base() -> Path:
     """The layer of Debian with Python, made once by debootstrap."""
     told = "a Debian with Python (once, about a minute)"
-    return layer("debian-bookworm-python", told, _python)
+    return layer("debian-bookworm-python", told, lambda folder: _python(folder, "bookworm"))
+
+
+def operator_base() -> Image:
+    """Return the replacement of the image below the operator's: Debian 13, which has Python 3.13."""
+    told = "a Debian with Python 3.13 (once, about a minute)"
+    return Image(OPERATOR_BASE, (layer("debian-trixie-python", told, lambda folder: _python(folder, "trixie")),))
 
 
 def open_mpi() -> Path:
@@ -160,8 +167,8 @@ def layer(name: str, told: str, make: Callable[[Path], None]) -> Path:
     return path
 
 
-def _python(folder: Path) -> None:
-    debian.bootstrap(folder, PYTHON_PACKAGES)
+def _python(folder: Path, release: str) -> None:
+    debian.bootstrap(folder, PYTHON_PACKAGES, release)
     for marker in folder.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
         marker.unlink()
     (folder / "usr/bin/python").symlink_to("python3")

@@ -165,14 +165,15 @@ def _layers(wanted: Iterable[str]) -> None:
     if without_registry():
         for name in wanted:
             images.stand_in(name)
+        images.operator_base()
         node_image.layers()
 
 
 def _build(reference: str, dockerfile: Path, context: Path) -> None:
     with step(f"building {reference}"):
-        if without_registry() and not docker.has_image(images.PYTHON):
+        if without_registry() and not docker.has_image(images.OPERATOR_BASE):
             archive = state() / "base.tar"
-            archives.write(archive, [images.stand_in(images.PYTHON)])
+            archives.write(archive, [images.operator_base()])
             docker.docker("load", "--input", archive)
             archive.unlink()
         docker.docker("build", *build_options(), "--tag", reference, "--file", dockerfile, context)

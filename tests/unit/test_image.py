@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from testbed.images import OPERATOR_BASE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -19,4 +21,5 @@ def test_the_image_is_built_from_one_pinned_base_without_build_tools_and_root():
     assert 'for n in ("pip", "setuptools", "wheel", "ensurepip", "kubernetes")' in text
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
     assert bases == ["${BASE}", "${BASE}"], "one argument pins both stages"
+    assert re.findall(r"^ARG BASE=(\S+)", text, re.MULTILINE) == [OPERATOR_BASE], "the test cluster has its replacement"
     assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", text, re.MULTILINE)
