@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import orjson
 from msgspec import UNSET, inspect
 
 from trainshed.api.coerce import encodable
@@ -93,8 +94,11 @@ MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
 def decode_bounded(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | bytes) -> T:
     """Decode the content, without the parts that are nested too deeply; raises `msgspec.DecodeError`."""
     try:
-        return decoder.decode(content)
-    except RecursionError:
+        found = decoder.decode(content)
+        if isinstance(found, dict):  # Python 3.12 and newer decode thousands of levels; orjson writes 254
+            orjson.dumps(found)
+        return found
+    except (RecursionError, orjson.JSONEncodeError):
         return decoder.decode(cut_nesting(bytes(content)))
 
 
