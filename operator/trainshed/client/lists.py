@@ -97,9 +97,9 @@ def decode_bounded(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | byte
         found = decoder.decode(content)
         if isinstance(found, dict):  # Python 3.12 and newer decode thousands of levels; orjson writes 254
             orjson.dumps(found)
-        return found
     except (RecursionError, orjson.JSONEncodeError):
         return decoder.decode(cut_nesting(bytes(content)))
+    return found
 
 
 def cut_nesting(content: bytes) -> bytes:
