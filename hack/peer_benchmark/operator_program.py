@@ -6,7 +6,6 @@ profile-guided optimization, images have it with.
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import subprocess
@@ -27,7 +26,7 @@ def install() -> None:
     """Install the operator from the working tree, and its pinned packages. Raises StepFailed."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    version = image_version()
+    version = images.OPERATOR_PYTHON
     with step(f"installing the operator for Python {version}"):
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
         target = ["--no-deps", "--no-compile", "--target", FOLDER / "packages"]
@@ -43,13 +42,6 @@ def install() -> None:
     PROGRAM.write_text(f'#!/bin/sh\n{settings} exec {python} "$@"\n')
     PROGRAM.chmod(0o755)
     run([PROGRAM, "-m", "compileall", "-q", FOLDER / "packages"], LOG)
-
-
-def image_version() -> str:
-    """Return the version of Python in the operator's image, such as `3.13`."""
-    found = re.search(r"^ARG BASE=.*python:(\d+\.\d+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert found, "the Dockerfile names its base"
-    return found[1]
 
 
 def python_version() -> str:

@@ -15,7 +15,9 @@ from .places import alone, cache, digest
 from .steps import run, step
 
 PYTHON = "docker.io/library/python:3.11-slim"
-OPERATOR_BASE = "docker.io/library/python:3.13-slim"
+#: The Python of the operator's image, and the image below it: see Dockerfile.
+OPERATOR_PYTHON = "3.13"
+OPERATOR_BASE = f"docker.io/library/python:{OPERATOR_PYTHON}-slim"
 TENSORFLOW = "docker.io/tensorflow/tensorflow:2.21.0"
 PYTORCH = "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 JAX = "docker.io/kubeflow/jaxjob-dist-spmd-mnist:latest"

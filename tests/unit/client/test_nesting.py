@@ -10,8 +10,11 @@ import pytest
 
 from trainshed.client.lists import DOCUMENTS, MAX_DEPTH, PAGES, PODS, cut_nesting, decode_bounded, decode_items
 
-DEEP = b"[" * 5000 + b'"}]"' + b"]" * 5000
 ANY = msgspec.json.Decoder()
+
+
+def _nested(levels: int) -> bytes:
+    return b"[" * levels + b'"}]"' + b"]" * levels
 
 
 def test_a_shallow_document_is_not_changed():
@@ -21,7 +24,7 @@ def test_a_shallow_document_is_not_changed():
 
 @pytest.mark.parametrize("levels", [300, 5000, 200_000])
 def test_only_parts_that_are_too_deep_are_left_out(levels: int):
-    deep = b"[" * levels + b'"}]"' + b"]" * levels
+    deep = _nested(levels)
     content = b'{"a": ' + deep + b', "b": [' + deep + b', {"c": "d"}]}'
     found = decode_bounded(ANY, content)
     assert found["b"][1] == {"c": "d"}
@@ -40,7 +43,7 @@ def test_invalid_json_is_an_error(content: bytes):
 
 def test_a_deep_object_does_not_prevent_decoding_its_page(caplog):
     caplog.set_level(logging.DEBUG)
-    deep = b'{"metadata": {"name": "deep"}, "status": {"x": ' + DEEP + b"}}"
+    deep = b'{"metadata": {"name": "deep"}, "status": {"x": ' + _nested(5000) + b"}}"
     flat = b'{"metadata": {"name": "flat"}}'
     page = PAGES.item(b'{"metadata": {"resourceVersion": "7"}, "items": [' + deep + b"," + flat + b"]}")
     assert [pod.name for pod in decode_items(PODS, page, "pods")] == ["deep", "flat"]
