@@ -10,9 +10,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from testbed import images
+from testbed.archives import unpacked
 from testbed.places import ROOT, cache
 from testbed.steps import run, step
 
@@ -34,7 +34,8 @@ def install() -> None:
         pinned = ROOT / "constraints" / "operator.txt"
         run([*pip, "install", *target, *binary, "--require-hashes", "-r", pinned], LOG)
         run([*pip, "install", *target, "--no-build-isolation", ROOT], LOG)
-    root = _unpacked()
+    (layer,) = images.operator_base().layers
+    root = unpacked(layer, cache() / layer.stem, "--exclude=./dev/*")
     (loader,) = root.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
     python = shlex.join(map(str, (loader, "--library-path", loader.parent, root / "usr" / "bin" / f"python{version}")))
     # Started through its own loader, Python does not find its modules.
@@ -48,16 +49,3 @@ def python_version() -> str:
     """Return the exact version of the Python that the operator runs on."""
     command = [str(PROGRAM), "-c", "import platform; print(platform.python_version())"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def _unpacked() -> Path:
-    """Return the file system of the image's replacement, unpacked in the cache."""
-    (layer,) = images.operator_base().layers
-    folder = cache() / layer.stem
-    if not folder.exists():
-        fresh = folder.with_suffix(".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir()
-        run(["tar", "-C", fresh, "--exclude=./dev/*", "-xf", layer], LOG)
-        fresh.rename(folder)
-    return folder

@@ -1,14 +1,19 @@
-"""Images as archives of the form that `docker save` writes, which docker, kind and containerd can all load."""
+"""Archives: images of the form that `docker save` writes, which docker, kind and containerd can load, and unpacking."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import os
+import shutil
 import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from .places import alone, cache
+from .steps import run, step
 
 ENV = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1")
 
@@ -81,3 +86,21 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
     tar.addfile(entry, io.BytesIO(content))
+
+
+def unpacked(archive: Path, folder: Path, *options: str) -> Path:
+    """Return `folder` with the content of an archive, unpacked if that is older than the archive; `options` are tar's.
+
+    Processes that run beside each other unpack it once.
+    """
+    with alone(folder.with_suffix(".lock")):
+        if not folder.exists() or folder.stat().st_mtime_ns < archive.stat().st_mtime_ns:
+            fresh = folder.with_suffix(".new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir()
+            with step(f"unpacking {archive.name}"):
+                run(["tar", "-C", fresh, *options, "-xf", archive], cache() / "logs" / f"unpack-{folder.name}.log")
+            os.utime(fresh)  # an archive also has the time of its root
+            shutil.rmtree(folder, ignore_errors=True)
+            fresh.rename(folder)
+    return folder

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from .archives import unpacked
 from .binaries import build, downloaded
 from .places import ROOT, alone, cache, digest
-from .steps import run, step
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,7 @@ def source_tree(neighbour: str) -> Path:
     found = _archive(neighbour)
     if found is None:
         return _module(neighbour)
-    tree = _folder(neighbour) / "source"
-    with alone(tree.with_suffix(".lock")):
-        if not tree.exists():
-            fresh = tree.with_suffix(".new")
-            fresh.mkdir(exist_ok=True)
-            with step(f"unpacking {found.name}"):
-                run(["tar", "-C", fresh, "-xf", found], cache() / "logs" / f"unpack-{neighbour}.log")
-            next(fresh.iterdir()).rename(tree)
-            fresh.rmdir()
-    return tree
+    return unpacked(found, _folder(neighbour) / "source", "--strip-components=1")
 
 
 def _folder(neighbour: str) -> Path:

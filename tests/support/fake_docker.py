@@ -70,7 +70,7 @@ def kill(name: str, number: int) -> None:
 def follow(folder: Path) -> None:
     with (folder / "log").open("rb") as log:
         while True:
-            over = (folder / "code").exists()
+            over = (folder / "code").exists() or not folder.exists()  # ended, or removed
             sys.stdout.buffer.write(log.read())
             sys.stdout.flush()
             if over:
