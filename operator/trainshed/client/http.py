@@ -7,6 +7,8 @@ server, sends each request in one write, and neither follows redirects nor decom
 from __future__ import annotations
 
 import asyncio
+import math
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +25,8 @@ from .transport import Answer, Request, Stream, TransportError, WriteNotPermitte
 REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
 #: Seconds for which an idle connection is kept. The API server closes it after 90, a proxy before it perhaps earlier.
 KEEP_ALIVE = 15.0
+#: The longest time in seconds between two checks for timeouts: a timer for each request would cost a tenth of it.
+CHECK_INTERVAL = 1.0
 #: Bytes of a stream that may wait for their reader; then the server has to wait.
 MAX_BUFFERED = 1024 * 1024
 PORTS = {"http": 80, "https": 443}
@@ -48,6 +52,7 @@ class Connection(asyncio.Protocol):
         self._buffered = 0
         self._streams = self._paused = False
         self._complete = self._keep_alive = True
+        self._seconds, self._deadline = 0.0, math.inf
         self._error: OSError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -61,6 +66,13 @@ class Connection(asyncio.Protocol):
     def is_reusable(self) -> bool:
         """Whether another request may be sent: the last one has its whole response."""
         return self._error is None and self._complete and self._keep_alive and not self._paused
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """The TLS session, which another connection can resume; None without one."""
+        tls = self._transport.get_extra_info("ssl_object") if self._transport else None
+        session: ssl.SSLSession | None = tls.session if tls else None
+        return session if session and session.has_ticket else None
 
     def send(self, content: bytes, *, streams: bool) -> None:
         """Send a whole request. If the response `streams`, its pieces are read as they arrive."""
@@ -77,12 +89,9 @@ class Connection(asyncio.Protocol):
 
         Raises `ConnectionLost`, and TimeoutError after these seconds.
         """
-        timer = self._loop.call_later(seconds, self._time_out, seconds)
-        try:
-            while not (self._complete or (self._streams and 0 < self.status < HTTPStatus.BAD_REQUEST)):
-                await self._wait()
-        finally:
-            timer.cancel()
+        self._seconds, self._deadline = seconds, self._loop.time() + seconds
+        while not (self._complete or (self._streams and 0 < self.status < HTTPStatus.BAD_REQUEST)):
+            await self._wait()
 
     def body(self) -> bytes:
         """Return what has arrived of the body since the last call."""
@@ -100,8 +109,13 @@ class Connection(asyncio.Protocol):
             if self._pieces:
                 yield self.body()
             else:
-                async with asyncio.timeout(READ_TIMEOUT):
-                    await self._wait()
+                self._seconds, self._deadline = READ_TIMEOUT, self._loop.time() + READ_TIMEOUT
+                await self._wait()
+
+    def check_deadline(self, now: float) -> None:
+        """Let the reader fail if it has waited too long."""
+        if now >= self._deadline and self._waiter is not None and not self._waiter.done():
+            self._fail(TimeoutError(f"no response within {self._seconds:g} s"))
 
     def abort(self) -> None:
         """Close the connection at once: the closing handshake of TLS would wait for the server."""
@@ -161,9 +175,6 @@ class Connection(asyncio.Protocol):
         self._waiter = self._loop.create_future()
         await self._waiter
 
-    def _time_out(self, seconds: float) -> None:
-        self._fail(TimeoutError(f"no response within {seconds:g} s"))
-
     def _fail(self, error: OSError) -> None:
         self._error = self._error or error
         self._wake()
@@ -188,12 +199,15 @@ class HttpTransport:
         self._token_headers: tuple[dict[str, str], str] = {}, ""
         self._idle: deque[Connection] = deque()
         self._busy: set[Connection] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
         for connection in (*self._idle, *self._busy):
             connection.abort()
         self._idle.clear()
+        if self._timer:
+            self._timer.cancel()
         await asyncio.sleep(0)  # the event loop closes the sockets in its next iteration
 
     async def exchange(self, request: Request) -> Answer:
@@ -238,6 +252,8 @@ class HttpTransport:
         while True:
             connection = self._reuse() or await self._connect()
             self._busy.add(connection)
+            if self._timer is None:
+                self._check_deadlines(min(seconds, CHECK_INTERVAL))
             used, answered = connection.used, False
             try:
                 if request.body is not None:
@@ -252,6 +268,8 @@ class HttpTransport:
                 if not answered:
                     self._release(connection)
             if answered:
+                if not used and self._tls:
+                    self._tls.session = connection.session or self._tls.session
                 return connection
 
     def _content(self, request: Request) -> bytes:
@@ -263,6 +281,13 @@ class HttpTransport:
         size = "" if request.body is None else f"Content-Type: {request.kind}\r\nContent-Length: {len(body)}\r\n"
         target = f"{self._prefix}{_quoted(request.path)}{_query(tuple(request.query.items()))}"
         return f"{request.verb} {target} HTTP/1.1\r\n{self._head}{token}{size}\r\n".encode() + body
+
+    def _check_deadlines(self, interval: float) -> None:
+        """Check the requests in flight now and, while there are any, each `interval` seconds."""
+        loop = asyncio.get_running_loop()
+        for connection in tuple(self._busy):
+            connection.check_deadline(loop.time())
+        self._timer = loop.call_later(interval, self._check_deadlines, interval) if self._busy else None
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
 
+from testbed.certificates import Authority
 from trainshed.client import http
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
@@ -25,10 +27,13 @@ class Server:
     def __init__(self, answers: Iterable[bytes | None]) -> None:
         self.requests: list[bytes] = []
         self.connections = 0
+        self.resumed: list[bool] = []
         self._answers = iter(answers)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        if tls := writer.get_extra_info("ssl_object"):
+            self.resumed.append(tls.session_reused)
         try:
             while (answer := await self._answer(reader)) is not None:
                 writer.write(answer)
@@ -154,3 +159,44 @@ async def test_a_server_that_sends_faster_than_is_read_has_to_wait(monkeypatch):
         first = await anext(pieces)
         assert len(first) < size / 2
         assert len(first) + sum([len(piece) async for piece in pieces]) == size
+
+
+async def test_a_response_is_waited_for_until_its_own_timeout(monkeypatch):
+    monkeypatch.setattr(http, "CHECK_INTERVAL", 0.02)
+    silent = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with connected(OK, silent, OK[:-1]) as (transport, _):
+        monkeypatch.setattr(http, "REQUEST_TIMEOUT", 0.05)
+        await transport.exchange(READ)
+        async with transport.stream(WATCH) as (_, pieces):
+            waiting = asyncio.ensure_future(anext(pieces))
+            await asyncio.sleep(0.1)
+            assert not waiting.done(), "a quiet watch lasts longer than a request may"
+            with pytest.raises(TransportError, match=r"no response within 0\.05 s"):
+                await transport.exchange(READ)
+            assert not waiting.done()
+            waiting.cancel()
+        await asyncio.sleep(0.1)
+        assert transport._timer is None, "without requests in flight there is nothing to check"
+
+
+async def test_a_new_connection_resumes_the_tls_session_unless_the_server_has_forgotten_it(tmp_path):
+    authority = Authority(tmp_path)
+    authority.make()
+    authority.sign("server", "server", hosts=("localhost",))
+
+    def server_tls() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+        return context
+
+    found, transport, port = Server([OK] * 9), None, 0
+    for _ in range(2):
+        server = await asyncio.start_server(found.serve, "localhost", port, ssl=server_tls())
+        port = server.sockets[0].getsockname()[1]
+        transport = transport or HttpTransport(Credentials(f"https://localhost:{port}", ca=str(tmp_path / "ca.crt")))
+        for _ in range(2):
+            await asyncio.gather(*[transport.exchange(READ) for _ in range(2)])
+            await transport.close()
+        server.close()
+        await server.wait_closed()
+    assert found.resumed == [False, False, True, True, False, False, True, True]
