@@ -58,16 +58,6 @@ class ResourceEventHandler(Protocol[T]):
         """Return the number of known objects."""
 
 
-class WatchEvent(msgspec.Struct):
-    """A line of a watch, with the undecoded object."""
-
-    type: str
-    object: msgspec.Raw
-
-
-WATCH_EVENTS = msgspec.json.Decoder(WatchEvent)
-
-
 class Version(msgspec.Struct, rename="camel"):
     """The metadata of an object, reduced to the uid and the version."""
 
@@ -81,6 +71,22 @@ class Bookmark(msgspec.Struct):
     metadata: Version = msgspec.field(default_factory=Version)
     code: object = 0
     message: object = None
+
+
+class WatchEvent(msgspec.Struct):
+    """A line of a watch."""
+
+    type: str
+    object: Bookmark
+
+
+class RawWatchEvent(msgspec.Struct):
+    """A line of a watch, with the undecoded object."""
+
+    object: msgspec.Raw
+
+
+RAW_WATCH_EVENTS = msgspec.json.Decoder(RawWatchEvent)
 
 
 class Informer(Generic[T]):
@@ -111,7 +117,7 @@ class Informer(Generic[T]):
         self._emptied = False
         self._began = 0.0
         self._failures = 0
-        self._bookmark = msgspec.json.Decoder(Bookmark)
+        self._watch_events = msgspec.json.Decoder(WatchEvent)
 
     @property
     def plural(self) -> str:
@@ -228,21 +234,24 @@ class Informer(Generic[T]):
         self._received()
 
     def _handle(self, line: bytes) -> None:
-        event = lists.decode_bounded(WATCH_EVENTS, line)
-        body = self._bookmark.decode(event.object)
+        event = lists.decode_bounded(self._watch_events, line)
+        body = event.object
         if event.type == "ERROR":
             raise (Gone if body.code == HTTPStatus.GONE else Unavailable)(str(body.message or f"error {body.code}"))
         known = body.metadata
         if event.type in ("ADDED", "MODIFIED") and self._handler.has(known.uid, known.resource_version):
             self._handler.reached(known.resource_version)  # most events follow own writes: they are not decoded again
         elif event.type in ("ADDED", "MODIFIED"):
-            self._handler.changed(self._kind.item(event.object))
+            self._handler.changed(self._item(line))
         elif event.type == "DELETED":
-            self._handler.removed(self._kind.item(event.object))
+            self._handler.removed(self._item(line))
         elif event.type == "BOOKMARK":
             self._handler.reached(body.metadata.resource_version)
         self._version = body.metadata.resource_version or self._version
         self._newest = self._newest if is_older(self._version, self._newest) else self._version
+
+    def _item(self, line: bytes) -> T:
+        return self._kind.item(lists.decode_bounded(RAW_WATCH_EVENTS, line).object)
 
     def _received(self) -> None:
         self.heard = _clock()
