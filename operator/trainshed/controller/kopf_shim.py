@@ -24,6 +24,8 @@ from trainshed.client.credentials import Credentials, TokenSource
 
 #: Seconds before kopf is restarted after an error; the operator's own informers deliver the same events meanwhile.
 RESTART_DELAY = 5.0
+#: Seconds between two bookmarks for kopf in place of events that the cache has.
+BOOKMARK_INTERVAL = 1.0
 #: The media type that kopf's watches accept: only the metadata of jobs, because kopf decodes every change of every job
 #: a second time. Not its lists: the API server sends `items: null` for an empty list of metadata, and kopf fails then.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -98,15 +100,17 @@ class WatchEvent(msgspec.Struct):
 
 
 class NewEvents:
-    """The content of a watch, in which the events that the operator's cache has already are bookmarks.
+    """The content of a watch without the events that the operator's cache has already.
 
-    kopf takes longer for an event than the operator needs for all else that it does because of it, but skips bookmarks.
+    kopf takes longer for an event than the operator needs for all else that it does because of it. Now and then one of
+    them is a bookmark, from which kopf continues after a disconnection.
     """
 
     def __init__(self, content: aiohttp.StreamReader, is_known: IsKnown) -> None:
         self._content = content
         self._is_known = is_known
         self._decoder = msgspec.json.Decoder(WatchEvent)
+        self._next_bookmark = 0.0
 
     def __getattr__(self, name: str) -> object:
         """Return an attribute of the content: aiohttp uses some when the response ends."""
@@ -118,14 +122,20 @@ class NewEvents:
         async for data in self._content.iter_chunked(size):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                yield self._shortened(line) + b"\n"
+                if kept := self._shortened(line):
+                    yield kept + b"\n"
         yield rest
 
     def _shortened(self, line: bytes) -> bytes:
+        """Return the line, or instead of an event that the cache has a bookmark or nothing."""
         with contextlib.suppress(msgspec.DecodeError):
             event = self._decoder.decode(line)
             found = event.object.metadata
             if event.type in ("ADDED", "MODIFIED") and self._is_known(found.uid, found.resource_version):
+                now = asyncio.get_running_loop().time()
+                if now < self._next_bookmark:
+                    return b""
+                self._next_bookmark = now + BOOKMARK_INTERVAL
                 return msgspec.json.encode(WatchEvent("BOOKMARK", event.object))
         return line
 

@@ -129,15 +129,16 @@ def test_the_storages_store_nothing():
     assert patch == {}
 
 
-async def test_the_events_that_the_cache_has_are_bookmarks_for_kopf():
+async def test_of_the_events_that_the_cache_has_kopf_sees_one_bookmark_a_second(monkeypatch):
     def line(kind: str, uid: str, version: str) -> bytes:
         metadata = {"uid": uid, "resourceVersion": version, "name": "mnist"}
         return json.dumps({"type": kind, "object": {"metadata": metadata}}).encode() + b"\n"
 
-    lines = [line("ADDED", "a", "5"), line("MODIFIED", "a", "6"), line("DELETED", "a", "5"), b'{"type": 1}\n', b"cut"]
+    known = [line("ADDED", "a", version) for version in "345"]
+    others = [line("MODIFIED", "a", "6"), line("DELETED", "a", "5"), b'{"type": 1}\n', b"cut"]
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=b"".join(lines))
+        return web.Response(body=b"".join([*known, *others]))
 
     app = web.Application()
     app.router.add_get("/jobs", answer)
@@ -145,8 +146,14 @@ async def test_the_events_that_the_cache_has_are_bookmarks_for_kopf():
         made = kopf_shim._session(
             Credentials(str(server.make_url(""))), lambda uid, version: (uid, version) <= ("a", "5")
         )
-        async with made.aiohttp_session as session, session.get(server.make_url("/jobs?watch=true")) as response:
-            found = b"".join([chunk async for chunk in response.content.iter_chunked(1024)])
-    first, *others = found.splitlines(keepends=True)
-    assert json.loads(first) == {"type": "BOOKMARK", "object": {"metadata": {"uid": "a", "resourceVersion": "5"}}}
-    assert others == lines[1:]
+        async with made.aiohttp_session as session:
+            for interval, versions in ((1.0, "3"), (0.0, "345")):
+                monkeypatch.setattr(kopf_shim, "BOOKMARK_INTERVAL", interval)
+                async with session.get(server.make_url("/jobs?watch=true")) as response:
+                    found = b"".join([chunk async for chunk in response.content.iter_chunked(1024)])
+                lines = found.splitlines(keepends=True)
+                assert [json.loads(each) for each in lines[: len(versions)]] == [
+                    {"type": "BOOKMARK", "object": {"metadata": {"uid": "a", "resourceVersion": version}}}
+                    for version in versions
+                ]
+                assert lines[len(versions) :] == others
