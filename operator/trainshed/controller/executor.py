@@ -103,7 +103,7 @@ class Executor:
         try:
             errors = await run_with_slow_start(tasks(FIRST))
             if not errors:
-                runs = (run_with_slow_start(tasks(kinds)) for kinds in THEN)
+                runs = [run_with_slow_start(group) for kinds in THEN if (group := tasks(kinds))]
                 errors = [error for found in await asyncio.gather(*runs) for error in found]
         finally:  # all at once, so that the recorder makes one Event of the pods and one of the Services
             for event in record.events:
