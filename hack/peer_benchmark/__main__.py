@@ -99,7 +99,7 @@ def _one(contestant: Contestant, wanted: list[str]) -> Figures:
 
 
 def _floor(wanted: list[str], *, full: bool) -> Figures:
-    """Create the pods and Services of the same jobs with a client; `full` adds the jobs and the kubelet."""
+    """Create the pods and Services of the same jobs with a client; `full` adds watches, jobs, status and kubelet."""
     found: Figures = {}
     with _plane() as plane:
         install(TRAINSHED, plane)
@@ -107,15 +107,17 @@ def _floor(wanted: list[str], *, full: bool) -> Figures:
         for scenario, kind, jobs, pods in _floor_cases():
             if scenario not in wanted:
                 continue
-            namespace, load = scenario.lower(), floor.Load(kind, jobs, roles(kind, pods), with_job=full)
+            namespace, what = scenario.lower(), f"{jobs} x {pods} {kind}"
+            load = floor.Load(kind, jobs, roles(kind, pods))
             if full:
-                made, active = asyncio.run(floor.full(plane.kubeconfig, namespace, load, run=jobs == 1))
+                made, active, used = asyncio.run(floor.full(plane.kubeconfig, namespace, load, run=jobs == 1))
+                found[f"{what}: CPU, ms a pod"] = used
             else:
                 user.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-                made = active = asyncio.run(floor.bare(plane.kubeconfig, namespace, load))
-            found[f"{jobs} x {pods} {kind}: all pods, s"] = made
+                made = active = floor.bare(plane.kubeconfig, namespace, load)
+            found[f"{what}: all pods, s"] = made
             if jobs == 1:
-                found[f"{jobs} x {pods} {kind}: status shows all active, s"] = active
+                found[f"{what}: status shows all active, s"] = active
     return found
 
 

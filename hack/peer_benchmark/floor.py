@@ -1,55 +1,59 @@
 """The least that any operator needs: a parallel client that creates the pods and Services of jobs and nothing else.
 
-The full floor adds what the measurement itself does beside every contestant: it creates the jobs, follows pods and
-jobs, and lets the pods of large jobs run.
+The full floor also follows jobs, pods and Services, creates the objects of a job when the job appears, and stores one
+status for it. Meanwhile the measurement does what it does beside every contestant: it creates the jobs, follows pods
+and jobs, and lets the pods of large jobs run. So its processor time is that of an operator in Python that decides
+nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from support.jobs import job
-from support.user_client import AsyncClient, where
+from support.process_usage import cpu
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import served
 from trainshed.plan import builders
 
 from .cluster import Cluster, runs
+from .operator_program import PROGRAM
 
-WIDTH = 32
 FRAMEWORKS = {framework.kind: framework for framework in served("v1", ())}
+#: Seconds in which the program has to end once it is asked to.
+END = 20
 
 
 @dataclass(frozen=True)
 class Load:
-    """What to create: the pods and Services of a number of jobs, and the jobs themselves if `with_job` is set."""
+    """Jobs of one kind with these roles; their pods and Services are to be created."""
 
     kind: str
     jobs: int
     roles: dict[str, int]
-    with_job: bool = False
 
     @property
     def pods(self) -> int:
         """The number of pods."""
         return self.jobs * sum(self.roles.values())
 
+    def documents(self) -> list[dict[str, Any]]:
+        """Return the jobs."""
+        return [job(self.kind, f"job-{number}", **self.roles) for number in range(self.jobs)]
 
-def objects(load: Load, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the plural and the body of the Services and pods of a job, after the job itself if the load has it."""
-    framework, defaults = FRAMEWORKS[load.kind], JobDefaults()
-    document = job(load.kind, name, **load.roles)
-    if load.with_job:
-        yield framework.plural, document
+
+def objects(kind: str, document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the plural and the body of the Services and pods of a job."""
+    framework, defaults = FRAMEWORKS[kind], JobDefaults()
+    name = document["metadata"]["name"]
     document = document | {"metadata": document["metadata"] | {"namespace": "default", "uid": f"uid-{name}"}}
     parsed = parse.job(document, framework, defaults)
     make = builders.pod_maker(framework, parsed, defaults)
@@ -59,52 +63,57 @@ def objects(load: Load, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "pods", dict(make(replica, 0).body)
 
 
-async def bare(kubeconfig: Path, namespace: str, load: Load) -> float:
+def bare(kubeconfig: Path, namespace: str, load: Load) -> float:
     """Return the seconds that a client needs for the pods and Services alone."""
-    began, ended = await _in_a_process(kubeconfig, namespace, load)
+    with _program(kubeconfig, namespace, load, follow=False) as (process, output):
+        assert process.stdin is not None
+        process.stdin.write("begin\n")
+        process.stdin.flush()
+        began, ended = map(float, output.readline().split())
     return ended - began
 
 
-async def full(kubeconfig: Path, namespace: str, load: Load, *, run: bool) -> tuple[float, float]:
-    """Return the seconds until a watch shows all pods, and until it shows that all run; equal if they do not `run`."""
+async def full(kubeconfig: Path, namespace: str, load: Load, *, run: bool) -> tuple[float, float, float]:
+    """Return the seconds until a watch shows all pods, and until it shows that all run; equal if they do not `run`.
+
+    Last, the processor time of the client until then, in milliseconds for each pod.
+    """
     async with Cluster(kubeconfig, namespace) as cluster:
         cluster.runs_pods = run
         await cluster.follow(load.kind)
-        began, _ = await _in_a_process(kubeconfig, namespace, load)
-        await cluster.wait(lambda: len(cluster.pods) == load.pods)
-        made = max(cluster.seen[uid] for uid in cluster.pods)
-        running = await cluster.wait(lambda: all(map(runs, cluster.pods.values()))) if run else made
-        return made - began, running - began
+        with _program(kubeconfig, namespace, load, follow=True) as (process, _):
+            used, began = cpu(process.pid), time.monotonic()
+            await cluster.submit(load.documents())
+            made = await cluster.wait(lambda: len(cluster.pods) == load.pods)
+            running = await cluster.wait(lambda: all(map(runs, cluster.pods.values()))) if run else made
+            used = cpu(process.pid) - used
+        return made - began, running - began, used / load.pods * 1000
 
 
-async def _in_a_process(kubeconfig: Path, namespace: str, load: Load) -> tuple[float, float]:
-    """Create everything from another process; return the monotonic times of the beginning and the end."""
-    command = [sys.executable, "-m", "peer_benchmark.floor", str(kubeconfig), namespace, json.dumps(asdict(load))]
-    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-    output, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the floor ended with {process.returncode}")
-    began, ended = map(float, output.split())
-    return began, ended
-
-
-async def _create(kubeconfig: Path, namespace: str, load: Load) -> tuple[float, float]:
-    """Create everything; return the monotonic times of the beginning and the end."""
-    jobs = (objects(load, f"job-{n}") for n in range(load.jobs))
-    remaining = iter([each for bodies in jobs for each in bodies])
-    async with AsyncClient(kubeconfig) as client:
-        await client.call("GET", where("pods", namespace))
-
-        async def work() -> None:
-            for plural, body in remaining:
-                await client.call("POST", where(plural, namespace), body)
-
-        began = time.monotonic()
-        await asyncio.gather(*(work() for _ in range(WIDTH)))
-        return began, time.monotonic()
-
-
-if __name__ == "__main__":
-    file, where_to, what = sys.argv[1:]
-    times = asyncio.run(_create(Path(file), where_to, Load(**json.loads(what))))
-    sys.stdout.write("{} {}\n".format(*times))
+@contextmanager
+def _program(
+    kubeconfig: Path, namespace: str, load: Load, *, follow: bool
+) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """Start the program with its orders, and end it."""
+    framework = FRAMEWORKS[load.kind]
+    orders = {
+        "kubeconfig": str(kubeconfig),
+        "namespace": namespace,
+        "jobs": {document["metadata"]["name"]: list(objects(load.kind, document)) for document in load.documents()},
+        "path": (framework.prefix, framework.plural) if follow else None,
+    }
+    command = [str(PROGRAM), str(Path(__file__).with_name("floor_program.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(orders) + "\n")
+            process.stdin.flush()
+            if process.stdout.readline() != "ready\n":
+                raise RuntimeError("the floor does not start")
+            yield process, process.stdout
+            if process.poll():
+                raise RuntimeError(f"the floor ended with {process.returncode}")
+        finally:
+            process.terminate()
+            process.wait(END)
