@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import ssl
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from httptools import HttpParserError, HttpResponseParser
 
+from .coalescing import Coalescing
 from .credentials import Credentials, TokenSource
 from .transport import Answer, Request, Stream, TransportError, WriteNotPermitted
 
@@ -41,11 +43,12 @@ class ConnectionLost(OSError):
 class Connection(asyncio.Protocol):
     """A connection, which carries one request at a time. Methods `on_...` are called by the parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, coalescing: Coalescing) -> None:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.used = False
         self.idle_since = 0.0
+        self._coalescing = coalescing
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._pieces: deque[bytes] = deque()
@@ -129,6 +132,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of the response."""
+        self._coalescing.arrived()
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
@@ -200,6 +204,7 @@ class HttpTransport:
         self._idle: deque[Connection] = deque()
         self._busy: set[Connection] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._coalescing = Coalescing()
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -235,10 +240,12 @@ class HttpTransport:
             raise TransportError(f"{type(error).__name__}: {error}") from error
 
     async def _exchange(self, request: Request) -> Answer:
+        began = time.monotonic()
         try:
             connection = await self._send(request, REQUEST_TIMEOUT, streams=False)
         except (TimeoutError, OSError) as error:
             raise TransportError(f"{type(error).__name__}: {error}") from error
+        self._coalescing.responded(time.monotonic() - began)
         content = connection.body()
         self._release(connection)
         return _answer(connection, content)
@@ -292,8 +299,11 @@ class HttpTransport:
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(Connection, *self._address, ssl=self._tls)
+            _, connection = await loop.create_connection(self._connection, *self._address, ssl=self._tls)
         return connection
+
+    def _connection(self) -> Connection:
+        return Connection(self._coalescing)
 
     def _reuse(self) -> Connection | None:
         """Return the idle connection that was used last, if there is one, and close those that are idle for long."""
