@@ -98,21 +98,14 @@ def programs(group: str) -> list[Path]:
 
 def folder(group: str) -> Path:
     """Return the folder of a group's programs at the pinned version."""
-    pinned = (HERE / "tools" / group / "go.mod").read_text()
-    found = re.search(rf"^(?:require )?\s*{re.escape(GROUPS[group].module)} (v\S+)", pinned, re.MULTILINE)
-    if not found:
-        raise StepFailed(f"tools/{group}/go.mod does not pin {GROUPS[group].module}")
-    path = cache() / "bin" / f"{group}-{found[1]}"
+    path = cache() / "bin" / f"{group}-{_pinned(group)}"
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def module_folder(group: str) -> Path:
-    """Return the folder with the source of a group's module."""
-    command = ["go", "list", "-m", "-f", "{{.Dir}}", GROUPS[group].module]
-    return Path(
-        subprocess.run(command, check=True, capture_output=True, text=True, cwd=HERE / "tools" / group).stdout.strip()
-    )
+    """Return the folder with the source of a group's module at the pinned version."""
+    return downloaded(GROUPS[group].module, _pinned(group))
 
 
 def downloaded(module: str, version: str) -> Path:
@@ -124,6 +117,14 @@ def downloaded(module: str, version: str) -> Path:
     if "Dir" not in found:
         raise StepFailed(f"{module} {version} cannot be downloaded: {found.get('Error') or result.stderr}")
     return Path(found["Dir"])
+
+
+def _pinned(group: str) -> str:
+    pinned = (HERE / "tools" / group / "go.mod").read_text()
+    found = re.search(rf"^(?:require )?\s*{re.escape(GROUPS[group].module)} (v\S+)", pinned, re.MULTILINE)
+    if not found:
+        raise StepFailed(f"tools/{group}/go.mod does not pin {GROUPS[group].module}")
+    return found[1]
 
 
 def _build(group: str, name: str, path: Path) -> None:
