@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from support.results import keep, place, quantile
+from trainshed.replace import replace
 
 from .points import ANSWER, CRASH, FAMILIES, WATCH
 from .trial import Outcome

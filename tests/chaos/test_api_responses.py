@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from support.api_request import Answer, Request, refusal
 from support.fault_proxy import Forward
 from support.jobs import pytorchjob
 from support.user_client import Refused, where
+from trainshed.replace import replace
 
 from .job_client import JobClient
 from .run import Environment, Run

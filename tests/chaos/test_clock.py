@@ -6,7 +6,6 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -20,6 +19,7 @@ from support.jobs import tfjob
 from support.user_client import always, eventually
 from testbed.control_plane import ControlPlane
 from trainshed.api.actions import Plan
+from trainshed.replace import replace
 
 Begin = Callable[..., Operator]
 HOUR = 3600

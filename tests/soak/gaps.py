@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from itertools import chain
 
 import orjson
 
 from chaos.history import Version
 from support.fault_proxy import Passed
+from trainshed.replace import replace
 
 
 def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterable[Version] = ()) -> list[Version]:

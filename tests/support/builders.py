@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from trainshed.api import status_codec
@@ -16,6 +15,7 @@ from trainshed.crd import COLUMNS
 from trainshed.frameworks import FRAMEWORKS as ALL
 from trainshed.frameworks.pytorch import Elastic, PyTorchJobOptions
 from trainshed.plan import plan
+from trainshed.replace import replace
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FRAMEWORKS = {framework.kind: framework for framework in ALL}

@@ -7,7 +7,6 @@ of the client fails.
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from datetime import timedelta
 
 from simulation.store import merge_patch
@@ -16,6 +15,7 @@ from trainshed.api.framework import Framework
 from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
 from trainshed.client import Conflict, Forbidden, LabelRemoved, NameConflict, NotFound
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.replace import replace
 
 LABEL = "training.kubeflow.org/"
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from testbed.kubeconfig import kubeconfig
+from trainshed.replace import replace
 
 from .api_request import Answer, Request
 from .background import in_background

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from prometheus_client import Metric
 
 from support.builders import T0, a_job, a_pod, seen
@@ -12,6 +10,7 @@ from trainshed.client import ApiError
 from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
+from trainshed.replace import replace
 
 
 def all_metrics() -> Metrics:

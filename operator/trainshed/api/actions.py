@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from .framework import Framework, JobDefaults
 from .job import Document, Job
@@ -12,8 +13,7 @@ from .objects import Dependent, Pod, Resource, Service
 from .status import Status
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRefusal:
+class ApiRefusal(msgspec.Struct, frozen=True):
     """The API server's last refusal: a reason in CamelCase and its message.
 
     `hidden` are pods of the job that exist but that no watch reports, because they lack the label that it selects.
@@ -24,16 +24,14 @@ class ApiRefusal:
     hidden: tuple[Pod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerMessage:
+class SchedulerMessage(msgspec.Struct, frozen=True):
     """The message of the scheduler's last Event about the PodGroup, "" for none, and when the Events were `read`."""
 
     text: str
     read: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """A job, its stored status, and the objects whose controller's uid is the job's.
 
     `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
@@ -53,24 +51,21 @@ class Snapshot:
     scheduler_message: SchedulerMessage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePod:
+class CreatePod(msgspec.Struct, frozen=True):
     """Create this pod; if the job already owns a pod of that name, the action succeeds."""
 
     name: str
     body: Document
 
 
-@dataclass(frozen=True, slots=True)
-class CreateService:
+class CreateService(msgspec.Struct, frozen=True):
     """Create this Service; if the job already owns a Service of that name, the action succeeds."""
 
     name: str
     body: Document
 
 
-@dataclass(frozen=True, slots=True)
-class CreateSshSecret:
+class CreateSshSecret(msgspec.Struct, frozen=True):
     """Create this Secret with new ssh keys.
 
     If it exists already, the action succeeds: the name contains the job's uid, so it is not another job's.
@@ -80,8 +75,7 @@ class CreateSshSecret:
     body: Document
 
 
-@dataclass(frozen=True, slots=True)
-class CreateDependent:
+class CreateDependent(msgspec.Struct, frozen=True):
     """Create this dependent; if the job already owns one of that name, or with `shared` if any exists, it succeeds."""
 
     resource: Resource
@@ -90,8 +84,7 @@ class CreateDependent:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateDependent:
+class UpdateDependent(msgspec.Struct, frozen=True):
     """Apply the merge patch `patch`, whose `metadata.uid` and `.resourceVersion` are preconditions."""
 
     resource: Resource
@@ -99,8 +92,7 @@ class UpdateDependent:
     patch: Document
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteDependent:
+class DeleteDependent(msgspec.Struct, frozen=True):
     """Delete the dependent with this name, with its uid as precondition."""
 
     resource: Resource
@@ -108,8 +100,7 @@ class DeleteDependent:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePod:
+class DeletePod(msgspec.Struct, frozen=True):
     """Delete the pod with this name, with its uid as precondition.
 
     `grace` is in seconds; None means the pod's own grace period. `version` is a second precondition, on the
@@ -122,8 +113,7 @@ class DeletePod:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasePod:
+class ReleasePod(msgspec.Struct, frozen=True):
     """Remove Trainshed's finalizer from the pod, with uid and resourceVersion as preconditions.
 
     `finalizers` are the others, which stay.
@@ -135,16 +125,14 @@ class ReleasePod:
     finalizers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteService:
+class DeleteService(msgspec.Struct, frozen=True):
     """Delete the Service with this name, with its uid as precondition."""
 
     name: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteJob:
+class DeleteJob(msgspec.Struct, frozen=True):
     """Delete the job and, by garbage collection, its children; uid and resourceVersion are preconditions."""
 
     uid: str
@@ -172,8 +160,7 @@ class EventType(StrEnum):
     WARNING = "Warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A Kubernetes Event on the job, recorded after the status that belongs to it is stored.
 
     A `key` marks a lasting state: the planner may return the Event at every reconcile, and the Event is recorded once.
@@ -185,8 +172,7 @@ class Event:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """The result of one reconcile: store `status`, record `events`, carry out `actions`, in this order.
 
     The job must be reconciled again at `requeue_at` at the latest; None means only after a change.

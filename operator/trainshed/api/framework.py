@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from .job import (
     SINGLETON_ROLES,
@@ -31,8 +32,7 @@ from .objects import (
 from .spec import JobSpec, Rule, UpdateRule
 
 
-@dataclass(frozen=True, slots=True)
-class JobDefaults:
+class JobDefaults(msgspec.Struct, frozen=True):
     """Settings of the operator that apply to all jobs.
 
     With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
@@ -61,8 +61,7 @@ class Quorum(StrEnum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True)
-class SuccessPolicy:
+class SuccessPolicy(msgspec.Struct, frozen=True):
     """The role that defines the success of a job, and when the job counts as running.
 
     v1's messages name the job with its namespace if `qualified`. A success counts only if no replica of the role
@@ -76,8 +75,7 @@ class SuccessPolicy:
     require_all_running: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """An environment variable: a literal value, or a `source` as in a container's `valueFrom`.
 
     A `user_overridable` variable is left out if the user's template sets it. Any other stands last in the container's
@@ -101,8 +99,7 @@ Environment = Callable[[Replica], tuple[Variable, ...]]
 PodSpecMutator = Callable[[Replica, dict[str, Any]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameworkContainer:
+class FrameworkContainer(msgspec.Struct, frozen=True):
     """The framework's own container in each pod, and its port; port 0 means that no process listens.
 
     It is the container with this name if `by_name`, else the first one. All containers of the pod get the environment,
@@ -116,8 +113,7 @@ class FrameworkContainer:
     env_in_all_containers: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
+class Defaults(msgspec.Struct, frozen=True):
     """Values for what the spec of a job leaves open, and the timing of the kind.
 
     Roles in `on_failure_by_default` have the restart policy OnFailure, those in `zero_by_default` have no replicas.
@@ -131,8 +127,7 @@ class Defaults:
     cascade_window: int = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
+class Naming(msgspec.Struct, frozen=True):
     """Names and sentences in which kinds differ.
 
     `manager` is the value of `spec.runPolicy.managedBy` that stands for this operator, `operator` the value of the
@@ -146,8 +141,7 @@ class Naming:
     failure_message: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(msgspec.Struct, frozen=True):
     """The objects of a job besides its pods.
 
     `services`: one Service for each replica. `job_service`: one Service with the job's name, under which DNS finds
@@ -161,8 +155,7 @@ class Objects:
     retained_roles: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(msgspec.Struct, frozen=True):
     """The functions of a kind; all are pure."""
 
     #: The success policy of a job, or None if it has no role that could define its success.
@@ -192,8 +185,7 @@ class Hooks:
     ssh_secret_name: Callable[[Job], str] = lambda _job: ""
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(msgspec.Struct, frozen=True):
     """One kind of training job.
 
     `label` is its value in metrics. `field` is the field of the spec that maps roles to ReplicaSpecs; `roles` stand in

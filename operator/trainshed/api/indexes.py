@@ -7,9 +7,10 @@ import binascii
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from operator import itemgetter
+
+import msgspec
 
 #: The longest text of ranges, in characters; a set that needs more is written as a bitmap.
 READABLE = 2048
@@ -19,8 +20,7 @@ MAP = "bits:"
 HIGHEST = 99_999
 
 
-@dataclass(frozen=True, slots=True)
-class Indexes:
+class Indexes(msgspec.Struct, frozen=True):
     """Indexes as closed ranges `(first, last)`, ascending, with a gap between neighbours."""
 
     ranges: tuple[tuple[int, int], ...] = ()

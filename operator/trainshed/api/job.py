@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 #: A part of a pod template or of another object, unchanged.
 Document = Mapping[str, Any]
@@ -69,16 +70,14 @@ class Replica(NamedTuple):
         return self.role.lower() if self.role in SINGLETON_ROLES else f"{self.role.lower()}-{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(msgspec.Struct, frozen=True):
     """A port of the framework's container, as its Service publishes it."""
 
     name: str
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaGroup:
+class ReplicaGroup(msgspec.Struct, frozen=True):
     """The replicas of one role; `port` is the port of the framework's container.
 
     `template_hash` changes with the template. Pods have it as an annotation.
@@ -98,8 +97,7 @@ class ReplicaGroup:
         return map(Replica, repeat(self.role), range(self.count))
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduling:
+class Scheduling(msgspec.Struct, frozen=True):
     """`runPolicy.schedulingPolicy`, for a gang scheduler; None and "" mean not set, `timeout` is in seconds."""
 
     min_available: int | None = None
@@ -109,8 +107,7 @@ class Scheduling:
     timeout: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
+class RunPolicy(msgspec.Struct, frozen=True):
     """`spec.runPolicy`; durations are in seconds, None means no limit."""
 
     clean_pods: CleanPodPolicy = CleanPodPolicy.NONE
@@ -122,8 +119,7 @@ class RunPolicy:
     scheduling: Scheduling = Scheduling()
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A job; `version` is its resourceVersion.
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
@@ -189,8 +185,7 @@ class Job:
         return sum(group.count for group in self.groups)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JobKey:
+class JobKey(msgspec.Struct, frozen=True, order=True):
     """Identifies a job."""
 
     namespace: str

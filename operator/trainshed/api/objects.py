@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 #: The finalizer that keeps a pod until its result is in the status of its job.
 JOB_TRACKING_FINALIZER = "trainshed.dev/job-tracking"
@@ -22,8 +23,7 @@ class Phase(StrEnum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class TerminatedState:
+class TerminatedState(msgspec.Struct, frozen=True):
     """A terminated run of a container. Some runtimes give 1970 as the start of a run that never started."""
 
     exit_code: int
@@ -33,8 +33,7 @@ class TerminatedState:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(msgspec.Struct, frozen=True):
     """The status of one container; `exit_code` is None until it terminates.
 
     A `sidecar` is an init container with restartPolicy Always. `before` is its last terminated run before this one, if
@@ -60,8 +59,7 @@ def _has_only_run(container: Container) -> bool:
     return not (ended or container.waiting or container.restarts or container.init)
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True):
     """A pod of a job; `job` and `role` are its labels, the latter in lower case.
 
     `disruption` is the reason of the condition DisruptionTarget and `disrupted` the time of its transition. `unplaced`
@@ -70,7 +68,7 @@ class Pod:
     network is ready), None if the kubelet does not report it. `deletion_timestamp` includes the grace period `grace`
     (in seconds). `finalizers` are those of others; `has_finalizer` is true if the pod has Trainshed's. `template_hash`
     is "" for a pod of training-operator v1. `service` is the name of the job's one Service that the pod's name resolves
-    by, "" for a pod with a Service of its own. A `quiet` pod runs, and its containers have done nothing else so far.
+    by, "" for a pod with a Service of its own. A `quiet` pod, which is computed, runs, and its containers have done nothing else so far.
     """
 
     name: str
@@ -102,13 +100,13 @@ class Pod:
     sandbox_ready: bool | None = None
     template_hash: str = ""
     service: str = ""
-    quiet: bool = field(init=False, repr=False, compare=False)
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         """Compute `quiet` once: most pods of a large job are quiet at every reconcile."""
         troubled = self.deleting or self.reason or self.disruption or self.unplaced or self.unschedulable
         running = self.phase is Phase.RUNNING and not troubled
-        object.__setattr__(self, "quiet", running and all(map(_has_only_run, self.containers)))
+        msgspec.structs.force_setattr(self, "quiet", running and all(map(_has_only_run, self.containers)))
 
     @property
     def over(self) -> bool:
@@ -138,8 +136,7 @@ class Pod:
         return min(requested, self.disrupted) if self.disrupted else requested
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """A Service of a job; `job`, `role` and `index` are its labels: those of the pod whose name it carries."""
 
     name: str
@@ -153,8 +150,7 @@ class Service:
     deleting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """A kind of dependent and its path on the API server.
 
     A `temporary` one exists only while the job may have pods; the others exist as long as the job.
@@ -186,8 +182,7 @@ KUBERNETES_GROUPS_ALPHA = Resource("/apis/scheduling.k8s.io/v1alpha2", "podgroup
 COSCHEDULING_GROUPS = Resource("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", POD_GROUP, temporary=True)
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredDependent:
+class DesiredDependent(msgspec.Struct, frozen=True):
     """The desired state of a dependent; `content` are its top-level fields besides the metadata.
 
     With `shared` an object of that name that the job does not own is accepted too. With `first_spec`, only its creation
@@ -203,8 +198,7 @@ class DesiredDependent:
     first_spec: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dependent:
+class Dependent(msgspec.Struct, frozen=True):
     """The observed state of a dependent; `job` is its label, `owner` the uid of its controller."""
 
     resource: Resource

@@ -6,11 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
+
+from trainshed.replace import replace
 
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, FrameworkContainer, JobDefaults
@@ -220,8 +222,7 @@ DURATION_FORM = "must be a length of time from 1s to 8760h, such as 90s, 10m or 
 MAX_DURATION = 365 * 24 * 3600
 
 
-@dataclass(frozen=True, slots=True)
-class JobAnnotations:
+class JobAnnotations(msgspec.Struct, frozen=True):
     """The parsed annotations; durations are in seconds, None means that the annotation is not set."""
 
     scope: Scope | None = None

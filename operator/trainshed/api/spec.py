@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -88,8 +88,7 @@ class JobSpec(Model):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationInput:
+class ValidationInput(msgspec.Struct, frozen=True):
     """The input of a rule: `roles` as written, `name` from the metadata, `spec` an instance of the kind's model."""
 
     name: str
@@ -113,8 +112,7 @@ class Level(StrEnum):
     CONTAINER = "spec.{field}[*].template.spec.containers[*]"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A validation rule, in CEL for the CRD and in Python for the operator.
 
     `cel` must be true for each object of the `level`, and `check` for the job. `message_cel` is a CEL expression for a
@@ -128,8 +126,7 @@ class Rule:
     level: Level = Level.JOB
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateRule:
+class UpdateRule(msgspec.Struct, frozen=True):
     """A rule for changes of the spec, which only the API server can check: `cel` compares `self` with `oldSelf`.
 
     A message has the form of those of `Rule`.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+import msgspec
 
 from .indexes import Indexes
 
@@ -59,8 +60,7 @@ PRECEDENCE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """One condition; `updated` is the time of the last change of any part, `changed` that of its status."""
 
     type: ConditionType
@@ -71,8 +71,7 @@ class Condition:
     changed: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaStatus:
+class ReplicaStatus(msgspec.Struct, frozen=True):
     """The counts of one role; `done` are the indexes that have succeeded, even if their pods are gone.
 
     `not_running` are other pods that hold resources, counted where a queue reads the counts; `active` in the API is the
@@ -88,8 +87,7 @@ class ReplicaStatus:
     not_running: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """The root cause of the last failure: the pod, the class of the failure, and the termination message.
 
     `container` is "" for the framework's own. `ran` is the time from the container's start to the failure in seconds,
@@ -109,8 +107,7 @@ class Failure:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(msgspec.Struct, frozen=True):
     """One restart: the attempt that it started, its root cause, and the number of replicas that it replaced.
 
     `recovery_seconds` is the time from the failure until the job ran again, in seconds; None until then.
@@ -127,8 +124,7 @@ class Restart:
     recovery_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """Replicas of one role whose pods exist but do not run, all for one reason.
 
     `indexes` are `count` indexes as ranges such as `0-3,7`; the last ones may be missing. `container` is "" if the
@@ -146,8 +142,7 @@ class Waiting:
     container: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     """The restarts so far: `used` counts against the limit, `consecutive_failures` sets the delay.
 
     No pod is created before `next_retry_time`. `container_restarts` counts restarts by the kubelet in existing pods,
@@ -173,8 +168,7 @@ class Retries:
         return self.next_retry_time is not None and timedelta(0) < self.next_retry_time - now <= MAX_RETRY_DELAY
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """The status of a job.
 
     `attempts` is the current attempt of each role; after the largest int32 follows 0. `pending_replacement` are the
@@ -185,15 +179,15 @@ class Status:
     """
 
     conditions: tuple[Condition, ...] = ()
-    replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+    replica_statuses: dict[str, ReplicaStatus] = msgspec.field(default_factory=dict)
     start: datetime | None = None
     completion: datetime | None = None
-    attempts: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = msgspec.field(default_factory=dict)
     retries: Retries = Retries()
     pending_replacement: tuple[str, ...] = ()
     failure: Failure | None = None
     recent_restarts: tuple[Restart, ...] = ()
-    scaled_down_to: dict[str, int] = field(default_factory=dict)
+    scaled_down_to: dict[str, int] = msgspec.field(default_factory=dict)
     waiting: tuple[Waiting, ...] = ()
     state: str = ""
     reason: str = ""

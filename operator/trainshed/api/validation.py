@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
+
+from trainshed.replace import replace
 
 from .framework import Framework
 from .job import Job

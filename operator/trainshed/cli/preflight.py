@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from trainshed.api.actions import (
@@ -24,6 +24,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.api.status import ConditionType, Status
 from trainshed.plan import plan
+from trainshed.replace import replace
 
 #: v1's objects are recognized by the label of its Deployment, and by the name of its Service and its webhook.
 LABEL, V1 = ("control-plane", "kubeflow-training-operator"), "training-operator"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -17,6 +16,7 @@ from trainshed.api.job import Document, Job, ServiceForm
 from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import plan
+from trainshed.replace import replace
 
 from . import strict
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
 
+import msgspec
 import orjson
 
 from trainshed.client import (
@@ -39,8 +39,7 @@ def always_permitted() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request: `path` begins with a slash, `kind` is the content type of the body.
 
     A body is sent only if `permit` returns True. It is called at the moment at which the body is written to the
@@ -55,8 +54,7 @@ class Request:
     permit: Callable[[], bool] = always_permitted
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A response: the HTTP status, the whole body, and the value of `Retry-After`."""
 
     status: int
@@ -105,8 +103,7 @@ class AlreadyExists(Conflict):
     reason = "AlreadyExists"
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     """The path of objects: `prefix` is `/api/v1` or `/apis/group/version`; an empty namespace means all namespaces."""
 
     prefix: str

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
+from trainshed.replace import replace
 
 from .store import CachedJob, Item, Store
 
@@ -62,8 +64,7 @@ class Staleness:
 REFUSAL_UPDATE_INTERVAL = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Reported:
+class _Reported(msgspec.Struct, frozen=True):
     refusal: ApiRefusal
     first_reported: datetime
 

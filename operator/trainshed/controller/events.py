@@ -7,13 +7,14 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
 from trainshed.api.actions import Event
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
+from trainshed.replace import replace
 
 #: Seconds during which Events with one reason on one job are aggregated into one Event.
 AGGREGATION_SECONDS = 1.0

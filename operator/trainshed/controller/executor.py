@@ -6,9 +6,10 @@ import asyncio
 import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
+
+import msgspec
 
 from trainshed.api import status_codec
 from trainshed.api.actions import (
@@ -62,8 +63,7 @@ VERBS: Mapping[type[Action], tuple[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The error that decides, if an action failed, and what was done: `created 2 Services, created 1 of 2 pods`.
 
     `changed` is whether any action succeeded.
@@ -74,12 +74,11 @@ class Outcome:
     changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(msgspec.Struct, frozen=True):
     """What the actions of one reconcile have done so far, by verb and noun, and their Events."""
 
-    done: Counter[tuple[str, str]] = field(default_factory=Counter)
-    events: list[Event] = field(default_factory=list)
+    done: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    events: list[Event] = msgspec.field(default_factory=list)
 
 
 class Executor:

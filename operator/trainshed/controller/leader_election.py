@@ -6,9 +6,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from trainshed.api.job import Document
 from trainshed.client import ApiError, Client, Conflict, Forbidden
@@ -25,8 +26,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseConfig:
+class LeaseConfig(msgspec.Struct, frozen=True):
     """The name of the Lease and the identity of this replica."""
 
     namespace: str

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from trainshed.api import gang
 from trainshed.api.framework import Framework, JobDefaults
@@ -88,8 +89,7 @@ def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespac
     return Informer(rest, path, DOCUMENTS, JobHandler(cache, framework))
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
+class Dependencies(msgspec.Struct, frozen=True):
     """The dependencies that all namespace caches share; `wake` is called for each job that may have changed."""
 
     rest: RestClient

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from trainshed import plan as planner
@@ -30,6 +29,7 @@ from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
 from trainshed.plan import status_details
 from trainshed.plan.pod_groups import latest_message
+from trainshed.replace import replace
 from trainshed.runtime import job_fields
 
 from .cache import Cache

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from trainshed.api.job import JobKey
 from trainshed.api.status import ConditionType, Status
@@ -19,8 +20,7 @@ AFTER_FAILURE = timedelta(seconds=60)
 PROGRESS = timedelta(seconds=5)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unstored:
+class _Unstored(msgspec.Struct, frozen=True):
     since: datetime
     changed: datetime
     content: object

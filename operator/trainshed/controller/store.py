@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from trainshed.api.job import Job
 from trainshed.api.objects import is_older
@@ -149,8 +150,7 @@ class Store(Generic[T]):
             self._on_change(known, item)
 
 
-@dataclass(frozen=True, slots=True)
-class CachedJob:
+class CachedJob(msgspec.Struct, frozen=True):
     """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on."""
 
     job: Job

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from typing import Protocol
+
+import msgspec
 
 from trainshed.api.job import JobKey
 from trainshed.client import (
@@ -202,8 +203,7 @@ AFTER_REJECTION = (1.0, 120.0)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """The result of a reconcile: when to requeue, what was done, for the log, and the error that needs a back-off.
 
     A `known` error was logged before with the same message. `pods` is the number of pods that the job has.

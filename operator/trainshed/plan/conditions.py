@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
+
 from trainshed.api.status import TERMINAL, Condition, ConditionType, Status
+from trainshed.replace import replace
 
 Conditions = tuple[Condition, ...]
 
@@ -15,8 +17,7 @@ EXCLUDES = {ConditionType.RUNNING: ConditionType.RESTARTING, ConditionType.RESTA
 MESSAGE_CHANGES_COUNT = (ConditionType.BLOCKED, ConditionType.RESTARTING)
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionUpdate:
+class ConditionUpdate(msgspec.Struct, frozen=True):
     """The type, reason and message of a condition to set."""
 
     kind: ConditionType

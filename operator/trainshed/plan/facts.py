@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -17,6 +17,7 @@ from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Replica, ReplicaGroup, Scope, ServiceForm
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
+from trainshed.replace import replace
 
 from . import failures
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +13,7 @@ from trainshed.api import coerce
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.status import Failure
+from trainshed.replace import replace
 
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
 from trainshed.api.job import RestartPolicy
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import Failure
+from trainshed.replace import replace
 
 APPLICATION = "Application"
 INFRASTRUCTURE = "Infrastructure"

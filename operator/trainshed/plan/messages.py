@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
+
+import msgspec
 
 from trainshed.api import coerce, gang
 from trainshed.api.actions import (
@@ -23,6 +24,7 @@ from trainshed.api.actions import (
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import POD_GROUP, Container, Phase, Pod
 from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType, Failure, Status
+from trainshed.replace import replace
 
 from . import failure_message, restarts
 from .conditions import ConditionUpdate
@@ -33,8 +35,7 @@ from .restarts import FailureGroup
 NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteService: "service"}
 
 
-@dataclass(frozen=True, slots=True)
-class ActionMessages:
+class ActionMessages(msgspec.Struct, frozen=True):
     """Events of an action: `reason` follows Successful or Failed; `error_prefix` begins the message of an error."""
 
     reason: str

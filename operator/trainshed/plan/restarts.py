@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
+
+import msgspec
 
 from trainshed.api.coerce import LARGEST
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
+from trainshed.replace import replace
 
 from . import failures
 from .facts import Facts, disappeared_for_good
@@ -30,8 +32,7 @@ MAX_PENDING_REPLACEMENTS = 64
 RETRYABLE_FROM = 128
 
 
-@dataclass(frozen=True, slots=True)
-class FailureGroup:
+class FailureGroup(msgspec.Struct, frozen=True):
     """The failures to handle now, the earliest first, and how many of them count against backoffLimit."""
 
     failures: dict[Replica, Failure]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from trainshed.api.actions import DeleteJob, Event, EventType, Plan
@@ -33,6 +32,7 @@ from trainshed.api.status import (
     ReplicaStatus,
     Status,
 )
+from trainshed.replace import replace
 
 from . import conditions, dependents, failure_message, messages, pod_groups, pods, restarts, stuck_pods, waiting
 from .conditions import ConditionUpdate

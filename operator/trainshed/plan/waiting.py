@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+import msgspec
 
 from trainshed.api import coerce
 from trainshed.api.indexes import Indexes
@@ -20,6 +21,7 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
+from trainshed.replace import replace
 
 from . import failure_message
 from .conditions import ConditionUpdate
@@ -57,8 +59,7 @@ WAITS_FOR_OTHERS = ("Schedulable", "Undetermined")
 NOT_SCHEDULED = "NotScheduled"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Why a pod does not run. It is reported from `since` + `delay` on, and until `until` if that is known."""
 
     reason: str

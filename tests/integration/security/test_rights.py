@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from charts.rendering import Release
 from support.jobs import KINDS
+from trainshed.replace import replace
 
 from .rights import Right, granted, lines, written
 

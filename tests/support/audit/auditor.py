@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from http import HTTPStatus
+
+from trainshed.replace import replace
 
 from . import api_fields
 from .change import CREATED, DELETED, OPERATOR, Change, Request, Violation

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from support.builders import at
 from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Retries, Status
+from trainshed.replace import replace
 
 
 def condition(kind, *, true=True):

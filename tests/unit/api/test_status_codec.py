@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -25,6 +24,7 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
+from trainshed.replace import replace
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import orjson
@@ -18,6 +17,7 @@ from trainshed.api.coerce import LARGEST, SMALLEST, encodable, fitted
 from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 from trainshed.api.status_schema import STATUS
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.replace import replace
 
 CRD = SchemaValidator(crd.definition(FRAMEWORKS[0])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 NUMBERS = st.integers() | st.sampled_from([-1, 0, LARGEST, LARGEST + 1, SMALLEST - 1, 2**63, 10**400])

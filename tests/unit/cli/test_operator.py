@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from trainshed.cli import cli
 from trainshed.cli.operator import operator
 from trainshed.config import Config
+from trainshed.replace import replace
 
 ROOT = Path(__file__).parents[3]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.client import Conflict, Forbidden, Invalid, LabelRemoved, NameConflict, NotFound, Unavailable
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders, dependents
+from trainshed.replace import replace
 
 
 def a_job(user, name="mnist", workers=1):

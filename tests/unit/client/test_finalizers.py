@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +19,7 @@ from trainshed.client.finalizers import release_finalizer, release_unselected
 from trainshed.controller.finalizers import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
+from trainshed.replace import replace
 
 SITE = JobDefaults(track_results=True)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from support.builders import T0, a_pod, a_service, at
@@ -13,6 +11,7 @@ from trainshed.api.job import JobKey
 from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
+from trainshed.replace import replace
 
 KEY = JobKey("ml", "TFJob", "mnist")
 CONTAINER = {"name": "tensorflow", "image": "x"}

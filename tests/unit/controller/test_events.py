@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -20,6 +19,7 @@ from trainshed.controller.events import (
     SAME,
     EventRecorder,
 )
+from trainshed.replace import replace
 
 
 def created(name: str) -> Event:

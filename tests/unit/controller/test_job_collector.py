@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from trainshed.controller import job_collector as module
 from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
+from trainshed.replace import replace
 
 NAMES = {"job_namespace": "ml", "kind": "TFJob", "job_name": "mnist"}
 

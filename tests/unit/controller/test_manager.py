@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -22,6 +21,7 @@ from trainshed.config import Config
 from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
 from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
+from trainshed.replace import replace
 from trainshed.runtime import Clock
 
 

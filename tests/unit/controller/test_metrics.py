@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -22,6 +21,7 @@ from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROU
 from trainshed.api.status import Condition, ConditionType, Retries, Status
 from trainshed.client import Conflict
 from trainshed.controller.metrics import CLASSES, COUNTERS, FAILURE_CLASSES, STATES, Metrics
+from trainshed.replace import replace
 
 JOB = a_job(worker=2)
 SNAPSHOT = seen(JOB)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from support.builders import T0, a_job, a_pod, seen
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.controller.metrics import StartupTimes
+from trainshed.replace import replace
 
 JOB = replace(a_job(worker=2), created=T0)
 KEY = JobKey("ml", "TFJob", "mnist")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from support.builders import at
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import JobKey
@@ -16,6 +14,7 @@ from trainshed.controller.status_debounce import (
     PROGRESS,
     StatusDebounce,
 )
+from trainshed.replace import replace
 
 KEY = JobKey("ml", "TFJob", "mnist")
 CREATED = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from trainshed.api.job import RunPolicy
 from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status
 from trainshed.controller.metrics import CLASSES, FAILURE_CLASSES, STATES, cause_of_failure, cause_of_restart
 from trainshed.plan import failures
+from trainshed.replace import replace
 
 JOB = a_job(worker=2)
 FAILURE = Failure("mnist-worker-0", "Application", "Error", 1, "", "", T0)

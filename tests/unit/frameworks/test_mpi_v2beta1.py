@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from support.builders import made
@@ -12,6 +10,7 @@ from trainshed.api.actions import CreateDependent, CreatePod, CreateService, Cre
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
+from trainshed.replace import replace
 
 LABEL = "training.kubeflow.org/"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from support.builders import a_job, a_pod, at, message, seen
@@ -11,6 +9,7 @@ from trainshed.api import parse, status_codec
 from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import PYTORCH
 from trainshed.plan import plan
+from trainshed.replace import replace
 
 SENTENCE = "The pod template was changed; until their next restart these pods have the old one: worker-0,2."
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from support.builders import (
@@ -26,6 +24,7 @@ from support.builders import (
 from trainshed.api.actions import DeleteJob, DeletePod
 from trainshed.api.objects import Container
 from trainshed.api.status import ConditionType
+from trainshed.replace import replace
 
 PS = {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}
 
