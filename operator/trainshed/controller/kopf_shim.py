@@ -26,6 +26,8 @@ from trainshed.client.credentials import Credentials, TokenSource
 RESTART_DELAY = 5.0
 #: Seconds between two bookmarks for kopf in place of events that the cache has.
 BOOKMARK_INTERVAL = 1.0
+#: Seconds that kopf waits for the operator's informer, which usually has an event first.
+INFORMER_DELAY = 0.2
 #: The media type that kopf's watches accept: only the metadata of jobs, because kopf decodes every change of every job
 #: a second time. Not its lists: the API server sends `items: null` for an empty list of metadata, and kopf fails then.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -121,23 +123,27 @@ class NewEvents:
         rest = b""
         async for data in self._content.iter_chunked(size):
             *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                if kept := self._shortened(line):
-                    yield kept + b"\n"
+            changes = [self._change(line) for line in lines]
+            if any(change and not self._has(change) for change in changes):
+                await asyncio.sleep(INFORMER_DELAY)
+            for line, change in zip(lines, changes, strict=True):
+                if not (change and self._has(change)):
+                    yield line + b"\n"
+                elif (now := asyncio.get_running_loop().time()) >= self._next_bookmark:
+                    self._next_bookmark = now + BOOKMARK_INTERVAL
+                    yield msgspec.json.encode(WatchEvent("BOOKMARK", change.object)) + b"\n"
         yield rest
 
-    def _shortened(self, line: bytes) -> bytes:
-        """Return the line, or instead of an event that the cache has a bookmark or nothing."""
+    def _change(self, line: bytes) -> WatchEvent | None:
         with contextlib.suppress(msgspec.DecodeError):
             event = self._decoder.decode(line)
-            found = event.object.metadata
-            if event.type in ("ADDED", "MODIFIED") and self._is_known(found.uid, found.resource_version):
-                now = asyncio.get_running_loop().time()
-                if now < self._next_bookmark:
-                    return b""
-                self._next_bookmark = now + BOOKMARK_INTERVAL
-                return msgspec.json.encode(WatchEvent("BOOKMARK", event.object))
-        return line
+            if event.type in ("ADDED", "MODIFIED"):
+                return event
+        return None
+
+    def _has(self, change: WatchEvent) -> bool:
+        found = change.object.metadata
+        return self._is_known(found.uid, found.resource_version)
 
 
 class InfiniteBackoff:

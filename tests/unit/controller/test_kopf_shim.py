@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+from collections.abc import Callable
 
 import aiohttp
 import kopf
@@ -129,31 +130,45 @@ def test_the_storages_store_nothing():
     assert patch == {}
 
 
-async def test_of_the_events_that_the_cache_has_kopf_sees_one_bookmark_a_second(monkeypatch):
-    def line(kind: str, uid: str, version: str) -> bytes:
-        metadata = {"uid": uid, "resourceVersion": version, "name": "mnist"}
-        return json.dumps({"type": kind, "object": {"metadata": metadata}}).encode() + b"\n"
+def line(kind: str, version: str) -> bytes:
+    return json.dumps({"type": kind, "object": {"metadata": {"uid": "a", "resourceVersion": version}}}).encode() + b"\n"
 
-    known = [line("ADDED", "a", version) for version in "345"]
-    others = [line("MODIFIED", "a", "6"), line("DELETED", "a", "5"), b'{"type": 1}\n', b"cut"]
+
+def bookmarks(versions: str) -> list[bytes]:
+    return [line("BOOKMARK", version).replace(b" ", b"") for version in versions]
+
+
+async def shown(lines: list[bytes], is_known: Callable[[str, str], bool]) -> list[bytes]:
+    """Return what kopf gets of a watch with these lines."""
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=b"".join([*known, *others]))
+        return web.Response(body=b"".join(lines))
 
     app = web.Application()
     app.router.add_get("/jobs", answer)
     async with TestServer(app) as server:
-        made = kopf_shim._session(
-            Credentials(str(server.make_url(""))), lambda uid, version: (uid, version) <= ("a", "5")
-        )
-        async with made.aiohttp_session as session:
-            for interval, versions in ((1.0, "3"), (0.0, "345")):
-                monkeypatch.setattr(kopf_shim, "BOOKMARK_INTERVAL", interval)
-                async with session.get(server.make_url("/jobs?watch=true")) as response:
-                    found = b"".join([chunk async for chunk in response.content.iter_chunked(1024)])
-                lines = found.splitlines(keepends=True)
-                assert [json.loads(each) for each in lines[: len(versions)]] == [
-                    {"type": "BOOKMARK", "object": {"metadata": {"uid": "a", "resourceVersion": version}}}
-                    for version in versions
-                ]
-                assert lines[len(versions) :] == others
+        made = kopf_shim._session(Credentials(str(server.make_url(""))), is_known)
+        async with made.aiohttp_session as session, session.get(server.make_url("/jobs?watch=true")) as response:
+            return b"".join([chunk async for chunk in response.content.iter_chunked(1024)]).splitlines(keepends=True)
+
+
+async def test_of_the_events_that_the_cache_has_kopf_sees_one_bookmark_a_second(monkeypatch):
+    lines = [line("ADDED", version) for version in "345"]
+    others = [line("MODIFIED", "6"), line("DELETED", "5"), b'{"type": 1}\n', b"cut"]
+    for interval, versions in ((1.0, "3"), (0.0, "345")):
+        monkeypatch.setattr(kopf_shim, "BOOKMARK_INTERVAL", interval)
+        found = await shown([*lines, *others], lambda _uid, version: version <= "5")
+        assert found == [*bookmarks(versions), *others]
+
+
+async def test_kopf_does_not_see_the_events_that_the_informer_gets_soon():
+    asked = []
+
+    def is_known(_uid: str, version: str) -> bool:
+        asked.append(version)
+        return version == "6" and len(asked) > 1
+
+    assert await shown([line("MODIFIED", "6"), line("MODIFIED", "7")], is_known) == [
+        *bookmarks("6"),
+        line("MODIFIED", "7"),
+    ]
