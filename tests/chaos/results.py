@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from support.replace import replace
 from support.results import keep, place, quantile
-from trainshed.replace import replace
 
 from .points import ANSWER, CRASH, FAMILIES, WATCH
 from .trial import Outcome

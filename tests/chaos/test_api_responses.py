@@ -11,8 +11,8 @@ import pytest
 from support.api_request import Answer, Request, refusal
 from support.fault_proxy import Forward
 from support.jobs import pytorchjob
+from support.replace import replace
 from support.user_client import Refused, where
-from trainshed.replace import replace
 
 from .job_client import JobClient
 from .run import Environment, Run

@@ -16,10 +16,10 @@ from support import FakeKubelet, Operator, UserClient
 from support.audit_log import requests
 from support.builders import a_job, a_pod, at, look, run_policy, running
 from support.jobs import tfjob
+from support.replace import replace
 from support.user_client import always, eventually
 from testbed.control_plane import ControlPlane
 from trainshed.api.actions import Plan
-from trainshed.replace import replace
 
 Begin = Callable[..., Operator]
 HOUR = 3600

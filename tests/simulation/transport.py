@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from support.replace import replace
 from support.virtual_time import ScheduledCall, VirtualTimeLoop
 from trainshed.client.http import READ_TIMEOUT, REQUEST_TIMEOUT
 from trainshed.client.transport import Answer, Request, Stream, TransportError
-from trainshed.replace import replace
 
 from .api_errors import ApiError
 from .server import Server

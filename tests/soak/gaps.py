@@ -9,7 +9,7 @@ import orjson
 
 from chaos.history import Version
 from support.fault_proxy import Passed
-from trainshed.replace import replace
+from support.replace import replace
 
 
 def filled(versions: Iterable[Version], passed: Collection[Passed], told: Iterable[Version] = ()) -> list[Version]:

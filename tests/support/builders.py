@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, CreateService, DeletePod, DeleteService, Plan, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
@@ -15,7 +16,6 @@ from trainshed.crd import COLUMNS
 from trainshed.frameworks import FRAMEWORKS as ALL
 from trainshed.frameworks.pytorch import Elastic, PyTorchJobOptions
 from trainshed.plan import plan
-from trainshed.replace import replace
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FRAMEWORKS = {framework.kind: framework for framework in ALL}

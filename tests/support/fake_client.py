@@ -11,11 +11,11 @@ from datetime import timedelta
 
 from simulation.store import merge_patch
 from support.builders import T0
+from support.replace import replace
 from trainshed.api.framework import Framework
 from trainshed.api.objects import Container, Dependent, Phase, Pod, Resource, Service
 from trainshed.client import Conflict, Forbidden, LabelRemoved, NameConflict, NotFound
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.replace import replace
 
 LABEL = "training.kubeflow.org/"
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}

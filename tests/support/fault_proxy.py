@@ -15,8 +15,8 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
+from support.replace import replace
 from testbed.kubeconfig import kubeconfig
-from trainshed.replace import replace
 
 from .api_request import Answer, Request
 from .background import in_background

@@ -5,12 +5,12 @@ from __future__ import annotations
 from prometheus_client import Metric
 
 from support.builders import T0, a_job, a_pod, seen
+from support.replace import replace
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.client import ApiError
 from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
-from trainshed.replace import replace
 
 
 def all_metrics() -> Metrics:

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
-
-from trainshed.replace import replace
 
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, FrameworkContainer, JobDefaults

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from trainshed.replace import replace
+from msgspec.structs import replace
 
 from .framework import Framework
 from .job import Job

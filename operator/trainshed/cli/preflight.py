@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+import msgspec
+from msgspec.structs import replace
+
 from trainshed.api.actions import (
     Action,
     CreateDependent,
@@ -24,7 +27,6 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Pod
 from trainshed.api.status import ConditionType, Status
 from trainshed.plan import plan
-from trainshed.replace import replace
 
 #: v1's objects are recognized by the label of its Deployment, and by the name of its Service and its webhook.
 LABEL, V1 = ("control-plane", "kubeflow-training-operator"), "training-operator"
@@ -234,8 +236,7 @@ class Severity(IntEnum):
     NEEDS_ATTENTION = 2
 
 
-@dataclass(frozen=True, slots=True)
-class JobForecast:
+class JobForecast(msgspec.Struct, frozen=True):
     """The forecast for a job: the severity, and sentences about the changes; no sentence if nothing changes."""
 
     snapshot: Snapshot

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 import click
 import yaml
+from msgspec.structs import replace
 
 from trainshed.api import parse
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret, Snapshot
@@ -16,7 +17,6 @@ from trainshed.api.job import Document, Job, ServiceForm
 from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.plan import plan
-from trainshed.replace import replace
 
 from . import strict
 

@@ -8,13 +8,13 @@ from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api import framework, gang, parse, status_codec
 from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
-from trainshed.replace import replace
 
 from .store import CachedJob, Item, Store
 

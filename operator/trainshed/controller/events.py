@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from trainshed.api.actions import Event
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
-from trainshed.replace import replace
 
 #: Seconds during which Events with one reason on one job are aggregated into one Event.
 AGGREGATION_SECONDS = 1.0

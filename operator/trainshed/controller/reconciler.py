@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from trainshed import plan as planner
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, Event, EventType, Plan, SchedulerMessage, Snapshot
@@ -29,7 +31,6 @@ from trainshed.client.finalizers import release_unselected
 from trainshed.client.redaction import redact_error
 from trainshed.plan import status_details
 from trainshed.plan.pod_groups import latest_message
-from trainshed.replace import replace
 from trainshed.runtime import job_fields
 
 from .cache import Cache

@@ -6,10 +6,8 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from trainshed.replace import replace
 
 #: Variables that containers get from the user's shell: what programs of this machine need to run.
 INHERITED = (

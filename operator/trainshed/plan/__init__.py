@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from trainshed.api import framework
 from trainshed.api.actions import Plan, Snapshot
 from trainshed.api.job import ServiceForm
-from trainshed.replace import replace
 
 from . import conditions, pod_groups, restarts
 from .facts import Facts, all_pods, missing_pods, pods_to_verify

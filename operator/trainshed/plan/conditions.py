@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api.status import TERMINAL, Condition, ConditionType, Status
-from trainshed.replace import replace
 
 Conditions = tuple[Condition, ...]
 

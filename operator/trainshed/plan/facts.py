@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import replace
+
 from trainshed.api import framework
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
@@ -17,7 +19,6 @@ from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Replica, ReplicaGroup, Scope, ServiceForm
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
-from trainshed.replace import replace
 
 from . import failures
 

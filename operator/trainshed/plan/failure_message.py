@@ -9,11 +9,12 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from trainshed.api import coerce
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.status import Failure
-from trainshed.replace import replace
 
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container

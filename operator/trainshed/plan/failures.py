@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from trainshed.api.job import RestartPolicy
 from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import Failure
-from trainshed.replace import replace
 
 APPLICATION = "Application"
 INFRASTRUCTURE = "Infrastructure"

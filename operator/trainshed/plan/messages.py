@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api import coerce, gang
 from trainshed.api.actions import (
@@ -24,7 +25,6 @@ from trainshed.api.actions import (
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import POD_GROUP, Container, Phase, Pod
 from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType, Failure, Status
-from trainshed.replace import replace
 
 from . import failure_message, restarts
 from .conditions import ConditionUpdate

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api.coerce import LARGEST
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
-from trainshed.replace import replace
 
 from . import failures
 from .facts import Facts, disappeared_for_good

@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from trainshed.api.actions import DeleteJob, Event, EventType, Plan
 from trainshed.api.job import Replica
 from trainshed.api.status import (
@@ -32,7 +34,6 @@ from trainshed.api.status import (
     ReplicaStatus,
     Status,
 )
-from trainshed.replace import replace
 
 from . import conditions, dependents, failure_message, messages, pod_groups, pods, restarts, stuck_pods, waiting
 from .conditions import ConditionUpdate

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from trainshed.api.actions import Event, EventType
 from trainshed.api.indexes import Indexes
 from trainshed.api.status import MAX_SHORT_NAME_BYTES, ConditionType, ReplicaStatus, Status
-from trainshed.replace import replace
 
 from . import conditions
 from .facts import Facts

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from trainshed.api.actions import DeletePod, Event, EventType
 from trainshed.api.job import Replica
 from trainshed.api.objects import Container, Pod
 from trainshed.api.parse import FORCE_DELETE_AFTER
 from trainshed.api.status import ConditionType, Failure
-from trainshed.replace import replace
 
 from . import failure_message, failures
 from .conditions import ConditionUpdate

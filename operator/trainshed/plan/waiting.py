@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from trainshed.api import coerce
 from trainshed.api.indexes import Indexes
@@ -21,7 +22,6 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
-from trainshed.replace import replace
 
 from . import failure_message
 from .conditions import ConditionUpdate

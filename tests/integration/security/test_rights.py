@@ -8,7 +8,7 @@ import pytest
 
 from charts.rendering import Release
 from support.jobs import KINDS
-from trainshed.replace import replace
+from support.replace import replace
 
 from .rights import Right, granted, lines, written
 

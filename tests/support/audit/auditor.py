@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from http import HTTPStatus
 
-from trainshed.replace import replace
+from support.replace import replace
 
 from . import api_fields
 from .change import CREATED, DELETED, OPERATOR, Change, Request, Violation

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.builders import at
+from support.replace import replace
 from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Retries, Status
-from trainshed.replace import replace
 
 
 def condition(kind, *, true=True):

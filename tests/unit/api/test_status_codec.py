@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from simulation.store import merge_patch
 from support.builders import a_job, at
+from support.replace import replace
 from trainshed.api import coerce, status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
@@ -24,7 +25,6 @@ from trainshed.api.status import (
     Status,
     Waiting,
 )
-from trainshed.replace import replace
 
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from simulation.schema_validation import SchemaValidator
 from support.builders import a_job, at
+from support.replace import replace
 from trainshed import crd
 from trainshed.api import status_codec
 from trainshed.api.coerce import LARGEST, SMALLEST, encodable, fitted
 from trainshed.api.status import Condition, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 from trainshed.api.status_schema import STATUS
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.replace import replace
 
 CRD = SchemaValidator(crd.definition(FRAMEWORKS[0])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 NUMBERS = st.integers() | st.sampled_from([-1, 0, LARGEST, LARGEST + 1, SMALLEST - 1, 2**63, 10**400])

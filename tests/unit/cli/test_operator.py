@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from support.replace import replace
 from trainshed.cli import cli
 from trainshed.cli.operator import operator
 from trainshed.config import Config
-from trainshed.replace import replace
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from support.jobs import tfjob
+from support.replace import replace
 from support.user_client import MERGE, eventually
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
@@ -15,7 +16,6 @@ from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.client import Conflict, Forbidden, Invalid, LabelRemoved, NameConflict, NotFound, Unavailable
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders, dependents
-from trainshed.replace import replace
 
 
 def a_job(user, name="mnist", workers=1):

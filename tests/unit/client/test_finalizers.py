@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from support.jobs import tfjob
+from support.replace import replace
 from support.user_client import MERGE, eventually
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
@@ -19,7 +20,6 @@ from trainshed.client.finalizers import release_finalizer, release_unselected
 from trainshed.controller.finalizers import owner_is_gone
 from trainshed.frameworks.tensorflow import TENSORFLOW
 from trainshed.plan import builders
-from trainshed.replace import replace
 
 SITE = JobDefaults(track_results=True)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.builders import T0, a_pod, a_service, at
+from support.replace import replace
 from trainshed.api.actions import ApiRefusal
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
 from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
-from trainshed.replace import replace
 
 KEY = JobKey("ml", "TFJob", "mnist")
 CONTAINER = {"name": "tensorflow", "image": "x"}

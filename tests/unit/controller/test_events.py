@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from support.replace import replace
 from support.scripted_server import JOB, Scene
 from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.actions import Event, EventType
@@ -19,7 +20,6 @@ from trainshed.controller.events import (
     SAME,
     EventRecorder,
 )
-from trainshed.replace import replace
 
 
 def created(name: str) -> Event:

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from support.builders import T0, a_job
+from support.replace import replace
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Retries, Status
 from trainshed.controller import job_collector as module
 from trainshed.controller.job_collector import JobCollector
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.store import CachedJob
-from trainshed.replace import replace
 
 NAMES = {"job_namespace": "ml", "kind": "TFJob", "job_name": "mnist"}
 

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from support.builders import a_job, a_pod, look, running, seen
+from support.replace import replace
 from testbed.ports import free_port
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
@@ -21,7 +22,6 @@ from trainshed.config import Config
 from trainshed.controller.manager import ALTOGETHER, ANSWERS, SHUTDOWN_GRACE, Operator
 from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
-from trainshed.replace import replace
 from trainshed.runtime import Clock
 
 

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import Metric
 
 from support.builders import T0, a_job, a_pod, look, pods_of, running, seen
+from support.replace import replace
 from trainshed.api.actions import (
     CreateDependent,
     CreatePod,
@@ -21,7 +22,6 @@ from trainshed.api.objects import CONFIG_MAPS, COSCHEDULING_GROUPS, VOLCANO_GROU
 from trainshed.api.status import Condition, ConditionType, Retries, Status
 from trainshed.client import Conflict
 from trainshed.controller.metrics import CLASSES, COUNTERS, FAILURE_CLASSES, STATES, Metrics
-from trainshed.replace import replace
 
 JOB = a_job(worker=2)
 SNAPSHOT = seen(JOB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from support.builders import at
+from support.replace import replace
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
@@ -14,7 +15,6 @@ from trainshed.controller.status_debounce import (
     PROGRESS,
     StatusDebounce,
 )
-from trainshed.replace import replace
 
 KEY = JobKey("ml", "TFJob", "mnist")
 CREATED = Condition(ConditionType.CREATED, True, "r", "m", at(0), at(0))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.replace import replace
 from trainshed.controller.store import Store
-from trainshed.replace import replace
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from support.builders import T0, a_job, seen
+from support.replace import replace
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import Condition, ConditionType, Failure, Restart, Status
 from trainshed.controller.metrics import CLASSES, FAILURE_CLASSES, STATES, cause_of_failure, cause_of_restart
 from trainshed.plan import failures
-from trainshed.replace import replace
 
 JOB = a_job(worker=2)
 FAILURE = Failure("mnist-worker-0", "Application", "Error", 1, "", "", T0)

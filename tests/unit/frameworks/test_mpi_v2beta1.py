@@ -6,11 +6,11 @@ import pytest
 
 from support.builders import made
 from support.mpi_v2beta1_jobs import a_run, data, env, launcher, look, pod, spec_of, worker
+from support.replace import replace
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica, RestartPolicy, Scope
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
-from trainshed.replace import replace
 
 LABEL = "training.kubeflow.org/"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, a_pod, at, message, seen
+from support.replace import replace
 from trainshed.api import parse, status_codec
 from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import PYTORCH
 from trainshed.plan import plan
-from trainshed.replace import replace
 
 SENTENCE = "The pod template was changed; until their next restart these pods have the old one: worker-0,2."
 

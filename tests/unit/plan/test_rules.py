@@ -21,10 +21,10 @@ from support.builders import (
     services,
     states,
 )
+from support.replace import replace
 from trainshed.api.actions import DeleteJob, DeletePod
 from trainshed.api.objects import Container
 from trainshed.api.status import ConditionType
-from trainshed.replace import replace
 
 PS = {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, a_pod, at, look, pods_of, running, seen
+from support.replace import replace
 from trainshed.api.actions import CreatePod, DeletePod
 from trainshed.api.coerce import LARGEST
 from trainshed.api.job import RunPolicy
 from trainshed.api.status import ConditionType, Retries, Status
 from trainshed.plan import MAX_ATTEMPTS_AHEAD, restore_attempts
-from trainshed.replace import replace
 
 JOB = a_job("JAXJob", worker=2, restart="ExitCode", policy=RunPolicy(backoff_limit=3))
 

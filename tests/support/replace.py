@@ -10,7 +10,7 @@ import msgspec
 T = TypeVar("T")
 
 
-def replace(value: T, /, **changes: Any) -> T:  # noqa: ANN401 - the types of any fields
+def replace(value: T, /, **changes: Any) -> T:
     """Return a copy of a dataclass or struct with these fields changed."""
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.replace(value, **changes)
