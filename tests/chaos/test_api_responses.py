@@ -160,12 +160,13 @@ async def test_another_writer_does_not_keep_a_status_from_being_stored(environme
         began = time.time()
         await client.says("Running")
         landed = [time.time() - began]
+        while count <= 5:
+            await asyncio.sleep(0.02)
         await client.end("master-0", 0)
         began = time.time()
         await client.says("Succeeded")
         landed.append(time.time() - began)
         storm.cancel()
         await run.rest()
-    assert count > 5
     assert max(landed) <= 8, f"2 s are promised; this machine may be busy: {landed}"
     assert run.violations(faults=count) == ()
