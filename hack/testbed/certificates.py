@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,12 @@ class Authority:
         extension.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
         signer = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", DAYS)
         self._openssl("x509", "-req", "-in", f"{name}.csr", *signer, "-extfile", extension.name, "-out", f"{name}.crt")
+
+    def server_tls(self, name: str) -> ssl.SSLContext:
+        """Return the TLS settings of a server with the certificate of this name."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.folder / f"{name}.crt", self.folder / f"{name}.key")
+        return context
 
     def kubeconfig(self, name: str, server: str) -> Path:
         """A kubeconfig for a user that was signed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -43,8 +42,7 @@ class Webhook:
     @asynccontextmanager
     async def _served(self, authority: Authority) -> AsyncIterator[int]:
         authority.sign("webhook", "webhook", hosts=("127.0.0.1",))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(authority.folder / "webhook.crt", authority.folder / "webhook.key")
+        context = authority.server_tls("webhook")
         server = web.Server(self._answer, access_log=None)
         listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0, ssl=context)
         yield listener.sockets[0].getsockname()[1]

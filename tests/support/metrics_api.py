@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -59,10 +58,8 @@ class MetricsApi:
             def log_message(self, *_: object) -> None:
                 """Log nothing."""
 
-        keys = self._plane.authority.folder
         self._plane.authority.sign("metrics-api", "metrics-api", hosts=(HOST,))
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(keys / "metrics-api.crt", keys / "metrics-api.key")
+        context = self._plane.authority.server_tls("metrics-api")
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()

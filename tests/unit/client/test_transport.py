@@ -100,9 +100,7 @@ async def test_a_server_with_an_unknown_certificate_gets_no_request(scheme, tmp_
         asked.append(request.headers.get("Authorization"))
         return web.Response()
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(other.folder / "server.crt", other.folder / "server.key")
-    end, port = await serving(handler, context)
+    end, port = await serving(handler, other.server_tls("server"))
     sockets = HttpTransport(Credentials(f"{scheme}://127.0.0.1:{port}", ca=str(own.certificate), token="secret"))
     with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"):
         await sockets.exchange(READ)
@@ -123,15 +121,18 @@ async def test_a_ca_may_lack_the_extensions_that_python_3_13_demands(tmp_path, m
         return context
 
     monkeypatch.setattr(ssl, "create_default_context", of_python_3_13)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
 
     async def handler(_):
         return web.Response()
 
-    end, port = await serving(handler, context)
-    sockets = HttpTransport(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
+    end, port = await serving(handler, authority.server_tls("server"))
+    credentials = Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate))
+    sockets, demanding = HttpTransport(credentials), HttpTransport(credentials)
+    demanding._tls.verify_flags |= ssl.VERIFY_X509_STRICT
+    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"):
+        await demanding.exchange(READ)
     assert (await sockets.exchange(READ)).status == 200
+    await demanding.close()
     await sockets.close()
     await end()
 
@@ -140,8 +141,6 @@ async def test_an_abandoned_watch_is_closed_at_once_without_a_tls_close(tmp_path
     authority = Authority(tmp_path)
     authority.make()
     authority.sign("server", "server", hosts=("127.0.0.1",))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
 
     async def deaf(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
@@ -151,7 +150,7 @@ async def test_an_abandoned_watch_is_closed_at_once_without_a_tls_close(tmp_path
         writer.transport.abort()
 
     let_go = asyncio.Event()
-    server = await asyncio.start_server(deaf, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(deaf, "127.0.0.1", 0, ssl=authority.server_tls("server"))
     port = server.sockets[0].getsockname()[1]
     sockets = HttpTransport(Credentials(f"https://127.0.0.1:{port}", ca=str(authority.certificate)))
     before = open_sockets()
