@@ -27,7 +27,7 @@ from .transport import Answer, Request, Stream, TransportError, WriteNotPermitte
 REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
 #: Seconds for which an idle connection is kept. The API server closes it after 90, a proxy before it perhaps earlier.
 KEEP_ALIVE = 15.0
-#: The longest time in seconds between two checks for timeouts: a timer for each request would cost a tenth of it.
+#: Seconds between two checks for timeouts: a timer for each request would cost a tenth of it.
 CHECK_INTERVAL = 1.0
 #: Bytes of a stream that may wait for their reader; then the server has to wait.
 MAX_BUFFERED = 1024 * 1024
@@ -260,7 +260,7 @@ class HttpTransport:
             connection = self._reuse() or await self._connect()
             self._busy.add(connection)
             if self._timer is None:
-                self._check_deadlines(min(seconds, CHECK_INTERVAL))
+                self._check_deadlines()
             used, answered = connection.used, False
             try:
                 if request.body is not None:
@@ -289,12 +289,12 @@ class HttpTransport:
         target = f"{self._prefix}{_quoted(request.path)}{_query(tuple(request.query.items()))}"
         return f"{request.verb} {target} HTTP/1.1\r\n{self._head}{token}{size}\r\n".encode() + body
 
-    def _check_deadlines(self, interval: float) -> None:
-        """Check the requests in flight now and, while there are any, each `interval` seconds."""
+    def _check_deadlines(self) -> None:
+        """Check the requests in flight now and, while there are any, each CHECK_INTERVAL seconds."""
         loop = asyncio.get_running_loop()
         for connection in tuple(self._busy):
             connection.check_deadline(loop.time())
-        self._timer = loop.call_later(interval, self._check_deadlines, interval) if self._busy else None
+        self._timer = loop.call_later(CHECK_INTERVAL, self._check_deadlines) if self._busy else None
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT):

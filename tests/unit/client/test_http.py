@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -142,6 +141,7 @@ async def test_a_cancelled_request_closes_its_connection():
 async def test_a_silent_server_is_given_up(monkeypatch):
     monkeypatch.setattr(http, "REQUEST_TIMEOUT", 0.05)
     monkeypatch.setattr(http, "READ_TIMEOUT", 0.05)
+    monkeypatch.setattr(http, "CHECK_INTERVAL", 0.02)
     async with connected(OK[:-1], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") as (transport, _):
         with pytest.raises(TransportError, match="TimeoutError"):
             await transport.exchange(READ)
@@ -183,17 +183,11 @@ async def test_a_new_connection_resumes_the_tls_session_unless_the_server_has_fo
     authority = Authority(tmp_path)
     authority.make()
     authority.sign("server", "server", hosts=("localhost",))
-
-    def server_tls() -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
-        return context
-
     found, transport, port = Server([OK] * 9), None, 0
     for _ in range(2):
-        server = await asyncio.start_server(found.serve, "localhost", port, ssl=server_tls())
+        server = await asyncio.start_server(found.serve, "localhost", port, ssl=authority.server_tls("server"))
         port = server.sockets[0].getsockname()[1]
-        transport = transport or HttpTransport(Credentials(f"https://localhost:{port}", ca=str(tmp_path / "ca.crt")))
+        transport = transport or HttpTransport(Credentials(f"https://localhost:{port}", ca=str(authority.certificate)))
         for _ in range(2):
             await asyncio.gather(*[transport.exchange(READ) for _ in range(2)])
             await transport.close()
