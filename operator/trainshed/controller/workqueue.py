@@ -27,13 +27,12 @@ from trainshed.runtime import job_fields
 
 from .observer import Observer
 
-#: Seconds between two reconciles of the same job, so that many events cost few reconciles: after one that has done
-#: something, and after one that has done nothing, as when the pods of a job start one after another. A reconcile whose
-#: plan asks for the next one follows at once: the failed pod is gone, and its replacement is waited for.
-MIN_RECONCILE_INTERVAL, IDLE_RECONCILE_INTERVAL = 0.02, 0.1
-#: From this number of pods on a job waits longer after a reconcile that has done nothing, in proportion: the pods of a
-#: large job start for a long time, and its reconcile takes a time in proportion to their number.
-LARGE_JOB = 1000
+#: The minimum number of seconds between two reconciles of the same job, so that many events cost few reconciles. A
+#: reconcile whose plan asks for the next one follows at once: the failed pod is gone, and its replacement is waited for.
+MIN_RECONCILE_INTERVAL = 0.02
+#: The seconds to wait for each pod of the job after a reconcile that has done nothing, as when its pods start one after
+#: another: a reconcile takes a time in proportion to their number.
+IDLE_INTERVAL_PER_POD = 0.0001
 #: The maximum number of reconciles of a namespace that have just started, and the seconds for which they count. So of
 #: many new jobs the first get their pods while the others wait, but slow ones, as a webhook causes them, do not hold up
 #: the namespace.
@@ -122,7 +121,7 @@ class WorkQueue:
         if key in self._starting:
             self._starting[key].cancel()
             self._started(key)
-        interval = IDLE_RECONCILE_INTERVAL * max(1.0, pods / LARGE_JOB) if idle else MIN_RECONCILE_INTERVAL
+        interval = max(MIN_RECONCILE_INTERVAL, IDLE_INTERVAL_PER_POD * pods if idle else 0.0)
         if key in self._continued:
             self._continued.remove(key)
             interval = MIN_RECONCILE_INTERVAL

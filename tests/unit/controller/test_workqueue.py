@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.virtual_time import in_virtual_time
 from trainshed.api.job import JobKey
 from trainshed.controller.workqueue import (
-    IDLE_RECONCILE_INTERVAL,
+    IDLE_INTERVAL_PER_POD,
     MAX_STARTING,
     MIN_RECONCILE_INTERVAL,
     MIN_WAIT,
@@ -63,7 +63,7 @@ async def test_a_key_being_processed_is_requeued_after_done(queue):
     assert await take(queue, 0.05) is None
 
 
-def test_after_an_idle_reconcile_the_distance_is_longer():
+def test_after_an_idle_reconcile_of_a_large_job_the_distance_is_longer():
     async def distance(*, idle: bool, pods: int = 0) -> float:
         queue, clock = WorkQueue(lambda _seconds: None), asyncio.get_running_loop().time
         queue.add(A)
@@ -75,9 +75,9 @@ def test_after_an_idle_reconcile_the_distance_is_longer():
         return clock() - began
 
     assert in_virtual_time(distance(idle=False)) == pytest.approx(MIN_RECONCILE_INTERVAL)
-    assert in_virtual_time(distance(idle=True)) == pytest.approx(IDLE_RECONCILE_INTERVAL)
-    assert in_virtual_time(distance(idle=True, pods=1000)) == pytest.approx(IDLE_RECONCILE_INTERVAL)
-    assert in_virtual_time(distance(idle=True, pods=10_000)) == pytest.approx(10 * IDLE_RECONCILE_INTERVAL)
+    assert in_virtual_time(distance(idle=True, pods=100)) == pytest.approx(MIN_RECONCILE_INTERVAL)
+    assert in_virtual_time(distance(idle=True, pods=1000)) == pytest.approx(1000 * IDLE_INTERVAL_PER_POD)
+    assert in_virtual_time(distance(idle=True, pods=10_000)) == pytest.approx(10_000 * IDLE_INTERVAL_PER_POD)
     assert in_virtual_time(distance(idle=False, pods=10_000)) == pytest.approx(MIN_RECONCILE_INTERVAL)
 
 
@@ -89,11 +89,11 @@ def test_a_reconcile_that_continues_is_followed_at_once_and_an_idle_one_after_it
             await queue.take()
             found.append(clock())
             queue.add(A)
-            queue.done(A, idle=not continues, continues=continues)
+            queue.done(A, idle=not continues, pods=1000, continues=continues)
         await queue.take()
         return [after - before for before, after in pairwise([*found, clock()])]
 
-    distances = (0.0, MIN_RECONCILE_INTERVAL, IDLE_RECONCILE_INTERVAL)
+    distances = (0.0, MIN_RECONCILE_INTERVAL, 1000 * IDLE_INTERVAL_PER_POD)
     assert in_virtual_time(times()) == pytest.approx(distances)
 
 
