@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.virtual_time import in_virtual_time
 from trainshed.api.job import JobKey
 from trainshed.controller.workqueue import (
+    FEW_STARTING,
     IDLE_INTERVAL_PER_POD,
     MAX_STARTING,
     MIN_RECONCILE_INTERVAL,
@@ -108,19 +109,24 @@ async def test_a_reconcile_that_always_continues_keeps_the_minimum_distance(queu
     assert clock() - began >= MIN_RECONCILE_INTERVAL * 0.9
 
 
-def test_many_jobs_of_a_namespace_start_one_after_another_and_slow_ones_do_not_hold_it_up():
+def test_many_jobs_of_a_namespace_start_in_groups_and_slow_ones_do_not_hold_it_up():
     async def story() -> None:
-        queue = WorkQueue(lambda _seconds: None)
+        queue, group = WorkQueue(lambda _seconds: None), MAX_STARTING - FEW_STARTING
         for number in range(2 * MAX_STARTING):
             queue.add(JobKey("ml", "TFJob", f"job-{number}"))
         queue.add(JobKey("other", "TFJob", "job"))
         taken = [await queue.take() for _ in range(MAX_STARTING + 1)]
         assert [key.namespace for key in taken].count("other") == 1
         assert await take(queue, 0.1) is None, "as many as may start at a time"
-        queue.done(taken[0])
-        assert (await take(queue, 0.1)).name == f"job-{MAX_STARTING}"
+        fast = [key for key in taken if key.namespace == "ml"][:group]
+        for key in fast[:-1]:
+            queue.done(key)
+        assert await take(queue, 0.1) is None, "the next ones start together"
+        queue.done(fast[-1])
+        second = [(await take(queue, 0.1)).name for _ in range(group)]
+        assert second == [f"job-{MAX_STARTING + number}" for number in range(group)]
         assert await take(queue, 0.1) is None
-        assert (await take(queue, STARTING)).name == f"job-{MAX_STARTING + 1}", "the slow ones no longer count"
+        assert (await take(queue, STARTING)).name == f"job-{MAX_STARTING + group}", "the slow ones no longer count"
 
     in_virtual_time(story())
 
