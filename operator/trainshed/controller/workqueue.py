@@ -37,7 +37,7 @@ IDLE_INTERVAL_PER_POD = 0.0001
 #: many new jobs the first get their pods while the others wait, but slow ones, as a webhook causes them, do not hold up
 #: the namespace. The next ones start together when at most FEW_STARTING of these are left: plans in a row cost less
 #: processor time, because the code and data of one are in the processor's caches for the next.
-MAX_STARTING, FEW_STARTING, STARTING = 16, 8, 1.0
+MAX_STARTING, FEW_STARTING, STARTING = 16, 4, 1.0
 #: Seconds by which a timer may fire early.
 INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
