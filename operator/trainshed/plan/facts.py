@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -28,38 +27,25 @@ INDEPENDENT = ("goal", "scope", "replicas_by_pod", "groups", "addresses", "prese
 BY_REPLACED_PODS = ("stale", "current", "eventful")
 
 
-@dataclass(frozen=True)
 class Facts:
-    """The facts of one snapshot; `status` is the stored status, `observed` the same with all counts recomputed."""
+    """The facts of one snapshot, which do not change.
 
-    snapshot: Snapshot
-    _answers: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+    `status` is the stored status, `observed` the same with all counts recomputed. `now` is the time of this reconcile.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.job: Job = snapshot.job
+        self.framework: Framework = snapshot.framework
+        self.status: Status = snapshot.status
+        self.now: datetime = snapshot.now
+        self._answers: dict[object, Any] = {}
 
     def once(self, question: Callable[[Facts], T]) -> T:
         """Return the result of another module's function of these facts, computed at the first call."""
         if question not in self._answers:
             self._answers[question] = question(self)
         return cast("T", self._answers[question])
-
-    @property
-    def job(self) -> Job:
-        """The job."""
-        return self.snapshot.job
-
-    @property
-    def framework(self) -> Framework:
-        """The framework of the job."""
-        return self.snapshot.framework
-
-    @property
-    def status(self) -> Status:
-        """The status that was stored last."""
-        return self.snapshot.status
-
-    @property
-    def now(self) -> datetime:
-        """The time of this reconcile."""
-        return self.snapshot.now
 
     def after(self, status: Status) -> Facts:
         """Return the facts with `status` as the stored one; facts that do not depend on it are not computed again."""
@@ -147,7 +133,7 @@ class Facts:
     def unfinished(self) -> Counter[str]:
         """The number of `current` pods by role, without those of replicas that have succeeded."""
         found = Counter([replica.role for replica in self.current])
-        if any(done.ranges for done in self.done.values()):
+        if self._some_done:
             found -= Counter([replica.role for replica in self.current if self.finished(replica)])
         return found
 
@@ -210,7 +196,7 @@ class Facts:
         if self.replicas_by_pod.keys() <= present:
             return ()
         absent = [replica for name, replica in self.replicas_by_pod.items() if name not in present]
-        if any(done.ranges for done in self.done.values()):
+        if self._some_done:
             absent = [replica for replica in absent if replica.index not in self.done[replica.role]]
         return tuple(absent)
 
@@ -227,23 +213,23 @@ class Facts:
         running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING]
         if ended:
             running = [pod for pod in running if pod.uid not in ended]
-        active = _by_role(roles, running)
+        active = _by_role(running)
         held = self.holding if self.job.in_queue else ()
         uids = {pod.uid for pod in running} if held else set()
-        others = _by_role(roles, [pod for pod in held if pod.uid not in uids])
-        failed = Counter(replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED)
+        others = _by_role([pod for pod in held if pod.uid not in uids])
+        failed = Counter([replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED])
         ready = Counter([replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting])
         return {
             role: ReplicaStatus(
-                active=active[role],
-                not_running=others[role],
+                active=active[label],
+                not_running=others[label],
                 succeeded=len(self.done[role]),
                 failed=failed[role],
                 ready=ready[role],
                 selector=framework.selector(self.framework, self.job, role) if self.framework.selectors else "",
                 done=self.done[role],
             )
-            for role in roles.values()
+            for label, role in roles.items()
         }
 
     @cached_property
@@ -302,6 +288,10 @@ class Facts:
         """Return whether a replica has succeeded."""
         return replica.index in self.done[replica.role]
 
+    @property
+    def _some_done(self) -> bool:
+        return any(done.ranges for done in self.done.values())
+
     def _done(self, group: ReplicaGroup, finished: list[Replica]) -> Indexes:
         if self.goal and group.role == self.goal.depends_on:
             return Indexes()  # an entry in the status was not written by the operator
@@ -310,10 +300,9 @@ class Facts:
         return (before | Indexes.of(observed)).below(group.count) if before.ranges or observed else before
 
 
-def _by_role(roles: Mapping[str, str], pods: Iterable[Pod]) -> Counter[str]:
-    """Count pods by role; `roles` has the roles of the job by the labels of pods, others do not count."""
-    counts = Counter([pod.role for pod in pods])
-    return Counter({role: counts[label] for label, role in roles.items()})
+def _by_role(pods: Iterable[Pod]) -> Counter[str]:
+    """Count pods by the role in their label."""
+    return Counter([pod.role for pod in pods])
 
 
 def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
@@ -327,7 +316,9 @@ def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
     """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels."""
     snapshot = facts.snapshot
-    return all_pods(snapshot)[len(snapshot.pods) :] if facts.scope is Scope.JOB else ()
+    if snapshot.refusal is None or facts.scope is not Scope.JOB:
+        return ()
+    return all_pods(snapshot)[len(snapshot.pods) :]
 
 
 def disappeared(facts: Facts) -> tuple[Replica, ...]:
@@ -351,14 +342,19 @@ def _disappeared(facts: Facts) -> tuple[Replica, ...]:
 
 def hidden_replicas(facts: Facts) -> tuple[Replica, ...]:
     """Return those of them whose pods are known to exist and belong to the current attempt."""
-    seated = (pod for pod in hidden_pods(facts) if pod.name in facts.replicas_by_pod and not facts.given_up(pod))
+    if not (hidden := hidden_pods(facts)):
+        return ()
+    seated = (pod for pod in hidden if pod.name in facts.replicas_by_pod and not facts.given_up(pod))
     return tuple(facts.replicas_by_pod[pod.name] for pod in seated if facts.replicas_by_pod[pod.name] in facts.missing)
 
 
 def pods_to_verify(facts: Facts) -> tuple[str, ...]:
     """Return the names of all pods whose existence must be checked before another pod is created."""
-    missed = (framework.child_name(facts.job, replica) for replica in disappeared(facts))
-    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden_pods(facts)))))
+    gone, hidden = disappeared(facts), hidden_pods(facts)
+    if not (gone or hidden):
+        return ()
+    missed = (framework.child_name(facts.job, replica) for replica in gone)
+    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden))))
 
 
 def missing_pods(facts: Facts) -> tuple[str, ...]:
@@ -381,7 +377,10 @@ def observed_status(facts: Facts) -> Status:
 
     So a pod that is deleted while it is hidden is noticed as missing, and not simply replaced while the others run.
     """
-    more = Counter(replica.role for replica in hidden_replicas(facts))
+    hidden = hidden_replicas(facts)
+    if not hidden:
+        return facts.observed
+    more = Counter(replica.role for replica in hidden)
     counted = {
         role: replace(replica_status, active=replica_status.active + more[role])
         for role, replica_status in facts.observed.replica_statuses.items()
