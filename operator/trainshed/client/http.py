@@ -220,7 +220,6 @@ class HttpTransport:
 
         Raises `TransportError` and `WriteNotPermitted`.
         """
-        _require_permission(request)
         answer = await self._exchange(request)
         if answer.status == HTTPStatus.UNAUTHORIZED and self._token_source.renew():
             answer = await self._exchange(request)
@@ -257,7 +256,10 @@ class HttpTransport:
         """
         content = self._content(request)
         while True:
-            connection = self._reuse() or await self._connect()
+            connection = self._reuse()
+            if connection is None:
+                _require_permission(request)
+                connection = await self._connect()
             self._busy.add(connection)
             if self._timer is None:
                 self._check_deadlines()
