@@ -49,7 +49,11 @@ class Clock:
 
     def now(self) -> datetime:
         """The current time in UTC."""
-        return datetime.fromtimestamp(self._offset + self._steady(), UTC)
+        return datetime.fromtimestamp(self.seconds(), UTC)
+
+    def seconds(self) -> float:
+        """The current time in seconds since 1970."""
+        return self._offset + self._steady()
 
     def skew(self) -> float:
         """Return the step of the wall clock since the start in seconds; positive is forward."""

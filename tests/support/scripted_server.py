@@ -244,7 +244,7 @@ class Replica:
         self.line = LeaseConnection(leases)
         self.losses: list[float] = []
         self.elector = LeaderElector(
-            self.line, LeaseConfig("ml", "lease", name), lambda: self.losses.append(clock()), now
+            self.line, LeaseConfig("ml", "lease", name), lambda: self.losses.append(clock()), clock
         )
         self.task = asyncio.create_task(self.elector.run())
 

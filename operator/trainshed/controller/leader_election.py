@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 15.0, 10.0, 2.0
 POLL_INTERVAL, EXPIRY_MARGIN = 1.0, 0.2
 #: Timeout of one request in seconds, so that a leader whose request hangs can retry once in time.
 REQUEST_TIMEOUT = 4.0
-NEVER = datetime.min.replace(tzinfo=UTC)
+NEVER = -math.inf
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +38,13 @@ class LeaseConfig(msgspec.Struct, frozen=True):
 class LeaderElector:
     """Acquires and renews the Lease; calls `on_lost` when it is lost.
 
-    Only this replica's own clock counts, never a time that another replica wrote. `now` advances with the monotonic
-    clock and is called each time: the time of an event loop stands still within an iteration, in the middle of which a
-    process may have been stopped.
+    Only this replica's own clock counts, never a time that another replica wrote. `now` returns seconds since 1970,
+    advances with the monotonic clock, and is called each time: the time of an event loop stands still within an
+    iteration, in the middle of which a process may have been stopped.
     """
 
     def __init__(
-        self, client: Client, config: LeaseConfig, on_lost: Callable[[], None], now: Callable[[], datetime]
+        self, client: Client, config: LeaseConfig, on_lost: Callable[[], None], now: Callable[[], float]
     ) -> None:
         self.acquired = asyncio.Event()
         self._client = client
@@ -151,7 +152,7 @@ class LeaderElector:
         return {**found, "spec": self._spec(self._config.identity, int(LEASE_DURATION))}
 
     def _spec(self, holder: str, duration: int) -> dict[str, Any]:
-        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = self._seen.get("spec") or {}
         same = spec.get("holderIdentity") == holder
         return {
@@ -162,8 +163,8 @@ class LeaderElector:
             "leaseTransitions": spec.get("leaseTransitions", 0) + (0 if same else 1),
         }
 
-    def _since(self, moment: datetime) -> float:
-        return (self._now() - moment).total_seconds()
+    def _since(self, moment: float) -> float:
+        return self._now() - moment
 
     async def _write(self, body: Document) -> Document:
         return await self._client.write_lease(self._config.namespace, self._config.name, body)

@@ -75,7 +75,7 @@ class Operator:
         reconcilers = {name: namespaced.reconciler for name, namespaced in self._caches.all.items()}
         self._worker = Worker(self._queue, reconcilers, self._metrics, self._may_act, clock.now)
         lease_config = LeaseConfig(settings.effective_lease_namespace, settings.lease_name, settings.identity)
-        self._elector = LeaderElector(client, lease_config, self._step_down, clock.now)
+        self._elector = LeaderElector(client, lease_config, self._step_down, clock.seconds)
         self._labels = {framework.kind: framework.label for framework in frameworks}
         if settings.job_metrics:
             self._metrics.register(JobCollector(self._caches.jobs, clock.now))

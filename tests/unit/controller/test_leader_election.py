@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.scripted_server import LeaseConnection, Replica, StoredLease
-from support.virtual_time import clock, in_virtual_time, now
+from support.virtual_time import clock, in_virtual_time
 from trainshed.client import Forbidden
 from trainshed.controller.leader_election import (
     LEASE_DURATION,
@@ -214,17 +213,17 @@ def test_a_waiting_replica_sends_few_requests_to_a_failing_server():
 
 
 def test_a_leader_frozen_within_a_loop_iteration_does_not_act_in_it():
-    frozen = timedelta()
+    frozen = 0.0
 
     async def story():
         nonlocal frozen
         line = LeaseConnection(StoredLease())
-        elector = LeaderElector(line, LeaseConfig("ml", "lease", "a"), lambda: None, lambda: now() + frozen)
+        elector = LeaderElector(line, LeaseConfig("ml", "lease", "a"), lambda: None, lambda: clock() + frozen)
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(5)
         assert elector.is_leader()
         before = clock()
-        frozen = timedelta(seconds=20)
+        frozen = 20.0
         assert clock() == before
         assert not elector.is_leader()
         task.cancel()
