@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from importlib.metadata import version
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector, generate_latest
 from prometheus_client import disable_created_metrics as without_created_series
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from trainshed.api.actions import (
@@ -52,13 +54,20 @@ class MetricScope(NamedTuple):
     framework: str
 
 
-class ExpiringCounters:
+class ExpiringCounters(Collector):
     """All twelve counters for each scope with jobs now or recently; the number of namespaces over time is unbounded."""
 
-    def __init__(self, own: CollectorRegistry) -> None:
-        self._all = {name: Counter(name, help_text, LABELS, registry=own) for name, help_text in COUNTERS.items()}
-        self._scopes: dict[MetricScope, dict[str, Counter]] = {}
+    def __init__(self) -> None:
+        self._scopes: dict[MetricScope, dict[str, int]] = {}
         self._empty: set[MetricScope] = set()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all counters."""
+        for name, help_text in COUNTERS.items():
+            family = CounterMetricFamily(name, help_text, labels=LABELS)
+            for scope, values in self._scopes.items():
+                family.add_metric(scope, values[name])
+            yield family
 
     def count(self, scope: MetricScope, name: str, by: int = 1) -> None:
         """Add `by` to a counter; 0 only creates the series.
@@ -67,17 +76,14 @@ class ExpiringCounters:
         """
         found = self._scopes.get(scope)
         if found is None:
-            found = self._scopes[scope] = {name: counter.labels(*scope) for name, counter in self._all.items()}
+            found = self._scopes[scope] = dict.fromkeys(COUNTERS, 0)
         self._empty.discard(scope)
-        if by:
-            found[name].inc(by)
+        found[name] += by
 
     def expire(self, with_jobs: set[MetricScope]) -> None:
         """Remove the scopes without jobs now and at the previous call and without a count in between."""
         for scope in self._empty - with_jobs:
             del self._scopes[scope]
-            for counter in self._all.values():
-                counter.remove(*scope)
         self._empty = self._scopes.keys() - with_jobs
 
 
@@ -146,11 +152,8 @@ FAILURE_CLASSES = (INVALID, DEADLINE, *CLASSES)
 
 def cause_of_restart(before: Status, after: Status) -> str:
     """Return the class of the failure that caused a restart."""
-    newest = (
-        after.recent_restarts[-1].kind
-        if after.recent_restarts and after.recent_restarts != before.recent_restarts
-        else ""
-    )
+    is_new = after.recent_restarts and after.recent_restarts != before.recent_restarts
+    newest = after.recent_restarts[-1].kind if is_new else ""
     return newest if newest in CLASSES else OTHER
 
 
@@ -253,7 +256,8 @@ class Metrics:
         without_created_series()  # type: ignore[no-untyped-call]
         own = self.registry = CollectorRegistry()
         ProcessCollector(registry=own)
-        self._counters = ExpiringCounters(own)
+        self._counters = ExpiringCounters()
+        self.register(self._counters)
         self._reconcile_durations = Histogram(
             "trainshed_reconcile_duration_seconds",
             "Reconcile time in seconds.",
@@ -267,10 +271,10 @@ class Metrics:
             buckets=WAIT_BUCKETS,
         )
         self._errors = ErrorCounters(own)
-        self._requests = Counter(
+        requests = Counter(
             "trainshed_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=own
         )
-        self._request_counters: dict[tuple[str, str, str], Counter] = {}
+        self._request_counter = cache(requests.labels)  # looking up the labels takes longer than counting
         self._failures = Counter(
             "trainshed_jobs_failed", "Failed jobs by failure class.", ("framework", "class"), registry=own
         )
@@ -314,11 +318,7 @@ class Metrics:
 
     def count_request(self, verb: str, resource: str, code: int) -> None:
         """Count a request to the API server; code 0 means no response."""
-        labels = (verb, resource, str(code or "none"))
-        counter = self._request_counters.get(labels)
-        if counter is None:  # looking up the labels takes longer than everything else here
-            counter = self._request_counters[labels] = self._requests.labels(*labels)
-        counter.inc()
+        self._request_counter(verb, resource, str(code or "none")).inc()
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""

@@ -14,7 +14,8 @@ class Scene:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.counters = ExpiringCounters(self.registry)
+        self.counters = ExpiringCounters()
+        self.registry.register(self.counters)
 
     def value(self, scope: MetricScope, name: str) -> float | None:
         labels = {"job_namespace": scope.namespace, "framework": scope.framework}
