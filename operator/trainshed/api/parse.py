@@ -37,7 +37,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 #: The prefix of Kueue's labels and annotations: the queue's name is a label of the job. Of a job without that label
 #: (manageJobsWithoutQueueName) the pod templates get some when it is admitted.
 KUEUE_PREFIX = "kueue.x-k8s.io/"
-#: Writes the text that is hashed: one encoder for all templates, because making one takes a third of the time.
+#: Writes the text that is hashed: one encoder for all templates, because making one takes a quarter of the time.
 SORTED = json.JSONEncoder(sort_keys=True)
 
 
