@@ -39,6 +39,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KUEUE_PREFIX = "kueue.x-k8s.io/"
 #: Writes the text that is hashed: one encoder for all templates, because making one takes a quarter of the time.
 SORTED = json.JSONEncoder(sort_keys=True)
+#: Returns the name that a field of a document has in Python.
+_attribute = cache(to_snake)
 
 
 def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> Job:
@@ -103,12 +105,6 @@ def _complete(
         problems=problems,
     )
     return whole if problems else replace(whole, problems=framework.hooks.validate(whole, job_defaults))
-
-
-@cache
-def _attribute(field: str) -> str:
-    """Return the name that a field of a document has in Python."""
-    return to_snake(field)
 
 
 def _names_kueue(metadata: object) -> bool:

@@ -316,9 +316,7 @@ def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 def hidden_pods(facts: Facts) -> tuple[Pod, ...]:
     """Return the pods that exist though no watch reports them (scope Job only): they have lost their labels."""
     snapshot = facts.snapshot
-    if snapshot.refusal is None or facts.scope is not Scope.JOB:
-        return ()
-    return all_pods(snapshot)[len(snapshot.pods) :]
+    return all_pods(snapshot)[len(snapshot.pods) :] if facts.scope is Scope.JOB else ()
 
 
 def disappeared(facts: Facts) -> tuple[Replica, ...]:
@@ -342,19 +340,14 @@ def _disappeared(facts: Facts) -> tuple[Replica, ...]:
 
 def hidden_replicas(facts: Facts) -> tuple[Replica, ...]:
     """Return those of them whose pods are known to exist and belong to the current attempt."""
-    if not (hidden := hidden_pods(facts)):
-        return ()
-    seated = (pod for pod in hidden if pod.name in facts.replicas_by_pod and not facts.given_up(pod))
+    seated = (pod for pod in hidden_pods(facts) if pod.name in facts.replicas_by_pod and not facts.given_up(pod))
     return tuple(facts.replicas_by_pod[pod.name] for pod in seated if facts.replicas_by_pod[pod.name] in facts.missing)
 
 
 def pods_to_verify(facts: Facts) -> tuple[str, ...]:
     """Return the names of all pods whose existence must be checked before another pod is created."""
-    gone, hidden = disappeared(facts), hidden_pods(facts)
-    if not (gone or hidden):
-        return ()
-    missed = (framework.child_name(facts.job, replica) for replica in gone)
-    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden))))
+    missed = (framework.child_name(facts.job, replica) for replica in disappeared(facts))
+    return tuple(dict.fromkeys((*missed, *(pod.name for pod in hidden_pods(facts)))))
 
 
 def missing_pods(facts: Facts) -> tuple[str, ...]:
