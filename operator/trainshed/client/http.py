@@ -32,7 +32,7 @@ CHECK_INTERVAL = 1.0
 #: Bytes of a stream that may wait for their reader; then the server has to wait.
 MAX_BUFFERED = 1024 * 1024
 PORTS = {"http": 80, "https": 443}
-#: The response headers that are read, besides those that the parser reads itself.
+#: The response headers that are read, besides those that the parser reads itself; only errors and redirects have them.
 RETRY_AFTER, LOCATION = b"retry-after", b"location"
 
 
@@ -41,16 +41,19 @@ class ConnectionLost(OSError):
 
 
 class Connection(asyncio.Protocol):
-    """A connection, which carries one request at a time. Methods `on_...` are called by the parser."""
+    """A connection, which carries one request at a time. Methods `on_...` are called by the parser.
+
+    There is no `on_header`: calls of it for each header would take half of the time of parsing.
+    """
 
     def __init__(self, coalescing: Coalescing) -> None:
         self.status = 0
-        self.headers: dict[bytes, bytes] = {}
         self.used = False
         self.idle_since = 0.0
         self._coalescing = coalescing
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
+        self._head = b""
         self._pieces: deque[bytes] = deque()
         self._buffered = 0
         self._streams = self._paused = False
@@ -79,13 +82,18 @@ class Connection(asyncio.Protocol):
 
     def send(self, content: bytes, *, streams: bool) -> None:
         """Send a whole request. If the response `streams`, its pieces are read as they arrive."""
-        self._parser = HttpResponseParser(self)
-        self.status, self.headers = 0, {}
+        self.status, self._head = 0, b""
         self._pieces.clear()
         self._buffered = 0
         self._complete, self._streams, self.used = False, streams, True
         if self._transport is not None and self._error is None:
             self._transport.write(content)
+
+    def header(self, name: bytes) -> str:
+        """Return a header of the response by its name in lower case, empty if it is missing."""
+        found: dict[bytes, bytes] = {}
+        HttpResponseParser(_HeaderCollector(found)).feed_data(self._head)
+        return found.get(name, b"").decode(errors="replace")
 
     async def answered(self, seconds: float) -> None:
         """Wait for the response, or for its headers if it streams and is no error.
@@ -133,6 +141,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse a part of the response."""
         self._coalescing.arrived()
+        if not self.status:
+            self._head += data
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
@@ -149,11 +159,6 @@ class Connection(asyncio.Protocol):
         """Refuse a second response to one request."""
         if self._complete:
             raise HttpParserError("more than one response")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header."""
-        if (lower := name.lower()) in (RETRY_AFTER, LOCATION):
-            self.headers[lower] = value
 
     def on_headers_complete(self) -> None:
         """Keep the status; a provisional response (1xx) is followed by the proper one."""
@@ -186,6 +191,17 @@ class Connection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class _HeaderCollector:
+    """Collects the headers that a parser finds, by their names in lower case."""
+
+    def __init__(self, found: dict[bytes, bytes]) -> None:
+        self._found = found
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header."""
+        self._found[name.lower()] = value
 
 
 class HttpTransport:
@@ -349,8 +365,10 @@ def _answer(connection: Connection, content: bytes) -> Answer:
 
     Raises `TransportError` for a redirect: it may lead to plain http, or to a server that must not see the token.
     """
-    if HTTPStatus.MULTIPLE_CHOICES <= connection.status < HTTPStatus.BAD_REQUEST:
-        where = connection.headers.get(LOCATION, b"").decode(errors="replace").partition("?")[0][:200]
-        what = f"the server answers with a redirect ({connection.status}) to {where}, which is not followed"
-        raise TransportError(what)
-    return Answer(connection.status, content, connection.headers.get(RETRY_AFTER, b"").decode(errors="replace"))
+    status = connection.status
+    if status < HTTPStatus.MULTIPLE_CHOICES:
+        return Answer(status, content)
+    if status < HTTPStatus.BAD_REQUEST:
+        where = connection.header(LOCATION).partition("?")[0][:200]
+        raise TransportError(f"the server answers with a redirect ({status}) to {where}, which is not followed")
+    return Answer(status, content, connection.header(RETRY_AFTER))
