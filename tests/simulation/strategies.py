@@ -125,7 +125,8 @@ OPERATORS: Mapping[str, Values] = {
 LEADERSHIP: Mapping[str, Values] = {"freeze": _one_of(5.0, 14.0, 60.0), "delete lease": NOTHING}
 GROUPS = ((PODS, 32), (NODES, 8), (USERS, 16), (INTERFERENCE, 4), (RESPONSES, 12), (WATCHES, 12), (OPERATORS, 12))
 WORDS: Mapping[str, Values] = {word: how for group, _ in (*GROUPS, (LEADERSHIP, 0)) for word, how in group.items()}
-#: The steps that delay no request: watches may be late, but the operator reads a job before it creates pods for it.
+#: The steps that delay no request: watches may be late, but the operator reads a job before it creates pods for it,
+#: unless it is new.
 PROMPT = frozenset((*PODS, *NODES, *USERS, "quota", "no quota", *INTERFERENCE, *WATCHES, "kill"))
 
 

@@ -7,7 +7,7 @@ of the client fails.
 from __future__ import annotations
 
 import copy
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from simulation.store import merge_patch
 from support.builders import T0
@@ -42,10 +42,14 @@ class World:
 
     # Users -----------------------------------------------------------------------------------------------------------
 
-    def submit(self, kind: str, name: str, spec: dict, annotations: dict | None = None) -> None:
-        """Create a job."""
+    def submit(
+        self, kind: str, name: str, spec: dict, annotations: dict | None = None, created: datetime | None = None
+    ) -> None:
+        """Create a job; without a time it is so old that it is read before its pods are created."""
         uid = f"{name}-uid-{self._tick()}"
         metadata = {"namespace": "ml", "name": name, "uid": uid, "generation": 1, "annotations": annotations or {}}
+        if created:
+            metadata["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
         self._store_job({"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": metadata, "spec": spec})
 
     def edit(self, kind: str, name: str, change) -> None:

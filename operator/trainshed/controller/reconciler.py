@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -43,6 +43,8 @@ from .workqueue import Result
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
 #: one pod or from all.
 MAX_POD_LOOKUPS = 32
+#: The age until which a job is taken to exist as the cache has it.
+NEW = timedelta(seconds=3)
 #: The Event for a status that the API server rejects, followed by the server's message.
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
 
@@ -195,9 +197,12 @@ class Reconciler:
         self._metrics.on_status_stored(snapshot, status)
 
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Verify with a GET, before any action, that the job still exists at the cached version."""
+        """Verify with a GET, before any action, that the job still exists at the cached version.
+
+        A job that is younger than NEW is not read: its copy in the cache cannot be older than the job.
+        """
         job = snapshot.job
-        if not plan.actions:
+        if not plan.actions or (job.created and abs(snapshot.now - job.created) < NEW):
             return
         document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:

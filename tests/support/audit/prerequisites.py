@@ -47,7 +47,7 @@ class Prerequisites:
             self._gone[key] = (change.at, found)
         job = records.job(change)
         if change.plural == "pods" and change.verb == CREATED and change.actor == OPERATOR and job is not None:
-            wrong = (*self._early(found, job, change.at, records), *_lags(job, change.at - self._in_flight))
+            wrong = (*self._early(found, job, change.at, records), *_lags(job, change.at, self._in_flight))
             for message in wrong:
                 yield Violation("V1", str(meta.get("name")), change.at, f"made, though {message}")
 
@@ -77,11 +77,11 @@ class Prerequisites:
         return not api_fields.owner(group) and job.gone is not None and job.gone > at - self._in_flight
 
 
-def _lags(job: JobRecord, since: float) -> Iterator[str]:
-    """Yield why the job may have no pods, if that is so since `since`."""
-    if job.over and job.ended < since and not job.forged:
+def _lags(job: JobRecord, at: float, in_flight: float) -> Iterator[str]:
+    """Yield why the job may have no pods, if the operator must know it."""
+    if job.over and job.ended < at - in_flight and not job.forged:
         yield f"{job.title} was over"
-    if all(api_fields.policy(spec).get("suspend") for spec in job.specs_since(since)):
+    if all(api_fields.policy(spec).get("suspend") for spec in job.known_specs(at, in_flight)):
         yield f"{job.title} was suspended"
 
 

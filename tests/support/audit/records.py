@@ -10,6 +10,8 @@ from .change import DELETED, OPERATOR, Change, Object
 NEVER = float("-inf")
 #: Seconds for which a request of the operator may be under way.
 IN_FLIGHT = 90.0
+#: The age in seconds until which the operator takes a job to exist as its watch delivered it, and a second to act.
+NEW = 3.0 + 1.0
 #: Reasons in a pod's `status.reason` of pods that were evicted.
 TAKEN = frozenset({"Evicted", "Preempting", "Preempted", "Shutdown", "NodeShutdown", "Terminated", "NodeLost"})
 
@@ -93,6 +95,10 @@ class JobRecord:
         return any(
             api_fields.counts(self.plural, spec).get(pod.role, 0) <= pod.index for spec in self.specs_since(pod.born)
         )
+
+    def known_specs(self, at: float, in_flight: float) -> list[Object]:
+        """Return the versions of its spec on which the operator may act at this time; it does not read a NEW job."""
+        return self.specs_since(self.born if at - self.born < NEW else at - in_flight)
 
     def specs_since(self, at: float) -> list[Object]:
         """Return the versions of its spec that were current at some time from `at` on."""

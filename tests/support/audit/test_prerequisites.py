@@ -111,6 +111,16 @@ def test_a_suspended_or_finished_job_gets_no_pods_except_by_requests_in_flight(l
     assert scenario.violated & {"V1"} == violated
 
 
+@pytest.mark.parametrize(("later", "violated"), [(1, set()), (3, {"V1"})])
+def test_a_new_job_may_get_the_pods_that_it_was_created_with(later, violated):
+    scenario = Scenario(Auditor(in_flight=0.5))
+    job = scenario.job(Worker=1)
+    scenario.change("jaxjobs", "job", USER, lambda found: found["spec"]["runPolicy"].update(suspend=True))
+    scenario.now += later
+    make_pod(scenario, job)
+    assert scenario.violated == violated
+
+
 @pytest.mark.parametrize(("deadline", "violated"), [("1m30s", set()), ("1h", {"V5"})])
 def test_a_job_fails_by_its_startup_deadline_only_if_a_pod_is_that_old(deadline, violated):
     scenario, job = a_story()

@@ -31,7 +31,7 @@ class UniqueReplicas:
             yield Violation("V1", pod.name, change.at, message)
         if change.verb != CREATED or change.actor != OPERATOR:
             return
-        specs = job.specs_since(change.at - self._in_flight)
+        specs = job.known_specs(change.at, self._in_flight)
         if all(api_fields.counts(job.plural, spec).get(pod.role, 0) <= pod.index for spec in specs):
             yield Violation("V1", pod.name, change.at, f"created, though {job.title} does not have that many replicas")
         if not all(restarts_whole(job.plural, spec) for spec in specs):

@@ -111,6 +111,16 @@ async def test_a_deleted_job_gets_no_pods(then):
         assert harness.world.pods["mnist-worker-0"].owner == harness.job()["metadata"]["uid"]
 
 
+@pytest.mark.parametrize(("age", "made"), [(-2, True), (0, True), (2, True), (3, False), (-3, False), (30, False)])
+async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made):
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now - timedelta(seconds=age))
+    harness.hear()
+    Weak(harness.world, "read_job", Unavailable("no answer"))
+    assert ((await harness.reconcile()).error is None) is made
+    assert sorted(harness.world.made) == (PODS if made else [])
+
+
 async def test_a_recreated_job_seen_during_a_reconcile_stays_cached(monkeypatch):
     harness = Harness(SMALL)
     read = harness.world.read_job
