@@ -163,7 +163,10 @@ class Job(msgspec.Struct, frozen=True):
 
     def of(self, role: str) -> ReplicaGroup | None:
         """Return the replicas of `role`, or None if the job has no such role."""
-        return next((group for group in self.groups if group.role == role), None)
+        for group in self.groups:
+            if group.role == role:
+                return group
+        return None
 
     def port(self, role: str, otherwise: int) -> int:
         """Return the port of the replicas of `role`, or `otherwise` if the job has no such role."""

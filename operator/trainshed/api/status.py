@@ -210,11 +210,17 @@ class Status(msgspec.Struct, frozen=True):
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """Return the condition of this type, or None."""
-        return next((condition for condition in self.conditions if condition.type is kind), None)
+        for condition in self.conditions:
+            if condition.type is kind:
+                return condition
+        return None
 
     def true(self, kind: ConditionType) -> bool:
         """Return whether the condition of this type exists and is true."""
-        return any(condition.true for condition in self.conditions if condition.type is kind)
+        for condition in self.conditions:  # noqa: SIM110 - faster than any()
+            if condition.type is kind and condition.true:
+                return True
+        return False
 
     @property
     def holds_resources(self) -> bool:

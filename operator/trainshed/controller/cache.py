@@ -103,7 +103,8 @@ class Children(Generic[C]):
 
     def of(self, owner: str) -> tuple[C, ...]:
         """Return the children of a job, sorted by name."""
-        return tuple(sorted(self._by_owner.get(owner, {}).values(), key=attrgetter("name")))
+        siblings = self._by_owner.get(owner)
+        return tuple(sorted(siblings.values(), key=attrgetter("name"))) if siblings else ()
 
     def left(self, uid: str, child: C | None) -> None:
         """Store the response to a DELETE; without the label no watch event would follow."""
