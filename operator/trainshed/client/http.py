@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(content)
 
     def header(self, name: bytes) -> str:
-        """Return a header of the response by its name in lower case, empty if it is missing."""
+        """Return a header of an error or a redirect by its name in lower case, empty if it is missing."""
         found: dict[bytes, bytes] = {}
         HttpResponseParser(_HeaderCollector(found)).feed_data(self._head)
         return found.get(name, b"").decode(errors="replace")
@@ -164,6 +164,8 @@ class Connection(asyncio.Protocol):
         """Keep the status; a provisional response (1xx) is followed by the proper one."""
         status: int = self._parser.get_status_code()
         self.status = status if status >= HTTPStatus.OK else 0
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            self._head = b""  # its headers are not needed, and what arrived with them may be large
 
     def on_body(self, piece: bytes) -> None:
         """Keep a piece of the body."""
