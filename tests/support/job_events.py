@@ -24,7 +24,7 @@ def event_counts(user: UserClient, job: dict) -> Counter[Line]:
     counts: Counter[Line] = Counter()
     for event in events(user, job):
         head, _, names = event["message"].rpartition(": ")
-        gathered = re.match(r"(Created|Deleted) (pod|service)$", head)
+        gathered = re.match(r"(Created|Deleted) (pod|service|PodGroup)$", head)
         messages = [f"{head}: {name}" for name in names.split(", ")] if gathered else [event["message"]]
         for message in messages:
             counts[event["type"], event["reason"], message] += event["count"]

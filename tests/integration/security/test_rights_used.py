@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from support.planes import ready_control_plane
 from support.user_client import eventually
 from support.v1_jobs import V1_JOBS
 from testbed.control_plane import ControlPlane
+from trainshed.controller.reconciler import NEW
 
 from .people import RBAC, May, person
 from .rights import Right, granted, lines
@@ -79,6 +81,9 @@ def play(user: UserClient, kubelet: FakeKubelet, groups: Groups) -> None:
         groups.set_phase(name, "Inqueue")
     for kind in KINDS:
         eventually(lambda kind=kind: user.state(kind, kind.lower()) == "Running", 60)
+    # The operator reads a job before it deletes pods only if the job is not new.
+    time.sleep(NEW.total_seconds())
+    for kind in KINDS:
         kubelet.end(f"{kind.lower()}-{DECIDES.get(kind, 'worker-0')}", 0)
     eventually(lambda: user.state("PyTorchJob", "again") == user.state("PyTorchJob", "kept") == "Running", 30)
     kubelet.end("kept-master-0", 0)
