@@ -182,10 +182,10 @@ class Scene:
         self.recorder = EventRecorder(self.sink, self._lose, now)
         self.task = asyncio.create_task(self.recorder.run())
 
-    def tell(self, *notes: Event, job=JOB) -> None:
+    def tell(self, *notes: Event, names=(), job=JOB) -> None:
         """Record these Events."""
         for note in notes:
-            self.recorder.record(job, note)
+            self.recorder.record(job, note, names)
 
     async def settle(self) -> None:
         """Return when all Events are written."""

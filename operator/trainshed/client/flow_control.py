@@ -6,10 +6,11 @@ import asyncio
 import heapq
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
+from functools import partial
 from itertools import count, takewhile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trainshed.client import ApiError, Forbidden, Invalid, NameConflict, NotLeader, TooManyRequests, Unavailable
 
@@ -222,8 +223,22 @@ async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], wi
 
     await work(1)
     if len(tasks) > 1 and all(isinstance(error, NameConflict) for error in errors):
-        await asyncio.gather(*(work(len(tasks)) for _ in range(min(width, len(tasks) - 1))))
+        await run_concurrently([partial(work, len(tasks))] * min(width, len(tasks) - 1))
     return errors
+
+
+async def run_concurrently(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """Await all `calls`, at least one, and return their results.
+
+    The first runs in the caller's task: another task for it would cost about a tenth of a request.
+    """
+    first, *others = calls
+    if not others:
+        return [await first()]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(call()) for call in others]
+        result = await first()
+    return [result, *(task.result() for task in tasks)]
 
 
 async def retry(call: Callable[[], Awaitable[T]]) -> T:

@@ -6,12 +6,10 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
-
-from msgspec.structs import replace
 
 from trainshed.api.actions import Event
 from trainshed.api.job import Job
@@ -86,17 +84,17 @@ class EventRecorder:
         self._budgets: OrderedDict[tuple[str, bool], _EventBudget] = OrderedDict()
         self._some = asyncio.Event()
 
-    def record(self, job: Job, event: Event) -> None:
-        """Queue an Event about a job; an Event whose key was queued before is dropped."""
+    def record(self, job: Job, event: Event, names: Sequence[str] = ()) -> None:
+        """Queue an Event about a job, and about the objects with these names, which are added to its message.
+
+        Equal Events are combined. An Event whose key was queued before is dropped.
+        """
         if event.key and not self._is_new(hash((job.uid, event.key))):
             return
         if len(self._gathered) >= REMEMBERED:
             self._lost()
             return
-        head, colon, last = event.message.rpartition(": ")
-        listed = colon and event.message.startswith(("Created ", "Deleted "))
-        group = replace(event, message=head) if listed else event
-        self._gathered.setdefault((job.uid, group), []).append(last if listed else "")
+        self._gathered.setdefault((job.uid, event), []).extend(names or ("",))
         self._jobs[job.uid] = job
         self._some.set()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -31,8 +30,8 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Resource
 from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound, PreviousJobTerminating
 from trainshed.client.finalizers import release_unselected
-from trainshed.client.flow_control import DEFINITE, run_with_slow_start
-from trainshed.plan.messages import action_messages, waiting_for_previous_job
+from trainshed.client.flow_control import DEFINITE, run_concurrently, run_with_slow_start
+from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
 
 from .cache import Cache
 from .events import EventRecorder
@@ -75,10 +74,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What the actions of one reconcile have done so far, by verb and noun, and their Events."""
+    """The actions of one reconcile that have succeeded so far, and the Events of those that failed."""
 
-    done: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-    events: list[Event] = msgspec.field(default_factory=list)
+    done: list[Action] = msgspec.field(default_factory=list)
+    failures: list[Event] = msgspec.field(default_factory=list)
 
 
 class Executor:
@@ -102,31 +101,31 @@ class Executor:
         try:
             errors = await run_with_slow_start(tasks(FIRST))
             if not errors:
-                runs = [run_with_slow_start(group) for kinds in THEN if (group := tasks(kinds))]
-                errors = [error for found in await asyncio.gather(*runs) for error in found]
-        finally:  # all at once, so that the recorder makes one Event of the pods and one of the Services
-            for event in record.events:
+                groups = [group for kinds in THEN if (group := tasks(kinds))]
+                runs = [partial(run_with_slow_start, group) for group in groups]
+                errors = [error for found in await run_concurrently(runs) for error in found] if runs else []
+        finally:
+            for event, names in success_events(snapshot, record.done).items():
+                self._recorder.record(snapshot.job, event, names)
+            for event in record.failures:
                 self._recorder.record(snapshot.job, event)
-        done = record.done
-        summary = _summary(Counter(map(_words, wanted)), done)
-        return Outcome(min(errors, key=_error_order, default=None), summary, bool(done))
+        summary = _summary(Counter(map(_words, wanted)), Counter(map(_words, record.done)))
+        return Outcome(min(errors, key=_error_order, default=None), summary, bool(record.done))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
-        messages = action_messages(snapshot, action)
         try:
             await self._do(snapshot, action)
         except ApiError as error:
             await release_unselected(self._client, error)
             self._metrics.count_action(snapshot, action, success=False)
-            if messages and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
+            events = action_events(snapshot, action)
+            if events and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
                 waits = isinstance(error, PreviousJobTerminating)
-                event = waiting_for_previous_job(error.reason, error) if waits else messages.failure(error)
-                record.events.append(event)
+                event = waiting_for_previous_job(error.reason, error) if waits else events.failure(error)
+                record.failures.append(event)
             raise
         self._metrics.count_action(snapshot, action, success=True)
-        record.done[_words(action)] += 1
-        if messages:
-            record.events.append(messages.success)
+        record.done.append(action)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store

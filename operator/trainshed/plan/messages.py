@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -32,43 +33,58 @@ from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
 from .restarts import FailureGroup
 
-NOUNS = {CreatePod: "pod", CreateService: "service", DeletePod: "pod", DeleteService: "service"}
 
+class ActionEvents(msgspec.Struct, frozen=True):
+    """The Events of actions of one type: `reason` follows Successful or Failed.
 
-class ActionMessages(msgspec.Struct, frozen=True):
-    """Events of an action: `reason` follows Successful or Failed; `error_prefix` begins the message of an error."""
+    `done` and the names of the objects are the message of success, `error_prefix` and the error that of a failure.
+    """
 
     reason: str
-    message: str
+    done: str
     error_prefix: str
 
     @property
     def success(self) -> Event:
-        """The Event for success."""
-        return Event(EventType.NORMAL, f"Successful{self.reason}", self.message)
+        """The Event for success, without the names."""
+        return Event(EventType.NORMAL, f"Successful{self.reason}", self.done)
 
     def failure(self, error: Exception) -> Event:
         """Return the Event for this error."""
         return Event(EventType.WARNING, f"Failed{self.reason}", f"{self.error_prefix}: {error}")
 
 
-def action_messages(snapshot: Snapshot, action: Action) -> ActionMessages | None:
+ACTION_EVENTS: Mapping[type[Action], ActionEvents] = MappingProxyType(
+    {
+        CreatePod: ActionEvents("CreatePod", "Created pod", "Error creating"),
+        CreateService: ActionEvents("CreateService", "Created service", "Error creating"),
+        DeletePod: ActionEvents("DeletePod", "Deleted pod", "Error deleting"),
+        DeleteService: ActionEvents("DeleteService", "Deleted service", "Error deleting"),
+    }
+)
+DELETED_GROUP = ActionEvents(f"Delete{POD_GROUP}", f"Deleted {POD_GROUP}", "Error deleting")
+
+
+def action_events(snapshot: Snapshot, action: Action) -> ActionEvents | None:
     """Return the Events of an action, or None for an action without Events."""
     match action:
-        case CreatePod() | CreateService():
-            return ActionMessages(
-                type(action).__name__, f"Created {NOUNS[type(action)]}: {action.name}", "Error creating"
-            )
-        case DeletePod() | DeleteService():
-            return ActionMessages(
-                type(action).__name__, f"Deleted {NOUNS[type(action)]}: {action.name}", "Error deleting"
-            )
-        case DeleteDependent(name=name) if action.resource.kind == POD_GROUP:
-            return ActionMessages(f"Delete{POD_GROUP}", f"Deleted {POD_GROUP}: {name}", "Error deleting")
+        case DeleteDependent() if action.resource.kind == POD_GROUP:
+            return DELETED_GROUP
         case DeleteJob():
-            what = snapshot.framework.naming.ttl_event_reason.removeprefix("Successful")
-            return ActionMessages(what, f"Deleted job: {snapshot.job.name}", "Error deleting")
-    return None
+            reason = snapshot.framework.naming.ttl_event_reason.removeprefix("Successful")
+            return ActionEvents(reason, "Deleted job", "Error deleting")
+    return ACTION_EVENTS.get(type(action))
+
+
+def success_events(snapshot: Snapshot, actions: Iterable[Action]) -> dict[Event, list[str]]:
+    """Return the Events of actions that succeeded, one for each type, with the names of the objects."""
+    names: dict[ActionEvents, list[str]] = {}
+    for action in actions:
+        events = action_events(snapshot, action)
+        if events is not None:
+            name = snapshot.job.name if isinstance(action, DeleteJob) else action.name
+            names.setdefault(events, []).append(name)
+    return {events.success: found for events, found in names.items()}
 
 
 def waiting_for_previous_job(reason: str, error: Exception) -> Event:

@@ -18,29 +18,29 @@ from trainshed.api.actions import (
     UpdateDependent,
 )
 from trainshed.api.objects import CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.plan.messages import action_messages, waiting_for_previous_job
+from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
 
 ERROR = ValueError("no room")
 TOLD = [
-    (CreatePod("x", {}), "CreatePod", "Created pod: x", "Error creating: no room"),
-    (CreateService("x", {}), "CreateService", "Created service: x", "Error creating: no room"),
-    (DeletePod("x", "u"), "DeletePod", "Deleted pod: x", "Error deleting: no room"),
-    (DeleteService("x", "u"), "DeleteService", "Deleted service: x", "Error deleting: no room"),
-    (DeleteDependent(VOLCANO_GROUPS, "x", "u"), "DeletePodGroup", "Deleted PodGroup: x", "Error deleting: no room"),
-    (DeleteJob("u", "1"), "DeleteJob", "Deleted job: mnist", "Error deleting: no room"),
+    (CreatePod("x", {}), "CreatePod", "Created pod", "Error creating: no room"),
+    (CreateService("x", {}), "CreateService", "Created service", "Error creating: no room"),
+    (DeletePod("x", "u"), "DeletePod", "Deleted pod", "Error deleting: no room"),
+    (DeleteService("x", "u"), "DeleteService", "Deleted service", "Error deleting: no room"),
+    (DeleteDependent(VOLCANO_GROUPS, "x", "u"), "DeletePodGroup", "Deleted PodGroup", "Error deleting: no room"),
+    (DeleteJob("u", "1"), "DeleteJob", "Deleted job", "Error deleting: no room"),
 ]
 
 
 @pytest.mark.parametrize(("action", "what", "done", "error"), TOLD)
 def test_actions_have_v1s_events(action, what, done, error):
-    found = action_messages(seen(a_job(worker=1)), action)
+    found = action_events(seen(a_job(worker=1)), action)
     assert found.success == Event(EventType.NORMAL, f"Successful{what}", done)
     assert found.failure(ERROR) == Event(EventType.WARNING, f"Failed{what}", error)
 
 
 def test_the_end_of_a_pytorchjob_has_v1s_reason():
-    found = action_messages(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
-    assert found.success == Event(EventType.NORMAL, "SuccessfulDeletePod", "Deleted job: mnist")
+    found = action_events(seen(a_job("PyTorchJob", master=1)), DeleteJob("u", "1"))
+    assert found.success == Event(EventType.NORMAL, "SuccessfulDeletePod", "Deleted job")
     assert found.failure(ERROR).reason == "FailedDeletePod"
 
 
@@ -54,7 +54,16 @@ def test_the_end_of_a_pytorchjob_has_v1s_reason():
     ],
 )
 def test_actions_without_an_event_in_v1_have_none(action):
-    assert action_messages(seen(a_job(worker=1)), action) is None
+    assert action_events(seen(a_job(worker=1)), action) is None
+
+
+def test_actions_of_one_type_have_one_event_with_all_names():
+    done = [CreateService("a", {}), CreatePod("a", {}), CreateDependent(CONFIG_MAPS, "c", {}), CreatePod("b", {})]
+    assert success_events(seen(a_job(worker=1)), [*done, DeleteJob("u", "1")]) == {
+        Event(EventType.NORMAL, "SuccessfulCreateService", "Created service"): ["a"],
+        Event(EventType.NORMAL, "SuccessfulCreatePod", "Created pod"): ["a", "b"],
+        Event(EventType.NORMAL, "SuccessfulDeleteJob", "Deleted job"): ["mnist"],
+    }
 
 
 def test_that_the_pods_of_the_job_before_are_waited_for_is_normal_and_said_once():

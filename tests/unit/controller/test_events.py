@@ -21,15 +21,13 @@ from trainshed.controller.events import (
     EventRecorder,
 )
 
-
-def created(name: str) -> Event:
-    return Event(EventType.NORMAL, "SuccessfulCreatePod", f"Created pod: {name}")
+CREATED = Event(EventType.NORMAL, "SuccessfulCreatePod", "Created pod")
 
 
 def test_one_note_becomes_one_event_on_its_job():
     async def story():
         scene = Scene()
-        scene.tell(created("mnist-worker-0"))
+        scene.tell(CREATED, names=["mnist-worker-0"])
         await scene.settle()
         (event,) = scene.sink.events.values()
         assert event["message"] == "Created pod: mnist-worker-0"
@@ -52,7 +50,7 @@ def test_events_wait_a_while_for_objects_that_wait_to_be_created():
     async def written_after(busy_seconds: float) -> float:
         scene, began = Scene(), clock()
         scene.sink.is_busy = lambda: clock() - began < busy_seconds
-        scene.tell(created("mnist-worker-0"))
+        scene.tell(CREATED, names=["mnist-worker-0"])
         while not scene.sink.events:
             await asyncio.sleep(0.05)
         scene.task.cancel()
@@ -67,7 +65,8 @@ def test_events_wait_a_while_for_objects_that_wait_to_be_created():
 def test_notes_with_one_reason_are_aggregated_into_one_event():
     async def story():
         scene = Scene()
-        scene.tell(*(created(f"mnist-worker-{index}") for index in (10, 9, 1)))
+        for index in (10, 9, 1):
+            scene.tell(CREATED, names=[f"mnist-worker-{index}"])
         scene.tell(Event(EventType.WARNING, "FailedCreatePod", "Error creating: full"))
         await scene.settle()
         assert scene.sink.messages() == [
@@ -84,7 +83,7 @@ def test_notes_with_one_reason_are_aggregated_into_one_event():
 def test_an_event_names_five_objects_and_the_number_of_the_others(pods, more):
     async def story():
         scene = Scene()
-        scene.tell(*(created(f"mnist-worker-{index}") for index in reversed(range(pods))))
+        scene.tell(CREATED, names=[f"mnist-worker-{index}" for index in reversed(range(pods))])
         await scene.settle()
         first = ", ".join(f"mnist-worker-{index}" for index in range(5))
         assert scene.sink.messages() == [f"Created pod: {first}{more}"]
@@ -95,7 +94,7 @@ def test_an_event_names_five_objects_and_the_number_of_the_others(pods, more):
 def test_a_message_is_truncated_to_the_limit_of_the_api_server():
     async def story():
         scene = Scene()
-        scene.tell(*(created("n" * 250 + str(index)) for index in range(5)))
+        scene.tell(CREATED, names=["n" * 250 + str(index) for index in range(5)])
         scene.tell(Event(EventType.WARNING, "Long", "ä" * 2000))
         await scene.settle()
         message, long = scene.sink.messages()
@@ -133,10 +132,10 @@ def test_a_repeated_message_increases_the_count_and_later_is_a_new_event():
 def test_a_repeated_message_whose_event_expired_is_written_again():
     async def story():
         scene = Scene()
-        scene.tell(created("a"))
+        scene.tell(CREATED, names=["a"])
         await scene.settle()
         scene.sink.events.clear()
-        scene.tell(created("a"))
+        scene.tell(CREATED, names=["a"])
         await scene.settle()
         assert scene.sink.messages() == ["Created pod: a"]
 
@@ -206,7 +205,7 @@ def test_entries_without_effect_are_removed():
     async def story():
         scene = Scene()
         for number in range(200):
-            scene.tell(created("a"), created("b"), job=replace(JOB, uid=f"job-{number}"))
+            scene.tell(CREATED, names=["a", "b"], job=replace(JOB, uid=f"job-{number}"))
             scene.tell(Event(EventType.NORMAL, "Other", "words"), job=replace(JOB, uid=f"job-{number}"))
             await asyncio.sleep(60)
         recorder = scene.recorder
@@ -220,11 +219,12 @@ def test_a_rejected_event_is_only_counted():
     async def story():
         scene = Scene()
         scene.sink.refuses = True
-        scene.tell(created("a"), Event(EventType.NORMAL, "B", "b"))
+        scene.tell(CREATED, names=["a"])
+        scene.tell(Event(EventType.NORMAL, "B", "b"))
         await scene.settle()
         assert scene.losses == 2
         scene.sink.refuses = False
-        scene.tell(created("c"))
+        scene.tell(CREATED, names=["c"])
         await scene.settle()
         assert scene.sink.messages() == ["Created pod: c"]
 
@@ -235,11 +235,11 @@ def test_flush_awaits_writes_in_progress():
     async def story():
         scene = Scene()
         scene.sink.slow = 0.5
-        scene.tell(created("first"))
+        scene.tell(CREATED, names=["first"])
         await asyncio.sleep(AGGREGATION_SECONDS + 0.1)
         await scene.recorder.flush()
         assert scene.sink.messages() == ["Created pod: first"]
-        scene.tell(created("last"))
+        scene.tell(CREATED, names=["last"])
         began = clock()
         await scene.recorder.flush()
         assert scene.sink.messages() == ["Created pod: first", "Created pod: last"]
@@ -253,12 +253,12 @@ def test_cancelled_writes_do_not_end_the_recorder():
         scene = Scene()
         scene.sink.slow = 5
         before = asyncio.all_tasks()
-        scene.tell(created("lost"))
+        scene.tell(CREATED, names=["lost"])
         await asyncio.sleep(AGGREGATION_SECONDS + 1)
         for task in asyncio.all_tasks() - before:
             task.cancel()
         scene.sink.slow = 0
-        scene.tell(created("kept"))
+        scene.tell(CREATED, names=["kept"])
         await scene.settle()
         assert scene.sink.messages() == ["Created pod: kept"]
 
@@ -268,7 +268,7 @@ def test_cancelled_writes_do_not_end_the_recorder():
 def test_an_internal_error_is_raised():
     async def story():
         recorder = EventRecorder(object(), lambda: None, now)
-        recorder.record(JOB, created("a"))
+        recorder.record(JOB, CREATED, ["a"])
         with pytest.raises(AttributeError):
             await recorder.flush()
 
