@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -80,7 +81,9 @@ class Floor:
     def __init__(self, orders: Orders) -> None:
         self._transport = HttpTransport(find_credentials(orders.kubeconfig))
         self._orders = orders
-        self._waiting: asyncio.Queue[tuple[Request, str]] = asyncio.Queue()
+        #: What waits to be sent, in order: all creations before any status, as the operator does it.
+        self._waiting: asyncio.PriorityQueue[tuple[bool, int, Request, str]] = asyncio.PriorityQueue()
+        self._order = count()
         self._left = {name: len(objects) for name, objects in orders.jobs.items()}
 
     async def create(self) -> tuple[float, float]:
@@ -115,16 +118,19 @@ class Floor:
         """Create the objects of a job; WIDTH requests of all jobs at a time."""
         for plural, body in self._orders.jobs[name]:
             path = str(Path(CORE, plural, self._orders.namespace))
-            self._waiting.put_nowait((Request("POST", path, FIELD_MANAGER, JSON, bytes(body)), name))
+            self._add(Request("POST", path, FIELD_MANAGER, JSON, bytes(body)), name)
+
+    def _add(self, request: Request, name: str) -> None:
+        self._waiting.put_nowait((request.verb == "PATCH", next(self._order), request, name))
 
     async def _work(self) -> None:
         while True:
-            request, name = await self._waiting.get()
+            _, _, request, name = await self._waiting.get()
             await self._send(request)
             self._left[name] -= 1
             if self._orders.path and not self._left[name]:
                 path = str(Path(*self._orders.path, self._orders.namespace, name, "status"))
-                await self._send(Request("PATCH", path, FIELD_MANAGER, MERGE_PATCH, STATUS))
+                self._add(Request("PATCH", path, FIELD_MANAGER, MERGE_PATCH, STATUS), name)
             self._waiting.task_done()
 
     async def _send(self, request: Request) -> None:
