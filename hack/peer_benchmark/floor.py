@@ -1,9 +1,9 @@
 """The least that any operator needs: a parallel client that creates the pods and Services of jobs and nothing else.
 
 The full floor also follows jobs, pods and Services, creates the objects of a job when the job appears, and stores one
-status for it once no pod waits. Meanwhile the measurement does what it does beside every contestant: it creates the jobs, follows pods
-and jobs, and lets the pods of large jobs run. So its processor time is that of an operator in Python that decides
-nothing.
+status for it once no pod waits. Meanwhile the measurement does what it does beside every contestant: it creates the
+jobs, follows pods and jobs, and lets the pods of large jobs run. So its processor time is that of an operator in Python
+that decides nothing.
 """
 
 from __future__ import annotations
