@@ -85,7 +85,10 @@ class Limiter:
 
         Raises `NotLeader` if the limiter is closed.
         """
-        await self._enter(flow)
+        if self._queues or self._closed or not self._has_room(flow):
+            await self._wait_for_turn(flow)
+        else:
+            self._count(flow)
         clock = asyncio.get_running_loop().time
         try:
             if self._token_bucket.limits:
@@ -113,12 +116,9 @@ class Limiter:
                     turn.set_exception(_shutting_down())
         self._queues.clear()
 
-    async def _enter(self, flow: str) -> None:
+    async def _wait_for_turn(self, flow: str) -> None:
         if self._closed:
             raise _shutting_down()
-        if not self._queues and self._has_room(flow):
-            self._count(flow)
-            return
         turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._queues.setdefault(flow, []), (RECONCILE_NUMBER.get(), next(self._arrivals), turn))
         self._admit()
@@ -222,7 +222,7 @@ async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], wi
                 return
 
     await work(1)
-    if len(tasks) > 1 and all(isinstance(error, NameConflict) for error in errors):
+    if len(tasks) > 1 and (not errors or isinstance(errors[0], NameConflict)):
         await run_concurrently([partial(work, len(tasks))] * min(width, len(tasks) - 1))
     return errors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
 
@@ -37,13 +38,32 @@ from .cache import Cache
 from .events import EventRecorder
 from .observer import Observer
 
-FIRST: tuple[type[Action], ...] = (CreateDependent, UpdateDependent, CreateSshSecret)
-#: These groups run concurrently, each with its own slow start: that a Service can be created does not mean that pods
-#: can be.
-THEN: tuple[tuple[type[Action], ...], ...] = (
-    (CreateService,),
-    (CreatePod,),
-    (DeletePod, ReleasePod, DeleteService, DeleteDependent, DeleteJob),
+
+class Group(IntEnum):
+    """The groups of actions. Those after the first run concurrently, each with its own slow start.
+
+    That a Service can be created does not mean that pods can be.
+    """
+
+    FIRST = 0
+    SERVICES = 1
+    PODS = 2
+    OTHERS = 3
+
+
+GROUPS: Mapping[type[Action], Group] = MappingProxyType(
+    {
+        CreateDependent: Group.FIRST,
+        UpdateDependent: Group.FIRST,
+        CreateSshSecret: Group.FIRST,
+        CreateService: Group.SERVICES,
+        CreatePod: Group.PODS,
+        DeletePod: Group.OTHERS,
+        ReleasePod: Group.OTHERS,
+        DeleteService: Group.OTHERS,
+        DeleteDependent: Group.OTHERS,
+        DeleteJob: Group.OTHERS,
+    }
 )
 #: The words of the log for an action: what was done, to what. Dependents are named by their kind.
 VERBS: Mapping[type[Action], tuple[str, str]] = MappingProxyType(
@@ -95,15 +115,14 @@ class Executor:
         if not wanted:
             return Outcome()
 
-        def tasks(kinds: tuple[type[Action], ...]) -> list[Callable[[], Awaitable[None]]]:
-            return [partial(self._run, snapshot, action, record) for action in wanted if isinstance(action, kinds)]
-
+        tasks: dict[Group, list[Callable[[], Awaitable[None]]]] = {}
+        for action in wanted:
+            tasks.setdefault(GROUPS[type(action)], []).append(partial(self._run, snapshot, action, record))
         try:
-            errors = await run_with_slow_start(tasks(FIRST))
-            if not errors:
-                groups = [group for kinds in THEN if (group := tasks(kinds))]
-                runs = [partial(run_with_slow_start, group) for group in groups]
-                errors = [error for found in await run_concurrently(runs) for error in found] if runs else []
+            errors = await run_with_slow_start(tasks.pop(Group.FIRST, ()))
+            if tasks and not errors:
+                runs = [partial(run_with_slow_start, tasks[group]) for group in Group if group in tasks]
+                errors = [error for found in await run_concurrently(runs) for error in found]
         finally:
             for event, names in success_events(snapshot, record.done).items():
                 self._recorder.record(snapshot.job, event, names)
