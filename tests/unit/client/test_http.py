@@ -188,9 +188,9 @@ async def test_a_new_connection_resumes_the_tls_session_unless_the_server_has_fo
         server = await asyncio.start_server(found.serve, "localhost", port, ssl=authority.server_tls("server"))
         port = server.sockets[0].getsockname()[1]
         transport = transport or HttpTransport(Credentials(f"https://localhost:{port}", ca=str(authority.certificate)))
-        for _ in range(2):
-            await asyncio.gather(*[transport.exchange(READ) for _ in range(2)])
+        for connections in (1, 2):
+            await asyncio.gather(*[transport.exchange(READ) for _ in range(connections)])
             await transport.close()
         server.close()
         await server.wait_closed()
-    assert found.resumed == [False, False, True, True, False, False, True, True]
+    assert found.resumed == [False, True, True, False, True, True]
