@@ -223,6 +223,8 @@ def _without_empty(found: dict[str, Any]) -> dict[str, Any]:
 def parse_status(document: Document) -> Status:
     """Parse the status in a job's document; values of an unexpected type are skipped."""
     found = as_mapping(document.get("status"))
+    if not found:
+        return Status()
     replica_statuses = as_mapping(found.get("replicaStatuses"))
     retry = as_mapping(found.get("retry"))
     return Status(
