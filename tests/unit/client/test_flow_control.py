@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from support.virtual_time import clock, in_virtual_time
 from trainshed.client import NotLeader, TooManyRequests
-from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket
+from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket, run_concurrently
 
 
 async def test_the_width_limits_concurrent_requests():
@@ -241,3 +242,32 @@ def test_closed_lanes_admit_only_events():
         assert len(done) == CREATES + 1
 
     in_virtual_time(story())
+
+
+async def test_calls_run_concurrently_and_the_first_in_the_callers_task():
+    all_run, tasks = asyncio.Barrier(3), []
+
+    async def call(number: int) -> int:
+        tasks.append(asyncio.current_task())
+        await all_run.wait()
+        return number
+
+    assert await run_concurrently([partial(call, number) for number in range(3)]) == [0, 1, 2]
+    assert tasks[0] is asyncio.current_task()
+    assert len(set(tasks)) == 3
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+async def test_an_internal_error_of_one_call_ends_the_others(broken: int):
+    ended = []
+
+    async def call(number: int) -> None:
+        try:
+            await asyncio.sleep(0 if number == broken else 60)
+            raise ZeroDivisionError
+        finally:
+            ended.append(number)
+
+    with pytest.raises(ExceptionGroup):
+        await run_concurrently([partial(call, number) for number in range(3)])
+    assert sorted(ended) == [0, 1, 2]
