@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -89,9 +89,11 @@ def _part(facts: Facts) -> int:
     return max(MAX_CREATED, facts.job.size // PARTS)
 
 
-def more_to_create(actions: Iterable[Action]) -> bool:
+def more_to_create(actions: Sequence[Action]) -> bool:
     """Return whether there may be more to create, when these actions have been executed."""
-    kinds = Counter(type(action) for action in actions)
+    if len(actions) < MAX_CREATED:
+        return False
+    kinds = Counter([type(action) for action in actions])
     return max(kinds[CreatePod], kinds[CreateService]) >= MAX_CREATED
 
 
