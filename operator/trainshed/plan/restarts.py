@@ -61,6 +61,8 @@ def failure_group(facts: Facts) -> FailureGroup | None:
 
 def _failure_group(facts: Facts) -> FailureGroup | None:
     found = {replica: _disappeared(facts, replica) for replica in disappeared_for_good(facts)} | facts.failed
+    if not found:
+        return None
     counting = {replica: failure for replica, failure in found.items() if not _ignored(facts, replica, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
     if facts.scope is not Scope.REPLICA:

@@ -323,6 +323,8 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
 
 def _with_stuck_pods(facts: Facts, plan: Plan) -> Plan:
     """Return the plan with Events, forced deletions and a requeue time for pods that are stuck terminating."""
+    if not facts.terminating:
+        return plan
     events, actions = (*plan.events, *stuck_pods.stuck_events(facts)), (*plan.actions, *stuck_pods.force_delete(facts))
     requeue_at = _earliest(plan.requeue_at, stuck_pods.next_stuck_check(facts))
     return replace(plan, events=events, actions=actions, requeue_at=requeue_at)

@@ -113,7 +113,10 @@ def _unchanged_until(facts: Facts, found: tuple[Waiting, ...]) -> datetime | Non
 
 def _causes(facts: Facts) -> tuple[Waiting, ...]:
     groups: dict[tuple[str, str, str], list[tuple[Replica, Problem]]] = {}
-    for replica, problem in facts.once(_problems):
+    problems = facts.once(_problems)
+    if not problems:
+        return ()
+    for replica, problem in problems:
         if problem.since + problem.delay <= facts.now:
             groups.setdefault((replica.role, problem.container, problem.reason), []).append((replica, problem))
     order = {group.role: number for number, group in enumerate(facts.job.groups)}
