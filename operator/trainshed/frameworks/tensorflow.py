@@ -35,7 +35,7 @@ LITERAL_UP_TO = 64
 CLUSTER = "TRAINSHED_CLUSTER"
 FIELD = "tfReplicaSpecs"
 PORT = 2222
-#: One encoder for all jobs, because making one takes longer than to write the task of a replica.
+#: One encoder for all jobs: making one takes longer than writing the addresses of a small job.
 COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -188,17 +188,14 @@ def sparse(job: Job, job_defaults: JobDefaults, replica: Replica) -> Document:
         group = job.of("PS")
         workers = {str(replica.index): here}
         servers = [address(job, job_defaults, Replica("PS", index)) for index in range(group.count)] if group else None
-    return {"cluster": {"worker": workers, "ps": servers}, "task": task(replica)}
+    task = {"type": replica.role.lower(), "index": replica.index}
+    return {"cluster": {"worker": workers, "ps": servers}, "task": task}
 
 
 def config(cluster_text: str, replica: Replica) -> str:
     """Return TF_CONFIG with this cluster; the same bytes as v1's."""
-    return f'{{"cluster":{cluster_text},"task":{compact(task(replica))},"environment":"cloud"}}'
-
-
-def task(replica: Replica) -> Document:
-    """Return the task of a replica: its role and index."""
-    return {"type": replica.role.lower(), "index": replica.index}
+    task_text = f'{{"type":"{replica.role.lower()}","index":{replica.index}}}'
+    return f'{{"cluster":{cluster_text},"task":{task_text},"environment":"cloud"}}'
 
 
 def address(job: Job, job_defaults: JobDefaults, replica: Replica) -> str:
