@@ -230,7 +230,8 @@ async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], wi
 async def run_concurrently(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
     """Await all `calls`, at least one, and return their results.
 
-    The first runs in the caller's task: another task for it would cost about a tenth of a request.
+    If one fails, the others are cancelled; if one is cancelled, so is the caller. The first runs in the caller's task,
+    because each further task takes about 30,000 instructions.
     """
     first, *others = calls
     if not others:

@@ -271,3 +271,14 @@ async def test_an_internal_error_of_one_call_ends_the_others(broken: int):
     with pytest.raises(ExceptionGroup):
         await run_concurrently([partial(call, number) for number in range(3)])
     assert sorted(ended) == [0, 1, 2]
+
+
+async def test_a_cancelled_call_cancels_the_caller():
+    async def call(number: int) -> None:
+        await asyncio.sleep(0)
+        if number:
+            asyncio.current_task().cancel()  # as kopf does at its end, with every task younger than itself
+        await asyncio.sleep(0)
+
+    with pytest.raises(asyncio.CancelledError):
+        await run_concurrently([partial(call, number) for number in range(2)])
