@@ -112,10 +112,10 @@ def _unchanged_until(facts: Facts, found: tuple[Waiting, ...]) -> datetime | Non
 
 
 def _causes(facts: Facts) -> tuple[Waiting, ...]:
-    groups: dict[tuple[str, str, str], list[tuple[Replica, Problem]]] = {}
     problems = facts.once(_problems)
     if not problems:
         return ()
+    groups: dict[tuple[str, str, str], list[tuple[Replica, Problem]]] = {}
     for replica, problem in problems:
         if problem.since + problem.delay <= facts.now:
             groups.setdefault((replica.role, problem.container, problem.reason), []).append((replica, problem))
