@@ -12,6 +12,7 @@ from support.api_request import Answer, Request
 from support.fault_proxy import LOST, Forward
 from support.jobs import job, pytorchjob
 from support.user_client import Refused, where
+from trainshed.controller.reconciler import NEW
 
 from .run import Environment, Run
 from .workloads import succeeds, trains
@@ -132,7 +133,7 @@ async def test_nothing_is_done_before_everything_is_listed(environment: Environm
         await run.client.create()
         gone = pytorchjob("b", Master=1)
         await environment.api.call("POST", where("pytorchjobs", run.namespace), gone)
-        await asyncio.sleep(2)
+        await asyncio.sleep(NEW.total_seconds() + 1)  # a newer job gets its pods without a read
         await environment.api.call("DELETE", where("pytorchjobs", run.namespace, "b"))
         assert run.route.writes == []
         hold.set()
