@@ -51,33 +51,29 @@ class Group(IntEnum):
     OTHERS = 3
 
 
-GROUPS: Mapping[type[Action], Group] = MappingProxyType(
+class Traits(msgspec.Struct, frozen=True):
+    """The group of a type of action, and its words in the log: what was done, to what.
+
+    Dependents are named by their kind.
+    """
+
+    group: Group
+    verb: str
+    noun: str = ""
+
+
+TRAITS: Mapping[type[Action], Traits] = MappingProxyType(
     {
-        CreateDependent: Group.FIRST,
-        UpdateDependent: Group.FIRST,
-        CreateSshSecret: Group.FIRST,
-        CreateService: Group.SERVICES,
-        CreatePod: Group.PODS,
-        DeletePod: Group.OTHERS,
-        ReleasePod: Group.OTHERS,
-        DeleteService: Group.OTHERS,
-        DeleteDependent: Group.OTHERS,
-        DeleteJob: Group.OTHERS,
-    }
-)
-#: The words of the log for an action: what was done, to what. Dependents are named by their kind.
-VERBS: Mapping[type[Action], tuple[str, str]] = MappingProxyType(
-    {
-        CreatePod: ("created", "pod"),
-        CreateService: ("created", "Service"),
-        CreateSshSecret: ("created", "Secret"),
-        CreateDependent: ("created", ""),
-        UpdateDependent: ("updated", ""),
-        DeletePod: ("deleted", "pod"),
-        DeleteService: ("deleted", "Service"),
-        DeleteDependent: ("deleted", ""),
-        DeleteJob: ("deleted", "job"),
-        ReleasePod: ("removed the finalizer of", "pod"),
+        CreateDependent: Traits(Group.FIRST, "created"),
+        UpdateDependent: Traits(Group.FIRST, "updated"),
+        CreateSshSecret: Traits(Group.FIRST, "created", "Secret"),
+        CreateService: Traits(Group.SERVICES, "created", "Service"),
+        CreatePod: Traits(Group.PODS, "created", "pod"),
+        DeletePod: Traits(Group.OTHERS, "deleted", "pod"),
+        ReleasePod: Traits(Group.OTHERS, "removed the finalizer of", "pod"),
+        DeleteService: Traits(Group.OTHERS, "deleted", "Service"),
+        DeleteDependent: Traits(Group.OTHERS, "deleted"),
+        DeleteJob: Traits(Group.OTHERS, "deleted", "job"),
     }
 )
 
@@ -117,7 +113,7 @@ class Executor:
 
         tasks: dict[Group, list[Callable[[], Awaitable[None]]]] = {}
         for action in wanted:
-            tasks.setdefault(GROUPS[type(action)], []).append(partial(self._run, snapshot, action, record))
+            tasks.setdefault(TRAITS[type(action)].group, []).append(partial(self._run, snapshot, action, record))
         try:
             errors = await run_with_slow_start(tasks.pop(Group.FIRST, ()))
             if tasks and not errors:
@@ -201,10 +197,10 @@ class Executor:
 
 
 def _words(action: Action) -> tuple[str, str]:
-    verb, noun = VERBS[type(action)]
+    traits = TRAITS[type(action)]
     if isinstance(action, (CreateDependent, UpdateDependent, DeleteDependent)):
-        noun = action.resource.kind
-    return verb, noun
+        return traits.verb, action.resource.kind
+    return traits.verb, traits.noun
 
 
 def _summary(wanted: Mapping[tuple[str, str], int], done: Mapping[tuple[str, str], int]) -> str:

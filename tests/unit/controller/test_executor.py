@@ -21,7 +21,7 @@ from trainshed.api.actions import (
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.client import Conflict, Forbidden
-from trainshed.controller.executor import GROUPS, VERBS, Executor
+from trainshed.controller.executor import TRAITS, Executor
 from trainshed.controller.metrics import COUNTERS
 from trainshed.plan import plan
 
@@ -238,4 +238,4 @@ async def test_successful_and_failed_actions_are_counted():
 
 
 def test_every_type_of_action_is_executed():
-    assert set(GROUPS) == set(VERBS) == set(get_args(Action))
+    assert set(TRAITS) == set(get_args(Action))
