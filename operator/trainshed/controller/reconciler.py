@@ -43,7 +43,7 @@ from .workqueue import Result
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
 #: one pod or from all.
 MAX_POD_LOOKUPS = 32
-#: The age until which a job is taken to exist as the cache has it.
+#: The age until which a job that has not started is taken to exist as the cache has it.
 NEW = timedelta(seconds=3)
 #: The Event for a status that the API server rejects, followed by the server's message.
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
@@ -199,10 +199,11 @@ class Reconciler:
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version.
 
-        A job that is younger than NEW is not read: its copy in the cache cannot be older than the job.
+        A job that is younger than NEW and has no pods and no status yet is not read: its copy in the cache cannot be
+        older than the job.
         """
         job = snapshot.job
-        if not plan.actions or (job.created and abs(snapshot.now - job.created) < NEW):
+        if not plan.actions or (_has_not_started(snapshot) and job.created and abs(snapshot.now - job.created) < NEW):
             return
         document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
@@ -249,6 +250,10 @@ class Reconciler:
         if document is not None:
             self._cache.read(key, document)
         return None
+
+
+def _has_not_started(snapshot: Snapshot) -> bool:
+    return not snapshot.pods and not snapshot.status.conditions
 
 
 def _refusal(error: ApiError | None) -> ApiRefusal | None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from support.harness import KEY, Harness, Weak, a_spec, group_with_one_hidden
-from trainshed.client import Conflict, Unavailable
+from trainshed.client import Conflict, Forbidden, Unavailable
 from trainshed.controller.reconciler import Reconciler, Result
 from trainshed.controller.status_debounce import PROGRESS
 from trainshed.plan.pods import MAX_CREATED
@@ -119,6 +119,28 @@ async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made)
     Weak(harness.world, "read_job", Unavailable("no answer"))
     assert ((await harness.reconcile()).error is None) is made
     assert sorted(harness.world.made) == (PODS if made else [])
+
+
+@pytest.mark.parametrize("has", ["pods", "status"])
+async def test_a_new_job_that_has_started_is_read_before_pods_are_created(has):
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
+    harness.hear()
+    if has == "pods":
+        await harness.reconcile()
+        assert "status" not in harness.job()
+        harness.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(replicas=3))
+        harness.hear()
+    else:
+        Weak(harness.world, "create_pod", Forbidden("no quota"))
+        await harness.reconcile()
+        assert (harness.states(), harness.world.made) == (["Created", "Blocked"], [])
+    made = list(harness.world.made)
+    Weak(harness.world, "read_job", Unavailable("no answer"))
+    assert (await harness.reconcile()).error is not None
+    assert harness.world.made == made
+    await harness.reconcile()
+    assert len(harness.world.made) == (4 if has == "pods" else 3)
 
 
 async def test_a_recreated_job_seen_during_a_reconcile_stays_cached(monkeypatch):
