@@ -199,11 +199,10 @@ class Reconciler:
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version.
 
-        A job that is younger than NEW and has no pods and no status yet is not read: its copy in the cache cannot be
-        older than the job.
+        A new job is not read: its copy in the cache cannot be older than the job.
         """
         job = snapshot.job
-        if not plan.actions or (_has_not_started(snapshot) and job.created and abs(snapshot.now - job.created) < NEW):
+        if not plan.actions or _is_new(snapshot):
             return
         document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:
@@ -252,8 +251,12 @@ class Reconciler:
         return None
 
 
-def _has_not_started(snapshot: Snapshot) -> bool:
-    return not snapshot.pods and not snapshot.status.conditions
+def _is_new(snapshot: Snapshot) -> bool:
+    """Return whether the job is younger than NEW and has no pods and no status yet."""
+    created = snapshot.job.created
+    if snapshot.pods or snapshot.status.conditions or not created:
+        return False
+    return abs(snapshot.now - created) < NEW
 
 
 def _refusal(error: ApiError | None) -> ApiRefusal | None:
