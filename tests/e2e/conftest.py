@@ -49,10 +49,14 @@ def operator(kubeconfig: str) -> Iterator[None]:
 
 
 def complaints(run: Kubectl) -> list[str]:
-    """Return the errors in the operator's log, as text or as JSON."""
+    """Return the errors in the operator's log, as text or as JSON.
+
+    A lost Lease is none: the leader may be on the node that test_nodes.py cuts off for longer than its Lease lasts.
+    """
     log = eventually(lambda: _log(run), PATIENCE)
     words = ("Traceback", " ERROR ", '"level":"error"')
-    return [line for line in log.splitlines() if any(word in line for word in words)]
+    lines = [line for line in log.splitlines() if any(word in line for word in words)]
+    return [line for line in lines if "lease trainshed: lost" not in line]
 
 
 def _log(run: Kubectl) -> str:
