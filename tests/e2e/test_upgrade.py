@@ -39,6 +39,8 @@ def values(kubeconfig: str, tmp_path: Path) -> Iterator[Path]:
     helm, found = Helm(4, kubeconfig), tmp_path / "values.json"
     found.write_text(helm.values())
     yield found
+    if helm.is_pending():
+        helm("uninstall", NAME, "--wait")
     helm.upgrade(found)
 
 

@@ -28,6 +28,10 @@ class Helm:
         """The values that the release has been given, as JSON."""
         return self("get", "values", NAME, "--output", "json")
 
+    def is_pending(self) -> bool:
+        """True if an installation, upgrade or rollback was broken off: no other can begin until it is uninstalled."""
+        return self("list", "--pending", "--short") != ""
+
     def install(self, values: Path) -> str:
         """Install the release again; return Helm's notes."""
         return self("install", NAME, str(CHART), "--values", str(values))
