@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simulation.runner import run
-from simulation.schedule import Schedule, Step
+from simulation.schedule import JobRequest, Schedule, Step
 from simulation.test_found_schedules import ALONE, TRACKED, WITH_ROLE, create
 
+AT_ONCE = (("ttlSecondsAfterFinished", 0), ("activeDeadlineSeconds", 0))
 QUEUED = ("kueue.x-k8s.io/queue-name", "research")
 FALSE_ALARMS = {
     "pods to delete for a restart may be deleted after another leader has ended the job": Schedule(
@@ -169,6 +170,14 @@ FALSE_ALARMS = {
             Step(0.115, "outage", how=0.5),
             Step(0.0, "slow responses", how=9.0),
             Step(1.304, "succeed"),
+        ),
+    ),
+    "a new job that is scaled down at the moment of its creation may get the pods that it was created with": Schedule(
+        seed=0,
+        steps=(
+            create("PyTorchJob", "a", (("Worker", 2),), policy=AT_ONCE),
+            Step(1.112, "create", how=JobRequest("PyTorchJob", "a", (("Worker", 2),), policy=AT_ONCE)),
+            Step(0.0, "set field", how=("pytorchReplicaSpecs.Worker.replicas", 1)),
         ),
     ),
 }

@@ -101,9 +101,9 @@ class JobRecord:
         return self.specs_since(self.born if at - self.born < NEW else at - in_flight)
 
     def specs_since(self, at: float) -> list[Object]:
-        """Return the versions of its spec that were current at some time from `at` on."""
-        later = [spec for since, spec in self.specs if since > at]
-        before = [spec for since, spec in self.specs if since <= at]
+        """Return the versions of its spec that were current at some time from `at` on, those replaced at `at` too."""
+        later = [spec for since, spec in self.specs if since >= at]
+        before = [spec for since, spec in self.specs if since < at]
         return before[-1:] + later
 
 
