@@ -14,6 +14,8 @@ from .runtime import StartFailed
 ENGINES = ("docker", "podman")
 #: Commands that run at once: each is a process of some 30 MB.
 AT_ONCE = 8
+#: Seconds for which the end of a killed command is awaited; a process that it has started may keep its output open.
+KILLED = 2.0
 #: What stands before messages of the engine.
 PREFIXES = ("Error response from daemon: ", "docker: ", "Error: ")
 #: Ends with the pipe on its standard input, which also ends when the run is killed; then removes what the run has left.
@@ -57,6 +59,8 @@ class DockerCli:
         except asyncio.CancelledError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()  # it may pull an image for long
+            with contextlib.suppress(TimeoutError):  # its pipes must be closed before the event loop is
+                await asyncio.wait_for(process.communicate(), KILLED)
             raise
         if process.returncode:
             raise StartFailed(message(errors.decode(errors="replace")) or f"{self.program} {words[0]} failed")
