@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Self
 
-from .certificates import Authority
+from .certificates import Authority, client_tls
 from .places import written
 from .ports import free_port
 from .processes import Process
@@ -173,9 +172,8 @@ class ControlPlane:
         return int(file.read_text())
 
     def _ready(self) -> bool:
-        context = ssl.create_default_context(cafile=str(self.authority.certificate))
         keys = self.authority.folder
-        context.load_cert_chain(keys / "admin.crt", keys / "admin.key")
+        context = client_tls(self.authority.certificate, keys / "admin.crt", keys / "admin.key")
         try:
             with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=2) as answer:
                 return answer.status == 200

@@ -22,6 +22,8 @@ import orjson
 import urllib3
 import yaml
 
+from testbed.certificates import client_tls
+
 from .jobs import KINDS
 
 GROUP = "/apis/kubeflow.org/v1"
@@ -74,6 +76,12 @@ class Access:
         certificates = _file(user, "client-certificate"), _file(user, "client-key")
         return cls(cluster["server"], _file(cluster, "certificate-authority"), *certificates)
 
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the TLS settings, or None for a kubeconfig without certificates."""
+        if not (self.authority and self.certificate and self.key):
+            return None
+        return client_tls(self.authority, self.certificate, self.key)
+
 
 class UserClient:
     """Requests with the credentials of a kubeconfig, in one namespace; `group` is where the jobs are."""
@@ -87,9 +95,7 @@ class UserClient:
             maxsize=64,
             retries=False,
             timeout=30,
-            ca_certs=access.authority,
-            cert_file=access.certificate,
-            key_file=access.key,
+            ssl_context=access.tls(),
         )
 
     @classmethod
@@ -217,11 +223,9 @@ class AsyncClient:
 
     def __init__(self, kubeconfig: Path) -> None:
         access = Access.read(kubeconfig)
-        context = ssl.create_default_context(cafile=access.authority)
-        context.load_cert_chain(access.certificate, access.key)
         self.url = access.server
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=context),
+            connector=aiohttp.TCPConnector(limit=0, ssl=access.tls() or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=2**20,
         )
