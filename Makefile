@@ -171,6 +171,11 @@ test-integration: venv venv-sdk ## Run the operator against a real API server wi
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver $(RERUNS)
 	$(call took,test-integration)
 
+.PHONY: test-reported
+test-reported: venv ## Run the tests of the inputs that once went wrong (tests/reported), in every ring but the end-to-end tests.
+	@$(PY) -m pytest -v -m "reported and not e2e" $(RERUNS)
+	$(call took,test-reported)
+
 .PHONY: test-reruns
 test-reruns: venv venv-sdk ## Run the integration tests with a forced failure of each first try. Takes an hour. TESTS="tests/chaos -k leader" selects tests.
 	@$(RUN) pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p support.fail_first_try --reruns 1 --rerun-show-tracebacks $(TESTS)
