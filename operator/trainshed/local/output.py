@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,16 @@ DIM, RESET = "\x1b[2m", "\x1b[0m"
 BAR_INTERVAL = 2.0
 #: Characters of an unfinished line that are kept.
 LONGEST = 100_000
+#: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
+ATTRIBUTES = re.compile(r"(\x1b\[[0-9;:]*m)")
+#: Control sequences as a whole, so that nothing of them is left: CSI, then OSC and other strings, then short ones.
+SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+#: Characters that change the direction of the text around them.
+DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(slots=True)
@@ -83,9 +95,10 @@ class Output:
             stream.rest = ""
 
     def say(self, text: str, who: str = "") -> None:
-        """Print a line about a job, or about the run."""
-        prefix = f"{who:<{self._width}} | " if who else ""
-        for line in text.splitlines() or [""]:
+        """Print a line about a job, or about the run; further lines of the text are indented below it."""
+        prefix = f"{printable(who):<{self._width}} | " if who else ""
+        first, *more = text.splitlines() or [""]
+        for line in (harmless(first), *(f"  {harmless(item)}" for item in more)):
             self.write_line(f"{DIM}{prefix}{line}{RESET}" if self._colour else f"{prefix}{line}")
 
     def close(self) -> None:
@@ -117,7 +130,7 @@ class Output:
         )
 
     def _print(self, stream: _Stream, line: str) -> None:
-        self.write_line(f"{stream.prefix}{line}")
+        self.write_line(f"{stream.prefix}{harmless(line, colour=self._colour)}")
 
 
 def replica_name(pod: Document) -> str:
@@ -134,6 +147,32 @@ def is_named(wanted: str, job: str, pod: str) -> bool:
 def _last_state(line: str) -> str:
     """Return what a terminal would show of a line in which carriage returns start it again."""
     return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+def harmless(line: str, *, colour: bool = False) -> str:
+    """Return a line that others have written without what acts on a terminal: control sequences and characters.
+
+    Tabs stay, and with `colour` the colours, which end with the line. Log files have all bytes as they came.
+    """
+    parts = ATTRIBUTES.split(line)
+    text = "".join(part if index % 2 else _plain(part) for index, part in enumerate(parts) if colour or index % 2 == 0)
+    return text + RESET if colour and len(parts) > 1 else text
+
+
+def printable(text: object) -> str:
+    """Return a name, a reason or a message of others as one line of plain text."""
+    return " ".join(_plain(part) for part in str(text).split())
+
+
+def _plain(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(item for item in SEQUENCES.sub("", text) if item == "\t" or not _acts(item))
+
+
+def _acts(character: str) -> bool:
+    """Return whether a character is a control, separates lines or paragraphs, is half a character, or turns text."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS
 
 
 def print_line(line: str) -> None:

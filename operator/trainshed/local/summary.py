@@ -9,6 +9,7 @@ from trainshed.api import status_codec
 from trainshed.api.job import Document
 
 from .cluster import EVENT, LocalCluster
+from .output import harmless
 
 INDENT = "  "
 
@@ -26,6 +27,10 @@ def state_of(job: Document) -> str:
 
 def described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:
     """Yield the lines of the summary of a job; `seconds` is how long it ran, before it ended or was `interrupted`."""
+    yield from map(harmless, _described(job, events, seconds, interrupted=interrupted))
+
+
+def _described(job: Document, events: Sequence[Document], seconds: float, *, interrupted: bool) -> Iterator[str]:
     status = job.get("status") or {}
     yield f"Name:      {job['metadata']['namespace']}/{job['metadata']['name']}"
     yield f"Kind:      {job['kind']}"

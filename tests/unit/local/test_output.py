@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.scripted_runtime import NoLogs
 from trainshed.local.failures import FailureInjector, parse
-from trainshed.local.output import Output
+from trainshed.local.output import Output, harmless, printable
 
 
 def a_pod(name: str = "job-worker-0") -> dict:
@@ -40,6 +44,46 @@ def test_a_progress_bar_is_printed_now_and_then(tmp_path):
 
 def test_a_torn_character_does_no_harm(tmp_path):
     assert printed(tmp_path, b"\xff\n") == ["worker-0 | \N{REPLACEMENT CHARACTER}"]
+
+
+RED, RESET = "\x1b[31m", "\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "coloured"),
+    [
+        ("loss\t0.1 ü 漢 👩\u200d💻", "loss\t0.1 ü 漢 👩\u200d💻", None),
+        (f"{RED}red{RESET} plain", "red plain", f"{RED}red{RESET} plain{RESET}"),
+        ("\x1b[38;2;1;2;3mrgb", "rgb", f"\x1b[38;2;1;2;3mrgb{RESET}"),
+        ("\x1b[2J\x1b[1;1Hcleared", "cleared", None),
+        ("\x1b]0;title\x07after", "after", None),
+        ("\x1b]52;c;ZWNobyBoaQ==\x1b\\after", "after", None),
+        ("\x1bP1$r0m\x1b\\after", "after", None),
+        ("\x9b2Jafter\x9d0;t\x9cmore", "aftermore", None),
+        ("a\x08b\x7f\x00\x1bcd", "abd", None),
+        ("user\u202egnp.exe\u2066", "usergnp.exe", None),
+        ("\x1b[?25l\x1b[>0q\x1b[6nq", "q", None),
+        ("\x1b[\x1b[31m2J", "2J", f"\x1b[31m2J{RESET}"),
+    ],
+)
+def test_what_acts_on_a_terminal_is_not_printed(text, plain, coloured):
+    assert harmless(text) == plain
+    assert harmless(text, colour=True) == (plain if coloured is None else coloured)
+    assert printable(text) == " ".join(plain.split())
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\x1b[]0;m2J\x07\\\x9b\x9d"))))
+def test_no_text_acts_on_a_terminal(text):
+    shown = re.sub(r"\x1b\[[0-9;:]*m", "", harmless(text, colour=True))
+    assert not re.search(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u202e]", shown)
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u202e]", printable(text))
+
+
+def test_the_output_and_the_events_of_replicas_keep_their_prefixes(tmp_path):
+    assert printed(tmp_path, b"\x1b[2K\x1b[1Ajob | Succeeded\x0bx\n") == ["worker-0 | job | Succeededx"]
+    lines: list[str] = []
+    Output(tmp_path, colour=False, write=lines.append).say("Failed: oh\njob | Succeeded\x1b[8m", "job")
+    assert lines == ["job      | Failed: oh", "job      |   job | Succeeded"]
 
 
 def test_only_some_replicas_are_printed(tmp_path):
