@@ -16,6 +16,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, Job, ServiceForm
 from trainshed.api.status import Status
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
+from trainshed.local.output import printable
 from trainshed.plan import plan
 
 from . import strict
@@ -78,7 +79,7 @@ def render(file: TextIO, namespace: str, cluster_domain: str, services: str, gan
     for document in jobs:
         job, objects = rendered(document, namespace, job_defaults)
         for problem in job.problems:
-            click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
+            click.echo(printable(f"{job.kind} {job.name or '(no name)'}: {problem}"), err=True)
         _print(objects)
         valid = valid and not job.problems
     sys.exit(0 if valid else 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from trainshed.local import run as local_run
 from trainshed.local.failures import Failure
 from trainshed.local.failures import parse as parse_failure
 from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused
+from trainshed.local.output import printable
 from trainshed.local.python import NoPython
 from trainshed.local.run_folder import state_folder
 
-from . import render
+from . import download, render
 
 #: Kinds that jobs refer to; others in the file are left out.
 KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim")
-#: Seconds for which a download may take.
-DOWNLOAD = 30
+#: How many images, commands and paths of jobs from a URL are shown, and how many characters of each.
+SHOWN, SHOWN_LENGTH = 10, 200
 
 
 def _failures(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Failure, ...]:
@@ -63,6 +65,7 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
     default=None,
     help="Folder of logs and claims (default: ~/.local/state/trainshed).",
 )
+@click.option("--yes", is_flag=True, help="Run jobs from a URL without asking.")
 def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
     """Run jobs on this machine, without a cluster.
 
@@ -79,7 +82,9 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
     others = [item for item in documents if item.get("kind") in KINDS]
     for item in documents:
         if item not in others and render.head(item) not in render.KINDS:
-            click.echo(f"left out: {item.get('kind')} {(item.get('metadata') or {}).get('name')}", err=True)
+            click.echo(f"left out: {printable(item.get('kind'))} {printable(_name(item))}", err=True)
+    if (urls := [file for file in files if download.is_url(file)]) and not options["yes"]:
+        _ask(urls, [pod for job in jobs if job for pod in job.pods])
     try:
         code = local_run.run(
             Options(
@@ -95,7 +100,7 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
             )
         )
     except (Refused, NoPython, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException("\n".join(map(printable, str(error).splitlines()))) from error
     except KeyboardInterrupt:  # before the first replica was started
         sys.exit(local_run.INTERRUPTED)
     sys.exit(code)
@@ -110,20 +115,59 @@ def _coloured(*, no_color: bool, json: bool) -> bool:
 def _documents(file: str) -> list[Document]:
     try:
         return render.documents(_text(file), file)
-    except (OSError, UnicodeDecodeError) as error:  # an URLError is an OSError
-        raise click.ClickException(f"cannot read {file}: {error}") from error
+    except (OSError, UnicodeDecodeError, download.DownloadError) as error:
+        raise click.ClickException(f"cannot read {printable(file)}: {printable(error)}") from error
 
 
 def _text(file: str) -> str:
     if file == "-":
         return sys.stdin.read()
-    if file.startswith(("https://", "http://")):
-        from urllib.request import urlopen  # noqa: PLC0415 - it takes long, and only URLs need it
-
-        # Only these two schemes.
-        with urlopen(file, timeout=DOWNLOAD) as response:  # noqa: S310 # nosec B310
-            return str(response.read().decode())
+    if download.is_url(file):
+        return download.download(file)
     return Path(file).read_text(encoding="utf-8")
+
+
+def _ask(urls: list[str], pods: list[Document]) -> None:
+    """Say what the jobs of these URLs may do, and end the program unless the user wants that."""
+    click.echo(foreign_jobs(urls, pods), err=True)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.ClickException("read the file, and add --yes to run jobs from a URL")
+    if not click.confirm("Run them?", err=True):
+        sys.exit(1)
+
+
+def foreign_jobs(urls: list[str], pods: list[Document]) -> str:
+    """Return what jobs from URLs may do on this machine."""
+    containers = [
+        container
+        for pod in pods
+        for part in ("initContainers", "containers")
+        for container in pod["spec"].get(part) or ()
+    ]
+    paths = [(volume.get("hostPath") or {}).get("path") for pod in pods for volume in pod["spec"].get("volumes") or ()]
+    words = [" ".join(map(str, (*(item.get("command") or ()), *(item.get("args") or ())))) for item in containers]
+    found = {
+        "images": [item.get("image") for item in containers],
+        "commands": words,
+        "host paths": paths,
+    }
+    warning = (
+        f"{', '.join(map(printable, urls))}: whoever wrote this runs commands as you on this machine. Without docker or"
+        " podman these can read, change and send all that you can; with them, what is in the images and host paths."
+    )
+    return "\n".join((warning, *(f"  {title}: {_some(items)}" for title, items in found.items() if any(items))))
+
+
+def _some(items: Iterable[object]) -> str:
+    """Return different values in one line, not more than some, each not longer than some characters."""
+    known = [printable(item) for item in dict.fromkeys(items) if item]
+    shown = [item if len(item) <= SHOWN_LENGTH else f"{item[:SHOWN_LENGTH]}…" for item in known[:SHOWN]]
+    return "; ".join(shown) + (f"; and {len(known) - SHOWN} more" if len(known) > SHOWN else "")
+
+
+def _name(document: Document) -> object:
+    metadata = document.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
 
 
 def _placed(document: Document, namespace: str) -> Document:
@@ -135,7 +179,7 @@ def _job(document: Document, namespace: str) -> LocalJob | None:
     defaults = JobDefaults()
     job, objects = render.rendered(document, namespace, defaults)
     for problem in job.problems:
-        click.echo(f"{job.kind} {job.name or '(no name)'}: {problem}", err=True)
+        click.echo(printable(f"{job.kind} {job.name or '(no name)'}: {problem}"), err=True)
     if job.problems:
         return None
     placed = _placed(document, namespace)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.local_runs import SOON, a_job
+from trainshed.cli.download import DownloadError, download
 
 
 def certificate(folder: Path) -> Path:
@@ -38,13 +43,28 @@ def certificate(folder: Path) -> Path:
 def server(tmp_path: Path, monkeypatch) -> Iterator[str]:
     """The URL of a server with TLS that has a job at /job.yaml; programs that the test starts trust it."""
     content = yaml.safe_dump(a_job("echo from the server")).encode()
+    answers = {
+        "/job.yaml": (200, {}, content),
+        "/moved.yaml": (302, {"Location": "/job.yaml"}, b""),
+        "/plain.yaml": (302, {"Location": "http://127.0.0.1/job.yaml"}, b""),
+        "/page": (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>"),
+        "/huge.yaml": (200, {}, b"# " * (5 << 20)),
+        "/slow.yaml": (200, {}, b"#"),
+        "/binary.yaml": (200, {}, b"\xff\xfe"),
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            found = self.path == "/job.yaml"
-            self.send_response(200 if found else 404)
+            status, headers, body = answers.get(self.path, (404, {}, b""))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content if found else b"")
+            with contextlib.suppress(OSError):  # a client that has read enough
+                self.wfile.write(body)
+                for _ in range(30 if self.path == "/slow.yaml" else 0):
+                    self.wfile.write(b"#")
+                    time.sleep(0.1)
 
         def log_message(self, *args):
             pass
@@ -62,36 +82,93 @@ def server(tmp_path: Path, monkeypatch) -> Iterator[str]:
         thread.join()
 
 
-def run(folder: Path, source: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run jobs in a folder that is not the checkout."""
-    words = ["run", "-f", source, "--runtime", "processes", "--no-color", "--state", str(folder / "state")]
-    command = [sys.executable, "-m", "trainshed", *words]
+def words(folder: Path, source: str, *more: str) -> list[str]:
+    """The command that runs jobs in a folder that is not the checkout."""
+    fixed = ("--runtime", "processes", "--no-color", "--state", str(folder / "state"))
+    return [sys.executable, "-m", "trainshed", "run", "-f", source, *fixed, *more]
+
+
+def run(folder: Path, source: str, *more: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = words(folder, source, *more)
     return subprocess.run(
         command, input=text, cwd=folder, capture_output=True, text=True, timeout=2 * SOON, check=False
     )
 
 
-def test_a_job_comes_from_a_url(server, tmp_path):
-    done = run(tmp_path, f"{server}/job.yaml")
+@pytest.mark.parametrize("file", ["job.yaml", "moved.yaml"])
+def test_a_job_comes_from_a_url(server, tmp_path, file):
+    done = run(tmp_path, f"{server}/{file}", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "worker-0 | from the server" in done.stdout
 
 
-def test_a_url_that_does_not_exist_is_reported(server, tmp_path):
-    done = run(tmp_path, f"{server}/other.yaml")
+def test_a_job_from_a_url_is_not_run_unless_the_user_agrees(server, tmp_path):
+    done = run(tmp_path, f"{server}/job.yaml")
     assert done.returncode == 1
-    assert done.stderr == f"Error: cannot read {server}/other.yaml: HTTP Error 404: Not Found\n"
+    assert "runs commands as you on this machine" in done.stderr
+    assert "commands: sh -c echo from the server" in done.stderr
+    assert done.stderr.endswith("Error: read the file, and add --yes to run jobs from a URL\n")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"n\n", 1)])
+def test_a_terminal_is_asked_before_a_job_from_a_url_runs(server, tmp_path, answer, code):
+    near, far = pty.openpty()
+    os.write(near, answer)
+    command = words(tmp_path, f"{server}/job.yaml")
+    done = subprocess.run(
+        command, stdin=far, stdout=subprocess.PIPE, stderr=far, cwd=tmp_path, timeout=SOON, check=False
+    )
+    asked = os.read(near, 1 << 16).decode()
+    os.close(near)
+    os.close(far)
+    assert done.returncode == code
+    assert "Run them? [y/N]" in asked
+    assert (b"from the server" in done.stdout) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("other.yaml", "HTTP Error 404: Not Found"),
+        ("plain.yaml", "it is redirected to http://127.0.0.1/job.yaml, and only https:// is read"),
+        ("page", "it is a page (text/html), not YAML; use the URL of the raw file"),
+        ("huge.yaml", "it has more than 8 MiB"),
+        (
+            "binary.yaml",
+            "it is not text in UTF-8: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_reported(server, tmp_path, file, message):
+    done = run(tmp_path, f"{server}/{file}", "--yes")
+    assert done.returncode == 1
+    assert done.stderr == f"Error: cannot read {server}/{file}: {message}\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/job.yaml", "HTTP://127.0.0.1:1/job.yaml", "ftp://127.0.0.1/job.yaml"]
+)
+def test_only_https_is_read(tmp_path, url):
+    done = run(tmp_path, url, "--yes")
+    assert done.returncode == 1
+    assert "only https:// is read" in done.stderr
+
+
+def test_a_slow_server_does_not_keep_the_user_waiting(server):
+    with pytest.raises(DownloadError, match="it takes longer than 1 seconds"):
+        download(f"{server}/slow.yaml", seconds=1.0)
 
 
 def test_a_server_that_is_not_trusted_is_reported(server, tmp_path, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE")
-    done = run(tmp_path, f"{server}/job.yaml")
+    done = run(tmp_path, f"{server}/job.yaml", "--yes")
     assert done.returncode == 1
     assert "CERTIFICATE_VERIFY_FAILED" in done.stderr
 
 
 def test_a_job_comes_from_standard_input(tmp_path):
-    done = run(tmp_path, "-", yaml.safe_dump(a_job("echo from the pipe")))
+    done = run(tmp_path, "-", text=yaml.safe_dump(a_job("echo from the pipe")))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "worker-0 | from the pipe" in done.stdout
 
