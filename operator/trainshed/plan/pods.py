@@ -25,8 +25,8 @@ from trainshed.api.status import Condition, ReplicaStatus
 from . import builders, pod_groups, restarts, services
 from .facts import Facts, pods_to_verify
 
-#: The grace period in seconds of running pods that a restart deletes. Python as PID 1 has no handler for SIGTERM and
-#: would use up the whole default of 30 s.
+#: The grace period in seconds of running pods that a restart after a failure deletes. Python as PID 1 has no handler
+#: for SIGTERM and would use up the whole default of 30 s.
 GRACE = 3
 #: Seconds in which the pods of a job of a queue may end by themselves under cleanPodPolicy None, once the job's end is
 #: decided. A kubelet needs about two to report the end of a pod after that of its containers; a sidecar may never end.
@@ -168,11 +168,11 @@ def _services_without(facts: Facts, stay: Container[str]) -> tuple[DeleteService
 
 
 def _grace(facts: Facts, pod: Pod) -> int | None:
-    """Return the short grace period, or None if the template sets one."""
+    """Return the short grace period after a failure; None, the pod's own, if nothing failed or the template sets it."""
     replica: Replica = facts.replicas_by_pod[pod.name]
     spec = facts.group(replica).template.get("spec")
     own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
-    return None if own else GRACE
+    return GRACE if restarts.after_failure(facts.status) and not own else None
 
 
 def gated_replicas(facts: Facts) -> frozenset[Replica]:

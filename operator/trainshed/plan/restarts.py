@@ -142,6 +142,18 @@ def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Replic
     return replace(status, retries=moved)
 
 
+def after_failure(status: Status) -> bool:
+    """Return whether the present attempt began because replicas failed: not after a disruption or a suspension.
+
+    Survivors of a failure have lost their work, and many of them hang; those of a disruption are healthy and may save
+    their work when they get SIGTERM. The stored status says which it was, so a crash does not change the answer.
+    """
+    cause, suspended = status.failure, status.condition(ConditionType.SUSPENDED)
+    if cause is None or (suspended and suspended.changed >= cause.time):
+        return False
+    return cause.kind != DISRUPTION
+
+
 def start_attempt(status: Status, roles: Iterable[str]) -> Status:
     """Return the status with these roles on their next attempt, in which no replica has succeeded yet."""
     wanted = sorted(roles)

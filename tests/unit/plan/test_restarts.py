@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from support import reported
 from support.builders import (
+    FRAMEWORKS,
     a_job,
     a_pod,
     at,
@@ -20,6 +22,10 @@ from support.builders import (
     running,
     states,
 )
+from trainshed.api import parse
+from trainshed.api.actions import DeletePod
+from trainshed.api.framework import JobDefaults
+from trainshed.api.status_codec import parse_status, status_document
 from trainshed.frameworks.tensorflow import TFJobOptions
 from trainshed.plan.failures import DISRUPTION
 from trainshed.plan.restarts import MAX_DELAY, MAX_PENDING_REPLACEMENTS, backoff_seconds
@@ -68,6 +74,50 @@ def test_survivors_get_a_short_grace_unless_their_template_says_otherwise():
     template = {"spec": {"containers": [{"name": "pytorch"}], "terminationGracePeriodSeconds": 60}}
     job = ddp(restart="ExitCode", template=template)
     assert {action.grace for action in after_failure(job, failed("worker-1", 137)).actions} == {None}
+
+
+#: What ends worker-1 while the others run, and the grace period with which the others are deleted.
+ENDS = {
+    "an exit code": (failed("worker-1", 137), 3),
+    "a failure of the node": (failed("worker-1", None, reason="UnexpectedAdmissionError"), 3),
+    "an eviction": (failed("worker-1", 137, reason="Evicted", disruption="TerminationByKubelet"), None),
+    "an eviction that is not over": (
+        a_pod("worker-1", container="pytorch", deleting=True, disruption="EvictionByEvictionAPI"),
+        None,
+    ),
+    "a deletion": (a_pod("worker-1", container="pytorch", deleting=True), None),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_healthy_members_keep_their_own_grace_period_in_a_disruption(end):
+    pod, grace = ENDS[end]
+    job = ddp(restart="ExitCode")
+    first = after_failure(job, pod)
+    assert {action.grace for action in first.actions} == {grace}
+    stored = parse_status({"status": status_document(first.status)})  # the operator dies before the pods are deleted
+    later = look(job, *pods_of(job, pod), status=stored, now=at(60))
+    assert {action.grace for action in later.actions if isinstance(action, DeletePod)} == {grace}
+
+
+def test_pods_that_a_suspension_has_left_keep_their_own_grace_period():
+    job, suspended = ddp(restart="ExitCode"), ddp(restart="ExitCode", policy=run_policy(suspend=True))
+    status = replace(after_failure(job, failed("worker-1", 137)).status, attempts={"Master": 1, "Worker": 1})
+    again = pods_of(job, attempt=1)
+    status = look(suspended, *again, status=look(job, *again, status=status, now=at(20)).status, now=at(30)).status
+    status = look(job, *again, status=status, now=at(40)).status
+    assert {action.grace for action in look(job, *again, status=status, now=at(41)).actions} == {None}
+
+
+@pytest.mark.reported("13-checkpoint-on-sigterm")
+def test_members_that_save_on_sigterm_have_their_whole_period_when_another_is_evicted():
+    job = parse.job(reported.job("13-checkpoint-on-sigterm"), FRAMEWORKS["PyTorchJob"], JobDefaults())
+    evicted = a_pod("worker-1", job="saves", container="pytorch", deleting=True, disruption="EvictionByEvictionAPI")
+    decision = look(job, *pods_of(job, evicted), status=running(job), now=at(60))
+    assert {action.name: action.grace for action in decision.actions} == {
+        "saves-master-0": None,
+        "saves-worker-0": None,
+    }
 
 
 @pytest.mark.parametrize(("code", "fails"), [(1, True), (127, True), (128, False), (130, False)])
