@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from traceback import print_exception
+from types import TracebackType
 from typing import Any
 
 import click
@@ -19,6 +22,7 @@ from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused
 from trainshed.local.output import printable
 from trainshed.local.python import NoPython
 from trainshed.local.run_folder import state_folder
+from trainshed.local.tasks import described
 
 from . import download, render
 
@@ -66,12 +70,16 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
     help="Folder of logs and claims (default: ~/.local/state/trainshed).",
 )
 @click.option("--yes", is_flag=True, help="Run jobs from a URL without asking.")
+@click.option("-v", "--verbose", is_flag=True, help="Print where an unexpected error has occurred.")
 def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
     """Run jobs on this machine, without a cluster.
 
     Replicas are processes, or containers of docker or podman. Restarts, deadlines, success and failure are decided as
     in a cluster. The exit code is 0 if all jobs succeeded, 1 if one failed, and 130 after Ctrl-C.
     """
+    if not options["verbose"]:
+        sys.excepthook = _print_sentence
+        _quiet_loggers()
     documents = [item for file in files for item in _documents(file)]
     jobs = [_job(item, namespace) for item in documents if render.head(item) in render.KINDS]
     if not jobs:
@@ -100,10 +108,32 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
             )
         )
     except (Refused, NoPython, OSError) as error:
-        raise click.ClickException("\n".join(map(printable, str(error).splitlines()))) from error
+        if options["verbose"] and error.__cause__:
+            print_exception(error.__cause__)
+        text = described(error) if isinstance(error, OSError) else str(error)
+        raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
     except KeyboardInterrupt:  # before the first replica was started
         sys.exit(local_run.INTERRUPTED)
     sys.exit(code)
+
+
+def _print_sentence(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
+    """Print an error that nothing has expected, in one sentence; the interpreter ends with exit code 1 then."""
+    text = "Interrupted" if isinstance(error, KeyboardInterrupt) else f"Error: {described(error)}"
+    click.echo(printable(text), err=True)
+
+
+def _quiet_loggers() -> None:
+    """Print warnings of the controller as plain lines, without tracebacks."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.addFilter(_without_traceback)
+    logging.getLogger().addHandler(handler)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
 
 
 def _coloured(*, no_color: bool, json: bool) -> bool:

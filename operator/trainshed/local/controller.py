@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
@@ -21,11 +22,12 @@ from trainshed.controller.reconciler import Reconciler
 from trainshed.controller.store import Store
 from trainshed.controller.workqueue import Worker, WorkQueue
 
+from . import tasks
 from .cluster import POD, SERVICE, LocalCluster, Stored, dependent_of, pod_of
 
 
 class NoMetrics:
-    """Implements `trainshed.controller.observer.Observer`: a local run has no metrics."""
+    """Implements `trainshed.controller.observer.Observer`: a local run has no metrics, and no internal errors."""
 
     def observe_reconcile(self, seconds: float) -> None:
         """Do nothing."""
@@ -46,7 +48,9 @@ class NoMetrics:
         """Do nothing."""
 
     def count_internal_error(self) -> None:
-        """Do nothing: the worker has logged it."""
+        """End the run: an error would only be tried again."""
+        if error := sys.exception():
+            asyncio.get_running_loop().call_exception_handler({"message": "controller", "exception": error})
 
     def count_rejected_status(self, snapshot: Snapshot) -> None:
         """Do nothing."""
@@ -76,7 +80,7 @@ class LocalController:
 
     def start(self) -> None:
         """Start to reconcile."""
-        self._tasks = [asyncio.create_task(self._worker.run()), asyncio.create_task(self._recorder.run())]
+        self._tasks = [tasks.start(self._worker.run(), "controller"), tasks.start(self._recorder.run(), "Events")]
 
     async def close(self) -> None:
         """Stop, and write the Events that are left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -21,8 +22,8 @@ Streams = Sequence[int]
 SIGNALLED, NOT_STARTED = 128, 127
 #: The variable that each process of a container has, with the id of the container.
 MARK = "TRAINSHED_CONTAINER"
-#: prctl: orphaned grandchildren become children of this process.
-PR_SET_CHILD_SUBREAPER = 36
+#: prctl: a signal when the parent ends; orphaned grandchildren become children of this process.
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 #: Rounds of killing what is left; each round kills all, so that more than one is only needed against fork bombs.
 ROUNDS = 50
 
@@ -44,7 +45,8 @@ class Isolation:
     def start(self, message: Message, streams: Streams) -> int:
         """Start a container; return the pid of its first process. Raises OSError."""
         message["env"][MARK] = message["id"]
-        pid = fork(lambda: execute(message, streams))
+        launcher = os.getpid()
+        pid = fork(lambda: execute_with_parent(message, streams, launcher))
         self._marks[pid] = message["id"]
         return pid
 
@@ -92,8 +94,10 @@ def fork(body: Callable[[], None]) -> int:
         os.close(reader)
         try:
             body()
-        except OSError as error:
-            os.write(writer, json.dumps([error.errno, error.strerror or str(error)]).encode())
+        except (OSError, ValueError) as error:  # a ValueError is an argument that no program can have
+            number = error.errno if isinstance(error, OSError) else errno.EINVAL
+            text = error.strerror if isinstance(error, OSError) else ""
+            os.write(writer, json.dumps([number, text or str(error)]).encode())
         finally:
             os._exit(NOT_STARTED)
     os.close(writer)
@@ -103,6 +107,15 @@ def fork(body: Callable[[], None]) -> int:
         os.waitpid(pid, 0)
         raise OSError(*json.loads(failed))
     return pid
+
+
+def execute_with_parent(message: Message, streams: Streams, parent: int) -> None:
+    """Do what `execute` does, but let the kernel kill the process when its parent is killed, where it can."""
+    if sys.platform == "linux":
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(NOT_STARTED)
+    execute(message, streams)
 
 
 def execute(message: Message, streams: Streams) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import shutil
 import signal
 from collections import deque
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from trainshed.api.job import Document
 
+from . import tasks
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
@@ -28,6 +30,8 @@ CHUNK = 65536
 DRAIN = 2.0
 #: Seconds between tries to create a container whose configuration is incomplete.
 CONFIG_RETRY = 1.0
+#: Errors of the machine, and not of a pod: nothing can go on.
+MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: The exit code of a container that was never started, as containerd reports it.
 NOT_STARTED = 128
 
@@ -91,6 +95,11 @@ class Kubelet:
         """Wait until all pods have ended, and remove what is left of them."""
         await asyncio.gather(*(worker.ended() for worker in self._workers.values()))
 
+    def abandon(self) -> None:
+        """Wait for no pod any more."""
+        for worker in self._workers.values():
+            worker.abandon()
+
     def _on_change(self, kind: str, before: Stored | None, after: Stored | None) -> None:
         if kind == CONFIG_MAP and before and after and before.get("data") != after.get("data"):
             for worker in self._workers.values():
@@ -136,7 +145,7 @@ class PodWorker:
         self._killed: asyncio.TimerHandle | None = None
         self._deleted = False
         self.over = False
-        self._task = asyncio.create_task(self._run(), name=self.name)
+        self._task = tasks.start(self._run(), f"pod {self.name}")
 
     @property
     def name(self) -> str:
@@ -176,13 +185,19 @@ class PodWorker:
 
     def refresh(self) -> None:
         """Write the ConfigMaps in the volumes again."""
-        with contextlib.suppress(ConfigError):
+        try:
             self._shared.volumes.refresh(self._facts, self._folder)
+        except (ConfigError, OSError) as error:
+            incomplete(error)
 
     async def ended(self) -> None:
-        """Wait until the pod has ended, and remove its volumes; raises what went wrong inside."""
-        await self._task
+        """Wait until the pod has ended, and remove its volumes."""
+        await asyncio.wait({self._task})
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Do not wait for the end of containers any more."""
+        self._task.cancel()
 
     async def _run(self) -> None:
         self._report()
@@ -192,9 +207,14 @@ class PodWorker:
         except StartFailed as error:
             for record in self._record.mains:
                 record.end(NOT_STARTED, self._shared.now(), str(error), "StartError")
-            self._record.stopped = True
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        self._stopping.set()
         if self._killed:
             self._killed.cancel()
+        self.signal(signal.SIGKILL)  # after an unexpected error some may run
         if self._sandbox:
             await self._sandbox.remove()
         self._shared.gpus.release(self._pod["metadata"]["uid"])
@@ -216,8 +236,8 @@ class PodWorker:
         while not self._stopping.is_set():
             try:
                 self._volumes = self._shared.volumes.make(self._facts, self._folder)
-            except ConfigError as error:
-                self._wait_all("CreateContainerConfigError", str(error))
+            except (ConfigError, OSError) as error:
+                self._wait_all("CreateContainerConfigError", incomplete(error))
                 await self._pause(CONFIG_RETRY)
             else:
                 self._report()
@@ -228,7 +248,7 @@ class PodWorker:
         sidecars = []
         for record in self._record.inits:
             if record.sidecar:
-                sidecars.append(asyncio.create_task(self._run_container(record)))
+                sidecars.append(tasks.start(self._run_container(record), f"container {record.name} of pod {self.name}"))
                 while not record.started and not sidecars[-1].done():  # noqa: ASYNC110 - soon enough
                     await asyncio.sleep(0.01)
                 continue
@@ -274,31 +294,38 @@ class PodWorker:
         """Run a container once; return its exit code, None if the pod was stopped before it could start."""
         log = self._folder / f"{record.name}.termination"
         try:
-            spec = self._spec(record, log)
-            container = await self._start(spec)
-        except ConfigError as error:
-            record.wait("CreateContainerConfigError", str(error))
-            self._report()
-            await self._pause(CONFIG_RETRY)
-            return 1
+            container = await self._create(record, log)
         except StartFailed as error:
             record.end(NOT_STARTED, self._shared.now(), str(error), "StartError")
             self._report()
             return NOT_STARTED
+        if container is None:
+            return None
         run = self._runs[record.name] = _Run(container)
         record.run(self._shared.now())
         if self._stopping.is_set():
             container.signal(signal.SIGTERM)
         self._report()
-        reading = asyncio.create_task(self._read(record, run))
+        reading = tasks.start(self._read(record, run), f"output of pod {self.name}")
         code = await container.wait()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(reading, DRAIN)
+        await asyncio.wait({reading}, timeout=DRAIN)
+        reading.cancel()
         del self._runs[record.name]
         text = self._termination_message(record, log, code, run.lines)
         record.end(code, container.ended_at or self._shared.now(), text, container.reason)
         self._report()
         return code
+
+    async def _create(self, record: ContainerRecord, log: Path) -> Container | None:
+        """Start a container as soon as its configuration is complete, whatever the restart policy; None if stopped."""
+        while not self._stopping.is_set():
+            try:
+                return await self._start(self._spec(record, log))
+            except (ConfigError, OSError) as error:
+                record.wait("CreateContainerConfigError", incomplete(error))
+            self._report()
+            await self._pause(CONFIG_RETRY)
+        return None
 
     def _spec(self, record: ContainerRecord, log: Path) -> ContainerSpec:
         container = record.spec
@@ -362,3 +389,12 @@ class PodWorker:
     def _confirm(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._shared.cluster.confirm_deletion(self._pod)
+
+
+def incomplete(error: ConfigError | OSError) -> str:
+    """Return what is wrong with the configuration of a pod, such as a subPath below a file; raises `MACHINE` again."""
+    if isinstance(error, OSError):
+        if error.errno in MACHINE:
+            raise error
+        return f"{error.strerror}: {error.filename}"
+    return str(error)

@@ -10,9 +10,11 @@ object per line, and writes one:
     {"op": "signal", "id": …, "number": …}
     {"op": "remove", "id": …}
     {"exit": id of a container, "code": its exit code, "reason": OOMKilled or empty}
+    {"op": "ping"}                                                          -> {"id": "ping"}
 
-When the socket is closed, which also happens when the run is killed, the launcher kills all containers and ends. It
-imports nothing but the standard library, and forks from a single thread.
+Neither end waits until the other one reads: what a socket does not take is written later. When the socket is closed,
+which also happens when the run is killed, the launcher kills all containers and ends. It imports nothing but the
+standard library, and forks from a single thread.
 """
 
 from __future__ import annotations
@@ -31,9 +33,12 @@ from itertools import groupby
 from .isolation import Isolation, Message, Streams, exit_code
 from .limits import descendants, exceeds, process_tree
 from .namespace_isolation import NamespaceIsolation
+from .outbox import Outbox
 
 #: Sandboxes that are created at the same time.
 AT_ONCE = 16
+#: Bytes that are read at once: requests for some ten containers, so that those that have ended are reported meanwhile.
+CHUNK = 1 << 16
 #: Seconds between two looks at the memory of containers that have a limit.
 WATCH = 0.5
 
@@ -43,6 +48,8 @@ class Launcher:
 
     def __init__(self, control: socket.socket, isolation: Isolation) -> None:
         self._control = control
+        self._control.setblocking(False)  # noqa: FBT003 - it has no name
+        self._outbox = Outbox(control)
         self._isolation = isolation
         self._pids: dict[str, int] = {}
         self._ids: dict[int, str] = {}
@@ -61,13 +68,16 @@ class Launcher:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         with contextlib.suppress(ConnectionError, BrokenPipeError):
             while True:
-                ready, _, _ = select.select([self._control.fileno(), reader], [], [], WATCH if self._limits else None)
+                control = self._control.fileno()
+                unsent, pause = [control] if self._outbox else [], WATCH if self._limits else None
+                ready, _, _ = select.select([control, reader], unsent, [], pause)
                 self._watch()
                 if reader in ready:
                     os.read(reader, 4096)
                     self._reap()
-                if self._control.fileno() in ready and not self._receive():
+                if control in ready and not self._receive():
                     break
+                self._outbox.flush()
         self.kill_all()
 
     def kill_all(self) -> None:
@@ -78,7 +88,7 @@ class Launcher:
 
     def _receive(self) -> bool:
         """Carry out the requests that have arrived; return False at the end of the socket."""
-        data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 20, 64)
+        data, descriptors, _, _ = socket.recv_fds(self._control, CHUNK, 64)
         self._descriptors += descriptors
         if not data:
             return False
@@ -109,6 +119,8 @@ class Launcher:
                 self._signal(message["id"], message["number"])
             case "remove":
                 self._isolation.remove(message["id"])
+            case "ping":
+                self._send({"id": "ping"})
 
     def _answer(self, messages: Sequence[Message], action: Callable[[], None]) -> None:
         problem = {}
@@ -166,7 +178,8 @@ class Launcher:
                 self._send({"exit": known, "code": exit_code(status), "reason": reason})
 
     def _send(self, message: Message) -> None:
-        self._control.sendall(json.dumps(message).encode() + b"\n")
+        self._outbox.add(json.dumps(message).encode() + b"\n")
+        self._outbox.flush()
 
 
 def main() -> None:
@@ -176,5 +189,5 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     isolation = NamespaceIsolation() if mode == "namespaces" else Isolation()
     control = socket.socket(fileno=descriptor)
-    control.sendall(b'{"id": "launcher"}\n')
+    control.sendall(b'{"id": "launcher"}\n')  # the first message always finds room
     Launcher(control, isolation).run()

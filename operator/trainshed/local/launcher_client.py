@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 from trainshed.plan.quantities import parse_quantity
 
 from .limits import Processors, processors
+from .outbox import Outbox
 from .runtime import KILLED, StartFailed
 
 #: Starts the launcher without what Python would import for the user's site.
@@ -28,6 +30,15 @@ PROGRAM = (
 END, START = 5.0, 10.0
 #: Bytes that are read at once.
 CHUNK = 1 << 16
+#: Containers that are being started at the same time: each has a pipe, and descriptors on their way.
+AT_ONCE = 64
+#: Seconds between two questions whether the launcher still works, and after which silence means that it does not.
+PING, SILENCE = 5.0, 60.0
+ENDED = "the program that starts containers has ended unexpectedly, and with it all replicas"
+STUCK = "the program that starts containers did not end, and was killed"
+SILENT = (
+    f"the program that starts containers has not answered for {SILENCE:.0f} s; it is ended, and with it all replicas"
+)
 
 
 class LaunchedContainer:
@@ -89,6 +100,10 @@ class LauncherClient:
         self._numbers = count()
         self._processors = Processors(processors())
         self._buffer = b""
+        self._outbox = Outbox(self._socket)
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._heard = 0.0
+        self._watch: asyncio.TimerHandle | None = None
         self.problem = ""
 
     async def open(self) -> None:
@@ -107,14 +122,17 @@ class LauncherClient:
         except OSError as error:
             raise StartFailed(f"cannot run {self._command[0]}: {error.strerror}") from error
         self._far.close()
+        raise_limit()
         self._socket.setblocking(False)  # noqa: FBT003 - it has no name
         asyncio.get_running_loop().add_reader(self._socket, self._receive)
         try:
             await asyncio.wait_for(answer, START)
         except (StartFailed, TimeoutError) as error:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()  # it may still run, and then its output does not end
             errors = await self._process.stderr.read() if self._process.stderr else b""
-            raise StartFailed(errors.decode(errors="replace").strip() or str(error)) from None
-        self._socket.settimeout(None)  # requests are short; answers are read when there are some
+            raise StartFailed(errors.decode(errors="replace").strip() or str(error) or SILENT) from None
+        self._look()
 
     async def request(self, message: Mapping[str, Any]) -> None:
         """Send a request and wait for its answer; raises `StartFailed`."""
@@ -127,17 +145,12 @@ class LauncherClient:
         """Start a container with limits of resources; raises `StartFailed`."""
         numbers = self._processors.take(float(parse_quantity(limits.get("cpu")) or 0))
         limited = {"memory": int(parse_quantity(limits.get("memory")) or 0), "processors": numbers}
-        reader, writer = os.pipe()
-        output = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(output)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(reader, "rb", 0))
         try:
-            container = await self._start({**message, **limited}, (writer,), output)
+            async with self._room:
+                container = await self._start_with_pipe({**message, **limited})
         except StartFailed:
             self._processors.release(numbers)
             raise
-        finally:
-            os.close(writer)
         container.ended.add_done_callback(lambda _: self._processors.release(numbers))
         return container
 
@@ -145,7 +158,21 @@ class LauncherClient:
         """Start a program with these standard streams; raises `StartFailed`."""
         output = asyncio.StreamReader()
         output.feed_eof()
-        return await self._start(message, streams, output)
+        async with self._room:
+            return await self._start(message, streams, output)
+
+    async def _start_with_pipe(self, message: Mapping[str, Any]) -> LaunchedContainer:
+        try:
+            reader, writer = os.pipe()
+        except OSError as error:
+            raise StartFailed(f"cannot make a pipe for the output: {error.strerror}") from error
+        output = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(output)
+        try:
+            await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(reader, "rb", 0))
+            return await self._start(message, (writer,), output)
+        finally:
+            os.close(writer)
 
     async def _start(
         self, message: Mapping[str, Any], streams: Sequence[int], output: asyncio.StreamReader
@@ -163,27 +190,59 @@ class LauncherClient:
         return container
 
     def send(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
-        """Send a message, and descriptors with it."""
-        content = json.dumps(message).encode() + b"\n"
-        with contextlib.suppress(OSError):  # it has ended, which the reader notices
-            sent = socket.send_fds(self._socket, [content], [*descriptors])
-            self._socket.sendall(content[sent:])
+        """Send a message, and descriptors with it, as soon as the launcher reads; nothing if it has ended."""
+        if not self.problem and self._socket.fileno() >= 0:
+            self._outbox.add(json.dumps(message).encode() + b"\n", descriptors)
+            self._flush()
 
     async def close(self) -> None:
-        """End the launcher, and with it all containers."""
-        asyncio.get_running_loop().remove_reader(self._socket)
+        """End the launcher, and with it all containers, within some seconds whatever it does."""
+        self._unwatch()
         self._socket.close()
-        if self._process is None:
+        self._far.close()
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGCONT)  # a stopped launcher would leave its containers
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), END)
+            if self._process.returncode is None:
+                self.problem = self.problem or STUCK
+                self._process.kill()
+                await self._process.wait()
+        self._lose(self.problem)
+
+    def _flush(self) -> None:
+        """Write what waits; the event loop calls this again when the socket takes more."""
+        try:
+            self._outbox.flush()
+        except OSError:  # it has ended, which the reader notices
+            self._outbox.clear()
+        loop = asyncio.get_running_loop()
+        if self._outbox:
+            loop.add_writer(self._socket, self._flush)
+        else:
+            loop.remove_writer(self._socket)
+
+    def _unwatch(self) -> None:
+        if self._socket.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            asyncio.get_running_loop().remove_writer(self._socket)
+
+    def _look(self) -> None:
+        """Note that the launcher is stuck if nothing has come from it for long."""
+        loop = asyncio.get_running_loop()
+        if "ping" not in self._answers:
+            self._heard = loop.time()
+            self._expect("ping")
+            self.send({"op": "ping"})
+        elif loop.time() - self._heard > SILENCE:
+            self._lose(SILENT)
             return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), END)
-        if self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        self._watch = loop.call_later(PING, self._look)
 
     def _check(self) -> None:
-        if self.problem:
-            raise StartFailed(self.problem)
+        if self.problem or self._socket.fileno() < 0:
+            raise StartFailed(self.problem or ENDED)
 
     def _expect(self, known: str) -> asyncio.Future[None]:
         answer = self._answers[known] = asyncio.get_running_loop().create_future()
@@ -197,8 +256,9 @@ class LauncherClient:
         except OSError:
             data = b""
         if not data:
-            self._lost()
+            self._lose(ENDED)
             return
+        self._heard = asyncio.get_running_loop().time()
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             self._on_message(json.loads(line))
@@ -217,14 +277,25 @@ class LauncherClient:
         else:
             answer.set_result(None)
 
-    def _lost(self) -> None:
+    def _lose(self, problem: str) -> None:
         """End everything: without the launcher no container is left."""
-        asyncio.get_running_loop().remove_reader(self._socket)
-        self.problem = "the program that starts containers has ended unexpectedly, and with it all replicas"
+        if self._watch:
+            self._watch.cancel()
+        self.problem = problem
+        self._outbox.clear()
+        self._unwatch()
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(StartFailed(self.problem))
+                answer.set_exception(StartFailed(problem or ENDED))
+                answer.exception()  # nobody may wait for it any more
         for container in [*self._containers.values()]:
             container.end(KILLED)
         self._answers.clear()
         self._containers.clear()
+
+
+def raise_limit() -> None:
+    """Let this process open as many files as it may: each replica has a pipe. The launcher keeps the lower limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS does not take every number
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -124,8 +124,8 @@ def enter(namespaces: list[int], message: Message, streams: Streams) -> None:
         try:
             build_root(message)
             run_init(message, streams)
-        except OSError as error:
-            os.write(writer, f"{error.errno}\n{error.strerror or error}".encode())
+        except (OSError, ValueError) as error:
+            os.write(writer, f"{getattr(error, 'errno', 0)}\n{getattr(error, 'strerror', '') or error}".encode())
         finally:
             os._exit(NOT_STARTED)
     os.close(writer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import signal
 import socket
 import sys
@@ -16,7 +17,7 @@ from trainshed.api.framework import replicas_by_name
 from trainshed.api.job import Document
 from trainshed.runtime import Clock
 
-from . import summary
+from . import summary, tasks
 from .cluster import EVENT, POD, LocalCluster, Stored
 from .controller import LocalController
 from .environment import EnvironmentResolver, Gpus
@@ -26,7 +27,7 @@ from .hosts import Hosts
 from .kubelet import Dependencies, Kubelet
 from .options import LocalJob, Options, Refused
 from .output import Output, StatusLine, print_error_line, print_line
-from .run_folder import new_run
+from .run_folder import kill_marked, new_run
 from .runtime import Runtime
 from .runtime_choice import RuntimeChoice
 from .volumes import Volumes
@@ -36,6 +37,10 @@ SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 CHECK, QUIET, SETTLE = 0.05, 0.4, 60.0
 #: Seconds that replicas get to end which the job has left running.
 GRACE = 5.0
+#: Seconds after which replicas that were killed and do not end are given up, if none has ended meanwhile.
+STUCK = 10.0
+#: The Ctrl-C that kills all replicas, and the one after which the run waits for nothing.
+KILLS, GIVES_UP = 2, 3
 #: The parts of a run policy that would keep a job from running here, or remove it at the end.
 WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
@@ -70,9 +75,13 @@ class LocalRun:
         self._changed = 0.0
         self._interrupts = 0
         self._interrupted = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._faults = tasks.Faults(self._ending.set)
+        self._stuck_at = math.inf
 
     async def run(self) -> int:
         """Run everything; return the exit code."""
+        self._faults.watch()
         try:
             return await self._run()
         finally:
@@ -106,6 +115,8 @@ class LocalRun:
             if server:
                 await server.close()
             await runtime.close()
+            if runtime.problem:
+                kill_marked(self._folder.name)  # what a launcher that was killed could not kill
         return self._conclude()
 
     async def _until_over(self, runtime: Runtime, kubelet: Kubelet, controller: LocalController) -> None:
@@ -119,25 +130,48 @@ class LocalRun:
         finally:
             self._injector.close()
             await controller.close()
-            if left := kubelet.running():
-                grace = self._grace() if self._interrupted.is_set() else GRACE
-                if not self._interrupted.is_set():
-                    self._output.say(f"stopping what the finished job has left running: {', '.join(left)}")
-                kubelet.terminate(grace if self._interrupts < 2 else 0)  # noqa: PLR2004 - the second Ctrl-C
-            await kubelet.close()
+            if (left := kubelet.running()) and not self._ending.is_set():
+                self._output.say(f"stopping what the finished job has left running: {', '.join(left)}")
+            grace = self._grace() if self._interrupted.is_set() else GRACE
+            self._terminate(kubelet, grace if self._interrupts < KILLS else 0)
+            await self._until_ended(runtime, kubelet)
             if status:
                 self._output.write_line = print_line
                 status.stop()
+        if self._faults.first:
+            raise Refused(self._faults.sentence()) from self._faults.first
+        if runtime.problem and not self._interrupted.is_set():
+            raise Refused(runtime.problem)
+
+    def _terminate(self, kubelet: Kubelet, grace: float) -> None:
+        self._stuck_at = min(self._stuck_at, asyncio.get_running_loop().time() + grace + STUCK)
+        kubelet.terminate(grace)
+
+    async def _until_ended(self, runtime: Runtime, kubelet: Kubelet) -> None:
+        """Wait until all replicas have ended, but not for a runtime that does not work."""
+        loop, left = asyncio.get_running_loop(), len(kubelet.running())
+        closing = asyncio.create_task(kubelet.close())
+        while not closing.done():
+            await asyncio.wait({closing}, timeout=CHECK)
+            if left != (left := len(kubelet.running())):
+                self._stuck_at = max(self._stuck_at, loop.time() + STUCK)
+            if not closing.done() and (runtime.problem or loop.time() > self._stuck_at or self._interrupts >= GIVES_UP):
+                why = runtime.problem or f"not ended, although killed: {', '.join(kubelet.running())}"
+                self._output.say(f"{why}; ending the runtime")
+                await runtime.close()
+                await asyncio.wait({closing}, timeout=STUCK)
+                kubelet.abandon()
+        await closing
 
     async def _wait(self, runtime: Runtime) -> None:
         """Wait until all jobs are over and nothing changes any more, or until the user interrupts."""
         loop = asyncio.get_running_loop()
         over_since: float | None = None
-        while not self._interrupted.is_set():
+        while not self._ending.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._interrupted.wait(), CHECK)
+                await asyncio.wait_for(self._ending.wait(), CHECK)
             if runtime.problem:
-                raise Refused(runtime.problem)
+                self._ending.set()
             if not all(status_codec.parse_status(job).over for job in self._jobs()):
                 over_since = None
                 continue
@@ -150,10 +184,11 @@ class LocalRun:
     def _interrupt(self, kubelet: Kubelet) -> None:
         self._interrupts += 1
         if self._interrupts == 1:
-            self._output.say("ending all replicas; Ctrl-C again kills them")
             self._interrupted.set()
+            self._ending.set()
+            self._output.say("ending all replicas; Ctrl-C again kills them")
         else:
-            kubelet.terminate(0)
+            self._terminate(kubelet, 0)
 
     def _grace(self) -> float:
         periods = (pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in self._cluster.of(POD))

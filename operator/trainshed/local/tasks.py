@@ -1,0 +1,60 @@
+"""Tasks and callbacks of a run, none of which ends in silence: an unexpected error of one ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+def start(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """Start a task whose error reaches the event loop's handler at once, also if nothing awaits the task."""
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(_pass_on)
+    return task
+
+
+def _pass_on(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        task.get_loop().call_exception_handler({"message": task.get_name(), "exception": error, "task": task})
+
+
+class Faults:
+    """Keeps the first unexpected error of the tasks and callbacks of the running event loop, and calls `ended`."""
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+        self.first: BaseException | None = None
+        self._where = ""
+
+    def watch(self) -> None:
+        """Begin."""
+        asyncio.get_running_loop().set_exception_handler(self._handle)
+
+    def note(self, error: BaseException, where: str) -> None:
+        """Note an error."""
+        if self.first is None:
+            self.first, self._where = error, where
+            self._ended()
+
+    def sentence(self) -> str:
+        """Return what has gone wrong, in a sentence for the user."""
+        return described(self.first, self._where) if self.first else ""
+
+    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error, task = context.get("exception"), context.get("task") or context.get("future")
+        if error is None:  # such as a task that was not awaited, at the very end
+            loop.default_exception_handler(context)
+            return
+        self.note(error, task.get_name() if isinstance(task, asyncio.Task) else "")
+
+
+def described(error: BaseException, where: str = "") -> str:
+    """Return a sentence about an error: what the system does not permit, or that Trainshed has a fault."""
+    place = f"{where}: " if where else ""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{place}{error.strerror}{f' ({error.filename})' if error.filename else ''}"
+    if isinstance(error, MemoryError):
+        return f"{place}no memory is left"
+    text = " ".join(str(error).split())
+    return f"{place}internal error in Trainshed, please report it: {type(error).__name__}: {text}"
