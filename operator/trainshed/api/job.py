@@ -71,10 +71,11 @@ class Replica(NamedTuple):
 
 
 class Port(msgspec.Struct, frozen=True):
-    """A port of the framework's container, as its Service publishes it."""
+    """A port of the framework's container; without a name it has the name ""."""
 
     name: str
     number: int
+    protocol: str = "TCP"
 
 
 class ReplicaGroup(msgspec.Struct, frozen=True):

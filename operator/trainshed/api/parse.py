@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
+from . import ports
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
 from .framework import Framework, FrameworkContainer, JobDefaults
 from .job import (
     CleanPodPolicy,
     Document,
     Job,
-    Port,
     ReplicaGroup,
     RestartPolicy,
     RunPolicy,
@@ -122,17 +122,14 @@ def _canonical(framework: Framework, role: str) -> str:
 
 def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> ReplicaGroup:
     template, container = group.template or {}, framework.container
-    ports = _ports(container, template)
-    own = next((port.number for port in ports if port.name == container.port_name), container.port)
-    if container.port and all(port.name != container.port_name for port in ports):
-        ports = (*ports, Port(container.port_name, container.port))
+    declared = ports.of_container(_own_container(container, template), container)
     return ReplicaGroup(
         role=role,
         count=_replica_count(framework, role, group),
         restart_policy=_restart_policy(framework, role, group),
         template=template,
-        ports=ports,
-        port=own,
+        ports=declared,
+        port=ports.own_number(declared, container),
         template_hash=_hash(template),
     )
 
@@ -161,14 +158,12 @@ def _replica_count(framework: Framework, role: str, group: ReplicaSpec) -> int:
     return (0 if role in framework.defaults.zero_by_default else 1) if group.replicas is None else group.replicas
 
 
-def _ports(own: FrameworkContainer, template: Document) -> tuple[Port, ...]:
+def _own_container(own: FrameworkContainer, template: Document) -> Document:
     containers = [
         item for item in as_sequence(as_mapping(template.get("spec")).get("containers")) if isinstance(item, dict)
     ]
     named = (item for item in containers if own.by_name and item.get("name") == own.name)
-    container = next(named, containers[0] if containers else {})
-    ports = (item for item in as_sequence(container.get("ports")) if isinstance(item, dict))
-    return tuple(Port(str(port.get("name", "")), parse_integer(port.get("containerPort"))) for port in ports)
+    return next(named, containers[0] if containers else {})
 
 
 def _policy(spec: JobSpec, framework: Framework, job_defaults: JobDefaults) -> RunPolicy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainshed.api import gang, objects
+from trainshed.api import gang, objects, ports
 from trainshed.api.actions import CreatePod, CreateService, CreateSshSecret
 from trainshed.api.framework import (
     Framework,
@@ -79,7 +79,7 @@ def service_maker(framework: Framework, job: Job) -> Callable[[Replica], CreateS
     Their DNS names resolve before readiness, which peers depend on.
     """
     shared = {group.role: role_labels(framework, job, group.role) for group in job.groups}
-    ports = {group.role: [{"name": port.name, "port": port.number} for port in group.ports] for group in job.groups}
+    published = {group.role: ports.published({group.role: group.ports}) for group in job.groups}
     owners = [owner_reference(job)]
 
     def make(replica: Replica) -> CreateService:
@@ -88,7 +88,7 @@ def service_maker(framework: Framework, job: Job) -> Callable[[Replica], CreateS
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": labels,
-            "ports": ports[replica.role],
+            "ports": published[replica.role],
         }
         metadata = {"name": name, "labels": labels, "ownerReferences": owners}
         return CreateService(name, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
@@ -162,7 +162,7 @@ def _spec(
         for container in containers
     ]
     if own is not None and framework.container.port:
-        _open_port(framework, group, spec["containers"][containers.index(own)])
+        _open_port(framework, group, spec, spec["containers"][containers.index(own)])
     if inits := [*(spec.get("initContainers") or []), *waits]:
         spec["initContainers"] = [{**TERMINATION_MESSAGE, **container} for container in inits]
     spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.restarts_in_place else RestartPolicy.NEVER)
@@ -184,7 +184,11 @@ def _entry(variable: Variable) -> dict[str, Any]:
     return {"name": variable.name, "valueFrom": variable.source}
 
 
-def _open_port(framework: Framework, group: ReplicaGroup, container: dict[str, Any]) -> None:
-    ports = container.get("ports") or []
-    if not any(port.get("name") == framework.container.port_name for port in ports):
-        container["ports"] = [*ports, {"name": framework.container.port_name, "containerPort": group.port}]
+def _open_port(framework: Framework, group: ReplicaGroup, spec: Document, container: dict[str, Any]) -> None:
+    """Declare the framework's port, unless it is declared; on the network of the node no container may share it."""
+    own, others = framework.container, (*spec["containers"], *(spec.get("initContainers") or ()))
+    if ports.has_own(ports.declared(container), own):
+        return
+    if spec.get("hostNetwork") and any(ports.has_number(ports.declared(part), group.port) for part in others):
+        return
+    container["ports"] = [*(container.get("ports") or ()), {"name": own.port_name, "containerPort": group.port}]

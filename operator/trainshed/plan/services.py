@@ -9,6 +9,7 @@ from trainshed.api.coerce import as_mapping, as_sequence
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, Job, ServiceForm
 from trainshed.api.objects import JOB_SERVICE_ANNOTATION, Pod
+from trainshed.api.ports import published
 
 #: The domain of most clusters; the search domain needs it whole.
 CLUSTER_DOMAIN = "cluster.local"
@@ -38,15 +39,5 @@ def host_fields(job: Job, job_defaults: JobDefaults, name: str, spec: Document) 
 
 
 def ports(job: Job) -> list[Document]:
-    """Return the ports of the job's Service: each number of a role once, under a name of its own.
-
-    A name that stands for different numbers in two roles gets the later role as a suffix. Ports without a name have no
-    DNS records, and are left out.
-    """
-    found: dict[int, str] = {}
-    for group in job.groups:
-        for port in group.ports:
-            name = port.name if port.name not in found.values() else f"{port.name}-{group.role.lower()}"
-            if port.name and port.number not in found and name not in found.values():
-                found[port.number] = name
-    return [{"name": name, "port": number} for number, name in found.items()]
+    """Return the ports of the job's Service."""
+    return published({group.role: group.ports for group in job.groups})

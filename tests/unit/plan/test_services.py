@@ -103,6 +103,7 @@ def test_the_service_has_each_port_once_and_each_name_once():
     job = replace(job, groups=tuple(replace(group, ports=ports[group.role]) for group in job.groups))
     assert body(look(job, services=()), "mnist", CreateService)["spec"]["ports"] == [
         {"name": "tfjob-port", "port": 2222},
+        {"name": "tcp-9000", "port": 9000},
         {"name": "metrics", "port": 8080},
         {"name": "tfjob-port-ps", "port": 2223},
         {"name": "tfjob-port-worker", "port": 2224},
