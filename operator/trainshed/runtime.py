@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import ssl
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from trainshed.api.coerce import encodable
+from trainshed.api.foreign_text import escaped
 from trainshed.api.job import JobKey
 
 #: Seconds since 1970, or since an arbitrary start.
@@ -77,8 +80,23 @@ class Clock:
 JOB = "job"
 
 
+class TextFormatter(logging.Formatter):
+    """Formats a record as one line; its traceback follows, indented, so that no line of it looks like another record.
+
+    What is not printable is escaped: a message may quote what others have written.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the base class
+        """Return the line."""
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the signature of the base class
+        """Return the traceback."""
+        return "\n".join(f"  {escaped(line)}" for line in super().formatException(ei).split("\n"))
+
+
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object per line."""
+    """Formats a record as one JSON object per line, in which all that is not printable is escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -88,14 +106,19 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": encodable(record.getMessage()),
         }
         key = getattr(record, JOB, None)
         if isinstance(key, JobKey):
             found["job"] = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if record.exc_info and record.exc_info[0]:
-            found["error"] = self.formatException(record.exc_info)
-        return orjson.dumps(found).decode()
+            found["error"] = encodable(self.formatException(record.exc_info))
+        line = orjson.dumps(found).decode()
+        return line if line.isprintable() else "".join(map(_json_escaped, line))
+
+
+def _json_escaped(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def job_fields(key: JobKey) -> dict[str, JobKey]:
@@ -112,7 +135,7 @@ def configure_logging(level: str, form: str) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.logAsyncioTasks = False  # type: ignore[attr-defined] # from Python 3.12 on
     logging._srcfile = None  # noqa: SLF001 - documented there
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+    text = TextFormatter("%(asctime)s %(levelname)-7s %(message)s")
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=getattr(logging, level.upper()), handlers=[handler], force=True)

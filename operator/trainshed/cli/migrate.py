@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trainshed.api import framework, gang, parse, status_codec
+from trainshed.api import foreign_text, framework, gang, parse, status_codec
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
@@ -223,7 +223,7 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _line(console: Console, label: str, colour: str, message: str) -> None:
-    console.print(Text.assemble((f"  {label:<{COLUMN}} ", colour), message))
+    console.print(Text.assemble((f"  {label:<{COLUMN}} ", colour), foreign_text.one_line(message)))
 
 
 def _summary(report: Report) -> str:

@@ -19,18 +19,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from trainshed.api.foreign_text import one_line
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 
 
 class ApiError(Exception):
-    """A request failed; `reason` is in CamelCase, the message is the API server's."""
+    """A request failed; `reason` is in CamelCase, the message is the API server's as one printable line."""
 
     reason = "ApiError"
 
     def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.reason = reason or type(self).reason
 
 

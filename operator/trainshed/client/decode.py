@@ -1,17 +1,18 @@
 """Decodes pods, Services and metadata from JSON into the types of trainshed.api.
 
-What the pods of a job have in common is interned: it would take a third of the memory of a pod.
+What others have written is made one printable line; a termination message keeps its lines.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from sys import intern
+from functools import lru_cache
 from typing import TypedDict
 
 import msgspec
 
 from trainshed.api.coerce import EARLIEST, LARGEST, int32, parse_count, within_time_range
+from trainshed.api.foreign_text import lines, one_line
 from trainshed.api.job import Document
 from trainshed.api.objects import (
     JOB_NAME_LABEL,
@@ -114,6 +115,10 @@ PHASES = {str(phase): phase for phase in Phase}
 DIGITS = 10
 #: Characters that are kept: the first of a reason, the last of a message. Kubelets write no longer ones.
 MAX_REASON_LENGTH, MAX_MESSAGE_LENGTH = 128, 16_384
+#: Characters that are kept of a name: those of Kubernetes are shorter, and an image reference seldom is longer.
+MAX_NAME_LENGTH = 256
+#: Names that are kept once for all pods: those of ten thousand jobs, at most 32 MiB if all are as long as possible.
+SHARED_NAMES = 32_768
 
 
 class OwnerReference(msgspec.Struct, gc=False):
@@ -191,24 +196,24 @@ def pod(found: PodObject) -> Pod:
         attempt=_number(annotations.get(RESTART_ATTEMPT_ANNOTATION), 0),
         phase=PHASES.get(status.phase, Phase.UNKNOWN),
         ready="Ready" in conditions and conditions["Ready"].status == "True",
-        node=intern(spec.node_name or ""),
+        node=_name(spec.node_name),
         reason=_reason(status.reason),
-        message=_message(status.message),
+        message=_line(status.message),
         disruption=(_reason(disruption.reason) or "Disrupted") if disruption else "",
         disrupted=within_time_range(disruption.last_transition_time) if disruption else None,
         unplaced=_reason(scheduled.reason) if scheduled and scheduled.status == "False" else "",
-        unschedulable=_message(scheduled.message) if scheduled and scheduled.status == "False" else "",
+        unschedulable=_line(scheduled.message) if scheduled and scheduled.status == "False" else "",
         containers=_containers(status.init_container_statuses, spec.init_containers, init=True)
         + _containers(status.container_statuses, spec.containers, init=False),
         created=within_time_range(meta.creation_timestamp),
         deletion_timestamp=within_time_range(meta.deletion_timestamp),
         grace=parse_count(meta.deletion_grace_period_seconds),
-        finalizers=tuple([finalizer for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]),
+        finalizers=tuple([_name(finalizer) for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]),
         has_finalizer=JOB_TRACKING_FINALIZER in finalizers,
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
-        template_hash=intern(annotations.get(TEMPLATE_HASH_ANNOTATION, "")),
-        service=intern(annotations.get(JOB_SERVICE_ANNOTATION, "")),
+        template_hash=_name(annotations.get(TEMPLATE_HASH_ANNOTATION)),
+        service=_name(annotations.get(JOB_SERVICE_ANNOTATION)),
     )
 
 
@@ -242,7 +247,7 @@ def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> NameConfli
     if (owner.kind, owner.name) == (job["kind"], job["name"]):
         return PreviousJobTerminating(f"waiting for {kind} {name} of the previous job to terminate")
     exists = f"{kind} {name} already exists and is not controlled by this job"
-    known = f"its controller is {owner.kind} {owner.name}" if owner.uid else "it has no controller"
+    known = f"its controller is {_name(owner.kind)} {_name(owner.name)}" if owner.uid else "it has no controller"
     if there.deletion_timestamp:
         return NameConflict(f"{exists}; {known}, and it is being deleted")
     return NameConflict(f"{exists}; {known}: delete the {kind}, or rename this job")
@@ -276,10 +281,10 @@ def _identity(meta: ObjectMeta) -> Identity:
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        owner=intern(meta.controller),
-        namespace=intern(meta.namespace),
-        job=intern(labels.get(JOB_NAME_LABEL, "")),
-        role=intern(labels.get(REPLICA_TYPE_LABEL, "")),
+        owner=_name(meta.controller),
+        namespace=_name(meta.namespace),
+        job=_name(labels.get(JOB_NAME_LABEL)),
+        role=_name(labels.get(REPLICA_TYPE_LABEL)),
         index=_number(labels.get(REPLICA_INDEX_LABEL), -1),
         deleting=meta.deletion_timestamp is not None,
     )
@@ -302,14 +307,14 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
     ended, waiting = state.terminated, state.waiting
     explained, begun = ended or waiting, ended or state.running
     return Container(
-        name=intern(found.name),
+        name=_name(found.name),
         init=init,
         sidecar=sidecar,
-        image=intern(found.image),
+        image=_name(found.image),
         restarts=parse_count(found.restart_count),
         exit_code=_code(ended) if ended else None,
         reason=_reason(explained.reason) if explained else "",
-        message=_message(explained.message) if explained else "",
+        message=(_lines(ended.message) if ended else _line(explained.message)) if explained else "",
         started=_started(begun.started_at) if begun else None,
         finished=within_time_range(ended.finished_at) if ended else None,
         waiting=waiting is not None,
@@ -319,7 +324,7 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
 
 def _terminated(ended: ContainerStateTerminated) -> TerminatedState:
     times = (_started(ended.started_at), within_time_range(ended.finished_at))
-    return TerminatedState(_code(ended), *times, reason=_reason(ended.reason), message=_message(ended.message))
+    return TerminatedState(_code(ended), *times, reason=_reason(ended.reason), message=_lines(ended.message))
 
 
 def _started(found: datetime | None) -> datetime | None:
@@ -331,12 +336,26 @@ def _code(ended: ContainerStateTerminated) -> int:
     return int32(ended.exit_code)
 
 
+def _name(found: str | None) -> str:
+    """Return a name, which pods share: names would take a third of the memory of a pod."""
+    return _shared(found[:MAX_NAME_LENGTH]) if found else ""
+
+
+@lru_cache(maxsize=SHARED_NAMES)
+def _shared(name: str) -> str:
+    return one_line(name)
+
+
 def _reason(found: str | None) -> str:
-    return found[:MAX_REASON_LENGTH] if found else ""
+    return one_line(found[:MAX_REASON_LENGTH]) if found else ""
 
 
-def _message(found: str | None) -> str:
-    return found[-MAX_MESSAGE_LENGTH:] if found else ""
+def _line(found: str | None) -> str:
+    return one_line(found[-MAX_MESSAGE_LENGTH:]) if found else ""
+
+
+def _lines(found: str | None) -> str:
+    return lines(found[-MAX_MESSAGE_LENGTH:]) if found else ""
 
 
 def _number(text: str | None, otherwise: int) -> int:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from trainshed.api.foreign_text import one_line
 from trainshed.client import ApiError
 
 E = TypeVar("E", bound=ApiError)
@@ -76,10 +77,14 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the forms in which a value may be quoted: literal, JSON-escaped, single lines, and the value of a flag."""
+    """Yield the forms in which a value may be quoted: literal, as one line, JSON-escaped, single lines, a flag's value.
+
+    The message of an error is one line (`ApiError`).
+    """
     given = value.partition("=")[2]
     lines = value.splitlines() if "\n" in value else ()
-    for form in (value, given, *(line.strip() for line in lines if len(line.strip()) >= LINE)):
+    joined = () if value.isprintable() else (one_line(value), one_line(given))
+    for form in (value, given, *joined, *(line.strip() for line in lines if len(line.strip()) >= LINE)):
         if len(form) >= SHORTEST:
             yield form
             yield json.dumps(form)[1:-1]

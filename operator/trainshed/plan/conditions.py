@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from trainshed.api import foreign_text
 from trainshed.api.status import TERMINAL, Condition, ConditionType, Status
 
 Conditions = tuple[Condition, ...]
@@ -18,11 +19,15 @@ MESSAGE_CHANGES_COUNT = (ConditionType.BLOCKED, ConditionType.RESTARTING)
 
 
 class ConditionUpdate(msgspec.Struct, frozen=True):
-    """The type, reason and message of a condition to set."""
+    """The type, reason and message of a condition to set; the texts are made one printable line, as in an `Event`."""
 
     kind: ConditionType
     reason: str
     message: str
+
+    def __post_init__(self) -> None:
+        """Make reason and message one printable line."""
+        foreign_text.make_one_line(self, "reason", "message")
 
 
 def set_condition(status: Status, update: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from trainshed.api import coerce
+from trainshed.api import coerce, foreign_text
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Pod, TerminatedState
 from trainshed.api.status import Failure
@@ -19,8 +18,6 @@ from trainshed.api.status import Failure
 from .facts import Facts
 from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container
 
-#: Escape sequences of terminals (ECMA-48), which only clutter a termination message.
-ESCAPE_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 #: The maximum length in bytes of the line of the termination message that a sentence quotes.
 LINE = 240
 #: Container runtimes write several names of their own parts up to this, and then the cause.
@@ -58,7 +55,7 @@ def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
         replica=str(replica),
         container=container,
         ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
-        termination_message=without_escapes(failure.termination_message),
+        termination_message=foreign_text.lines(failure.termination_message),
     )
     return replace(full, message=_message(facts, replica, full))
 
@@ -75,7 +72,7 @@ def last_container_failure(facts: Facts) -> Failure | None:
     time = run.finished or facts.now
     own = own_container(pod, facts.own_container)
     full = Failure(
-        pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, without_escapes(run.message), time
+        pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, foreign_text.lines(run.message), time
     )
     named = replace(
         full, replica=str(replica), container="" if worst == own else worst.name, ran=_duration(run.started, time)
@@ -177,11 +174,6 @@ def _duration(started: datetime | None, ended: datetime) -> int | None:
     if started is None or started.timestamp() <= 0:
         return None
     return max(0, round((ended - started).total_seconds()))
-
-
-def without_escapes(text: str) -> str:
-    """Return the text without escape sequences of terminals, and with a line break for each carriage return."""
-    return ESCAPE_SEQUENCES.sub("", text).replace("\r", "\n").strip()
 
 
 def _named(pod: Pod, name: str) -> Container | None:

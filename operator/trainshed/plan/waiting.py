@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from trainshed.api import coerce
+from trainshed.api import coerce, foreign_text
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Document, Replica
 from trainshed.api.objects import Container, Phase, Pod
@@ -137,7 +137,7 @@ def _cause(facts: Facts, members: list[tuple[Replica, Problem]]) -> Waiting:
         indexes=Indexes.of(member.index for member, _ in members).abridged(MAX_SHORT_NAME_BYTES),
         count=len(members),
         reason=_short(problem.reason),
-        message=coerce.truncate_end(coerce.encodable(problem.message), MAX_WAITING_MESSAGE_BYTES),
+        message=coerce.truncate_end(foreign_text.one_line(problem.message), MAX_WAITING_MESSAGE_BYTES),
         since=min(found.since for _, found in members).replace(microsecond=0),
         node=_short(nodes.pop()) if len(nodes) == 1 else "",
         container=_short(problem.container),
@@ -157,7 +157,7 @@ def _stored(facts: Facts, item: Waiting) -> Waiting | None:
 
 
 def _short(text: str) -> str:
-    return coerce.truncate_end(coerce.encodable(text), MAX_SHORT_NAME_BYTES)
+    return coerce.truncate_end(foreign_text.one_line(text), MAX_SHORT_NAME_BYTES)
 
 
 def _sentence(item: Waiting) -> str:
@@ -287,6 +287,6 @@ def _crash_loop(container: Container, name: str, now: datetime) -> Problem | Non
     times = f"{container.restarts} time{'' if container.restarts == 1 else 's'}"
     reason = "" if last.reason in ("Error", "") else f" ({last.reason})"
     message = f"{name} was restarted {times} and last exited with code {last.exit_code}{reason}"
-    line = failure_message.last_line(failure_message.without_escapes(last.message))
+    line = failure_message.last_line(foreign_text.lines(last.message))
     full = f"{message}: {line}" if line else message
     return Problem(CRASH_LOOP, full, last.finished, timedelta(0) if known else ERROR_DELAY, container.name, until)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime
 
 import msgspec
@@ -208,3 +209,20 @@ def test_an_extreme_grace_period_is_tolerated():
 def test_a_pod_says_whether_its_name_resolves_by_the_service_of_its_job():
     assert decoded({"metadata": {"annotations": {"trainshed.dev/job-service": "mnist"}}}).service == "mnist"
     assert decoded(POD).service == ""
+
+
+def test_names_that_others_choose_do_not_stay_in_memory():
+    """A pod whose annotations change all the time; `sys.intern` never forgets."""
+    before = decode._shared.cache_info()
+    tracemalloc.start()
+    for number in range(100_000):
+        names = (f"{number}-{what}" * 20 for what in ("node", "hash", "service"))
+        kept = [decode._name(name) for name in names]
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept[0].startswith("99999-node")
+    assert before.maxsize is not None
+    assert grown < decode.SHARED_NAMES * 3 * decode.MAX_NAME_LENGTH
+    huge = {"trainshed.dev/job-service": "x" * 200_000, "trainshed.dev/template-hash": "y" * 200_000}
+    pod = decoded({"metadata": {"annotations": huge}})
+    assert len(pod.service) == len(pod.template_hash) == decode.MAX_NAME_LENGTH

@@ -76,3 +76,9 @@ def test_a_long_message_is_truncated():
 def test_a_redacted_error_keeps_its_class_and_fields():
     error = redact_error(TooManyRequests(f"too many {CANARY}", wait=7), a_pod(args=[CANARY]))
     assert (str(error), error.wait, error.reason) == (f"too many {REDACTED}", 7, "TooManyRequests")
+
+
+def test_a_value_of_several_lines_is_redacted_in_the_one_line_of_an_error():
+    secret = "a-1\nb-2\x1b[0m\nc-3"
+    error = TooManyRequests(f"no {secret} here")
+    assert str(redact_error(error, a_pod(env=[{"name": "TOKEN", "value": secret}]))) == f"no {REDACTED} here"

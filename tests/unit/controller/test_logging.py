@@ -52,3 +52,18 @@ def test_a_line_about_a_job_has_the_job_as_fields_in_json(capsys):
     runtime.configure_logging("info", "text")
     logging.getLogger("any").info("%s: created 2 pods", key, extra=runtime.job_fields(key))
     assert capsys.readouterr().err.endswith("INFO    TFJob ml/mnist: created 2 pods\n")
+
+
+FORGED = "A\n2026-01-01 00:00:00,000 ERROR   FORGED\x1b[2J\x9b2J\u202e\ud800"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_message_cannot_forge_a_line_or_act_on_a_terminal(capsys, form):
+    runtime.configure_logging("info", form)
+    logging.getLogger("any").error("%s", FORGED, exc_info=ValueError(FORGED))
+    first, *others = capsys.readouterr().err.splitlines()
+    assert "A\\n2026-01-01" in first
+    assert all(line.isprintable() for line in (first, *others))
+    assert all(line.startswith("  ") for line in others), "no line of a traceback looks like a record"
+    if form == "json":
+        assert json.loads(first)["message"] == FORGED.replace("\ud800", "?")

@@ -110,7 +110,7 @@ def test_of_containers_that_are_started_again_the_most_restless_is_told_of():
 def test_the_last_words_are_cleared_of_a_terminals_colours():
     words = "\x1b[31mTraceback (most recent call last):\x1b[0m\r\n  File\n\x1b]0;title\x07ValueError: no\n"
     failure = told(words=words)
-    assert failure.termination_message == "Traceback (most recent call last):\n\n  File\nValueError: no"
+    assert failure.termination_message == "Traceback (most recent call last):\n  File\nValueError: no"
     assert failure_message.sentence(failure) == "worker-1 on node-a exited with code 1 after 14 s: ValueError: no"
 
 

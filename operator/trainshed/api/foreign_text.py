@@ -1,0 +1,62 @@
+"""Makes text that others have written fit to be shown: in a log, a condition, an Event or on a terminal.
+
+Such text may be hostile: a line break forges a line of a log, an escape sequence acts on the terminal that shows it,
+and a change of the writing direction shows something else than what is there.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from .coerce import ELLIPSIS
+
+#: Escape sequences of terminals (ECMA-48), also in their 8-bit form: commands, and texts such as titles of windows.
+ESCAPE_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+)
+#: Columns of a tab.
+TAB = 4
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """Return the text as one line of printable characters, of which at most `most` are kept.
+
+    A line break or other white space becomes a space. Escape sequences and all other characters that are not printable
+    are left out: control characters, those without width, and those that change the writing direction.
+    """
+    shown = text if text.isprintable() else " ".join(_printable(ESCAPE_SEQUENCES.sub("", text)).split())
+    return shown if most is None or len(shown) <= most else shown[: most - len(ELLIPSIS)] + ELLIPSIS
+
+
+def lines(text: str) -> str:
+    """Return the text as lines of printable characters; their indentation is kept.
+
+    For what has several lines where it is shown, such as a termination message.
+    """
+    if text.isprintable():
+        return text.strip()
+    found = ESCAPE_SEQUENCES.sub("", text).splitlines()
+    return "\n".join(_printable(line.expandtabs(TAB)).rstrip() for line in found).strip()
+
+
+def escaped(text: str) -> str:
+    """Return the text in one line, with an escape sequence of Python for each character that is not printable."""
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def make_one_line(value: msgspec.Struct, *fields: str) -> None:
+    """Make these fields of a value that is being created one printable line each."""
+    for name in fields:
+        text = getattr(value, name)
+        if not text.isprintable():
+            msgspec.structs.force_setattr(value, name, one_line(text))
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else " " for mark in text if mark.isprintable() or mark.isspace())
