@@ -201,7 +201,11 @@ def _name(document: Document) -> object:
 
 
 def _placed(document: Document, namespace: str) -> Document:
-    return {**document, "metadata": {"namespace": namespace, **(document.get("metadata") or {})}}
+    """Return an object in a namespace; metadata that is none is left as it is, and refused later."""
+    metadata = document.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        return document
+    return {**document, "metadata": {**metadata, "namespace": metadata.get("namespace") or namespace}}
 
 
 def _job(document: Document, namespace: str) -> LocalJob | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, Job
 
+from . import validation
 from .docker_cli import ENGINES
 from .failures import Failure
-from .output import is_named
+from .output import is_named, printable
 
 RUNTIMES = ("auto", "namespaces", "processes", *ENGINES)
 
@@ -46,7 +48,7 @@ class Options:
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
 
     def check(self) -> None:
-        """Raise `Refused` if the user names replicas that do not exist."""
+        """Raise `Refused` if the user names replicas that do not exist, or if an API server would refuse an object."""
         pods = [(item.job.name, str(pod["metadata"]["name"])) for item in self.jobs for pod in item.pods]
         named = [("--only", name) for name in self.only]
         named += [("--fail", failure.replica) for failure in self.failures]
@@ -56,5 +58,7 @@ class Options:
             for flag, name in named
             if not any(is_named(name, job, pod) for job, pod in pods)
         ]
+        objects = (*self.objects, *(item.document for item in self.jobs))
+        problems += validation.problems(objects, chain.from_iterable(item.pods for item in self.jobs))
         if problems:
-            raise Refused("\n".join(problems))
+            raise Refused("\n".join(map(printable, problems)))

@@ -1,0 +1,72 @@
+"""Local runs refuse the names, keys and paths that the API server refuses, and accept those that it accepts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.pod_names import ACCEPTED, REFUSED, REFUSED_OBJECTS, TEXTS, an_object, pods
+from support.user_client import Refused, UserClient
+from trainshed.local.validation import problems
+
+#: The random pods and objects that are tried.
+PODS, OBJECTS = 400, 200
+RESOURCES = {"ConfigMap": "configmaps", "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims"}
+
+
+def answer(user: UserClient, resource: str, body: dict) -> str:
+    """Return why the API server refuses an object, nothing if it accepts it."""
+    try:
+        user.call("POST", f"/api/v1/namespaces/default/{resource}?dryRun=All", body)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.mark.parametrize(("body", "problem"), REFUSED, ids=[case[1][-60:] for case in REFUSED])
+def test_the_api_server_says_the_same_of_a_pod(user, body, problem):
+    assert problem in answer(user, "pods", body)
+
+
+@pytest.mark.parametrize("body", ACCEPTED)
+def test_the_api_server_accepts_the_same_pods(user, body):
+    assert answer(user, "pods", body) == ""
+
+
+@pytest.mark.parametrize(("kind", "parts", "problem"), REFUSED_OBJECTS)
+def test_the_api_server_says_the_same_of_an_object(user, kind, parts, problem):
+    assert problem in answer(user, RESOURCES[kind], an_object(kind, parts))
+
+
+def test_random_pods_are_accepted_and_refused_as_by_the_api_server(server):
+    user = UserClient(server.kubeconfig, "default")
+    seen = {True: 0, False: 0}
+
+    @settings(max_examples=PODS, deadline=None, derandomize=True, database=None)
+    @given(pods())
+    def compare(body: dict) -> None:
+        refused, found = answer(user, "pods", body), problems((), [body])
+        seen[bool(refused)] += 1
+        assert bool(refused) == bool(found), (refused, found)
+
+    compare()
+    assert min(seen.values()) > PODS / 20, seen
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_random_objects_are_accepted_and_refused_as_by_the_api_server(server, kind):
+    user = UserClient(server.kubeconfig, "default")
+    fields = ("data", "binaryData") if kind == "ConfigMap" else ("stringData", "data")
+    values = st.fixed_dictionaries(
+        {}, optional={field: st.dictionaries(TEXTS, st.sampled_from(["", "YQ=="]), max_size=2) for field in fields}
+    )
+
+    @settings(max_examples=OBJECTS, deadline=None, derandomize=True, database=None)
+    @given(values, st.just("c") | TEXTS)
+    def compare(parts: dict, name: str) -> None:
+        body = an_object(kind, {**parts, "metadata": {"name": name, "namespace": "default"}})
+        refused, found = answer(user, RESOURCES[kind], body), problems([body], ())
+        assert bool(refused) == bool(found), (refused, found)
+
+    compare()
