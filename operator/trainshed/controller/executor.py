@@ -40,15 +40,22 @@ from .observer import Observer
 
 
 class Group(IntEnum):
-    """The groups of actions. Those after the first run concurrently, each with its own slow start.
+    """The groups of actions.
 
-    That a Service can be created does not mean that pods can be.
+    Services and pods are created after the dependents, which pods mount, if these succeed; each group has its own slow
+    start: that a Service can be created does not mean that pods can be. Deletions need nothing of that and run at the
+    same time: pods must give back their resources although a ConfigMap cannot be created. The job is deleted last.
     """
 
-    FIRST = 0
+    DEPENDENTS = 0
     SERVICES = 1
     PODS = 2
-    OTHERS = 3
+    DELETIONS = 3
+    JOB = 4
+
+
+#: Deletions of one plan that are in flight at a time.
+MAX_DELETIONS = 32
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -64,16 +71,16 @@ class Traits(msgspec.Struct, frozen=True):
 
 TRAITS: Mapping[type[Action], Traits] = MappingProxyType(
     {
-        CreateDependent: Traits(Group.FIRST, "created"),
-        UpdateDependent: Traits(Group.FIRST, "updated"),
-        CreateSshSecret: Traits(Group.FIRST, "created", "Secret"),
+        CreateDependent: Traits(Group.DEPENDENTS, "created"),
+        UpdateDependent: Traits(Group.DEPENDENTS, "updated"),
+        CreateSshSecret: Traits(Group.DEPENDENTS, "created", "Secret"),
         CreateService: Traits(Group.SERVICES, "created", "Service"),
         CreatePod: Traits(Group.PODS, "created", "pod"),
-        DeletePod: Traits(Group.OTHERS, "deleted", "pod"),
-        ReleasePod: Traits(Group.OTHERS, "removed the finalizer of", "pod"),
-        DeleteService: Traits(Group.OTHERS, "deleted", "Service"),
-        DeleteDependent: Traits(Group.OTHERS, "deleted"),
-        DeleteJob: Traits(Group.OTHERS, "deleted", "job"),
+        DeletePod: Traits(Group.DELETIONS, "deleted", "pod"),
+        ReleasePod: Traits(Group.DELETIONS, "removed the finalizer of", "pod"),
+        DeleteService: Traits(Group.DELETIONS, "deleted", "Service"),
+        DeleteDependent: Traits(Group.DELETIONS, "deleted"),
+        DeleteJob: Traits(Group.JOB, "deleted", "job"),
     }
 )
 
@@ -87,6 +94,10 @@ class Outcome(msgspec.Struct, frozen=True):
     error: ApiError | None = None
     message: str = ""
     changed: bool = False
+
+
+#: Executes one action.
+Task = Callable[[], Awaitable[None]]
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -106,19 +117,17 @@ class Executor:
         self._metrics = metrics
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
-        """Execute the actions and return their outcome. Everything that pods mount is created before the pods."""
+        """Execute the actions and return their outcome, as their groups say."""
         wanted, record = tuple(actions), _Record()
         if not wanted:
             return Outcome()
 
-        tasks: dict[Group, list[Callable[[], Awaitable[None]]]] = {}
+        tasks: dict[Group, list[Task]] = {}
         for action in wanted:
             tasks.setdefault(TRAITS[type(action)].group, []).append(partial(self._run, snapshot, action, record))
         try:
-            errors = await run_with_slow_start(tasks.pop(Group.FIRST, ()))
-            if tasks and not errors:
-                runs = [partial(run_with_slow_start, tasks[group]) for group in Group if group in tasks]
-                errors = [error for found in await run_concurrently(runs) for error in found]
+            made, deleted = await run_concurrently([partial(_create, tasks), partial(_delete, tasks)])
+            errors = [*made, *deleted] or await run_with_slow_start(tasks.get(Group.JOB, ()))
         finally:
             for event, names in success_events(snapshot, record.done).items():
                 self._recorder.record(snapshot.job, event, names)
@@ -194,6 +203,33 @@ class Executor:
         known = {"uid": found.uid, "resourceVersion": found.version}
         patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
         return await self._client.update_dependent(resource, namespace, found.name, patch)
+
+
+async def _create(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
+    """Create the dependents, and then the Services and pods; return the errors."""
+    errors = await run_with_slow_start(tasks.get(Group.DEPENDENTS, ()))
+    runs = [partial(run_with_slow_start, tasks[group]) for group in (Group.SERVICES, Group.PODS) if group in tasks]
+    if errors or not runs:
+        return errors
+    return [error for found in await run_concurrently(runs) for error in found]
+
+
+async def _delete(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
+    """Carry out all deletions; return the errors. That one is refused says nothing about the others."""
+    errors: list[ApiError] = []
+    found = tasks.get(Group.DELETIONS, ())
+    remaining = iter(found)
+
+    async def work() -> None:
+        for task in remaining:
+            try:
+                await task()
+            except ApiError as error:
+                errors.append(error)
+
+    if found:
+        await run_concurrently([work] * min(MAX_DELETIONS, len(found)))
+    return errors
 
 
 def _words(action: Action) -> tuple[str, str]:

@@ -17,10 +17,12 @@ from trainshed.api.actions import (
     DeleteJob,
     DeletePod,
     DeleteService,
+    ReleasePod,
+    UpdateDependent,
 )
 from trainshed.api.framework import JobDefaults
-from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
-from trainshed.client import Conflict, Forbidden
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, VOLCANO_GROUPS
+from trainshed.client import ApiError, Conflict, Forbidden, Invalid, NameConflict, TooManyRequests, Unavailable
 from trainshed.controller.executor import TRAITS, Executor
 from trainshed.controller.metrics import COUNTERS
 from trainshed.plan import plan
@@ -239,3 +241,85 @@ async def test_successful_and_failed_actions_are_counted():
 
 def test_every_type_of_action_is_executed():
     assert set(TRAITS) == set(get_args(Action))
+
+
+class Refusing:
+    """Refuses some operations of a client; the others are its own."""
+
+    def __init__(self, world: object, refused: tuple[str, ...], error: ApiError) -> None:
+        self.world, self.refused, self.error = world, refused, error
+
+    def __getattr__(self, name: str) -> object:
+        if name in self.refused:
+            return self._refuse
+        return getattr(self.world, name)
+
+    async def _refuse(self, *_: object) -> None:
+        raise self.error
+
+
+def a_dependent(resource, **fields) -> CreateDependent:
+    return CreateDependent(resource, "mnist-x", a_config_map("mnist-x"), **fields)
+
+
+UPDATE = UpdateDependent(CONFIG_MAPS, "mnist-x", {"metadata": {"uid": "u", "resourceVersion": "1"}})
+#: Actions that fail, by the operation of the client that is refused.
+FAILING = {
+    "a ConfigMap": ("create_dependent", a_dependent(CONFIG_MAPS)),
+    "a Role": ("create_dependent", a_dependent(ROLES)),
+    "a RoleBinding": ("create_dependent", a_dependent(ROLE_BINDINGS)),
+    "a ServiceAccount": ("create_dependent", a_dependent(SERVICE_ACCOUNTS)),
+    "an autoscaler": ("create_dependent", a_dependent(AUTOSCALERS)),
+    "an update": ("update_dependent", UPDATE),
+    "a Secret": ("create_secret", CreateSshSecret("mnist-ssh", {"metadata": {"name": "mnist-ssh"}})),
+    "a Service": ("create_service", None),
+    "a pod": ("create_pod", None),
+    "the deletion of a Service": ("delete_service", None),
+    "the deletion of a dependent": ("delete_dependent", DeleteDependent(AUTOSCALERS, "mnist", "u")),
+    "the finalizer of a pod": ("release_pod", None),
+}
+ERRORS = [Forbidden("no"), Invalid("no"), NameConflict("no"), Conflict("no"), Unavailable("no"), TooManyRequests("no")]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("what", FAILING)
+async def test_pods_are_deleted_whatever_else_fails(what, error):
+    scene = Scene(workers=4)
+    everything = scene.planned()
+    await scene.run(*everything[:-1])
+    pods, services = scene.snapshot().pods, scene.snapshot().services
+    verb, action = FAILING[what]
+    scene.executor = Executor(Refusing(scene.world, (verb,), error), scene.view, scene.recorder, scene.metrics)
+    deletions = [DeleteService(service.name, service.uid) for service in services]
+    releases = [ReleasePod(pods[0].name, pods[0].uid, pods[0].version, ())]
+    service = next(action for action in everything if isinstance(action, CreateService))
+    other = {**service.body, "metadata": {**service.body["metadata"], "name": "other"}}
+    extra = [CreateService("other", other)] if what == "a Service" else []
+    job = scene.snapshot().job
+    wanted = [*filter(None, (action,)), *extra, *everything[-1:], *releases, *deletions]
+    wanted += [DeletePod(pod.name, pod.uid) for pod in pods] + [DeleteJob(job.uid, job.version)]
+    outcome = await scene.outcome(*wanted)
+    assert outcome.error is error
+    deleted = {write.split()[-1] for write in scene.world.writes if write.startswith("delete pod")}
+    assert deleted == {pod.name for pod in pods}
+    if verb != "delete_service":
+        assert sum(write.startswith("delete service") for write in scene.world.writes) == len(services)
+    made = [write for write in scene.world.writes if write.startswith("create pod")][len(pods) :]
+    guards = verb in ("create_dependent", "update_dependent", "create_secret", "create_pod")
+    assert made == ([] if guards else [f"create pod {everything[-1].name}"]), "no pod without what it mounts"
+    assert not any(write.startswith("delete job") for write in scene.world.writes), "the job is kept to try again"
+
+
+async def test_one_pod_that_may_not_be_deleted_does_not_keep_the_others():
+    scene = Scene(workers=40)
+    await scene.run(*scene.planned())
+    pods, delete = scene.snapshot().pods, scene.world.delete_pod
+
+    async def guarded(namespace, name, *rest):
+        if name == pods[0].name:
+            raise Forbidden("protected")
+        return await delete(namespace, name, *rest)
+
+    scene.world.delete_pod = guarded
+    outcome = await scene.outcome(*(DeletePod(pod.name, pod.uid) for pod in pods))
+    assert (str(outcome.error), outcome.message) == ("protected", "deleted 39 of 40 pods")
