@@ -7,7 +7,6 @@ from enum import StrEnum
 
 import msgspec
 
-from . import foreign_text
 from .framework import Framework, JobDefaults
 from .job import Document, Job
 from .objects import Dependent, Pod, Resource, Service
@@ -165,17 +164,12 @@ class Event(msgspec.Struct, frozen=True):
     """A Kubernetes Event on the job, recorded after the status that belongs to it is stored.
 
     A `key` marks a lasting state: the planner may return the Event at every reconcile, and the Event is recorded once.
-    Reason and message are made one printable line: they may quote text of others.
     """
 
     type: EventType
     reason: str
     message: str
     key: str = ""
-
-    def __post_init__(self) -> None:
-        """Make reason and message one printable line."""
-        foreign_text.make_one_line(self, "reason", "message")
 
 
 class Plan(msgspec.Struct, frozen=True):

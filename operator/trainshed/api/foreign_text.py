@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from .coerce import ELLIPSIS
 
 #: Escape sequences of terminals (ECMA-48), also in their 8-bit form: commands, and texts such as titles of windows.
@@ -46,14 +44,6 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
-
-
-def make_one_line(value: msgspec.Struct, *fields: str) -> None:
-    """Make these fields of a value that is being created one printable line each."""
-    for name in fields:
-        text = getattr(value, name)
-        if not text.isprintable():
-            msgspec.structs.force_setattr(value, name, one_line(text))
 
 
 def _printable(text: str) -> str:

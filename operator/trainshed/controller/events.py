@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from trainshed.api.actions import Event
+from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
 
@@ -87,14 +90,16 @@ class EventRecorder:
     def record(self, job: Job, event: Event, names: Sequence[str] = ()) -> None:
         """Queue an Event about a job, and about the objects with these names, which are added to its message.
 
-        Equal Events are combined. An Event whose key was queued before is dropped.
+        Equal Events are combined. An Event whose key was queued before is dropped. What it quotes of others is made
+        one printable line.
         """
         if event.key and not self._is_new(hash((job.uid, event.key))):
             return
         if len(self._gathered) >= REMEMBERED:
             self._lost()
             return
-        self._gathered.setdefault((job.uid, event), []).extend(names or ("",))
+        shown = replace(event, reason=one_line(event.reason), message=one_line(event.message))
+        self._gathered.setdefault((job.uid, shown), []).extend(names or ("",))
         self._jobs[job.uid] = job
         self._some.set()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
-from trainshed.api import foreign_text
+from trainshed.api.foreign_text import one_line
 from trainshed.api.status import TERMINAL, Condition, ConditionType, Status
 
 Conditions = tuple[Condition, ...]
@@ -19,7 +19,7 @@ MESSAGE_CHANGES_COUNT = (ConditionType.BLOCKED, ConditionType.RESTARTING)
 
 
 class ConditionUpdate(msgspec.Struct, frozen=True):
-    """The type, reason and message of a condition to set; the texts are made one printable line, as in an `Event`."""
+    """The type, reason and message of a condition to set; the texts, which may quote others', are made one line."""
 
     kind: ConditionType
     reason: str
@@ -27,7 +27,9 @@ class ConditionUpdate(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make reason and message one printable line."""
-        foreign_text.make_one_line(self, "reason", "message")
+        for name, text in (("reason", self.reason), ("message", self.message)):
+            if not text.isprintable():
+                force_setattr(self, name, one_line(text))
 
 
 def set_condition(status: Status, update: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:
