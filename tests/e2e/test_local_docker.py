@@ -77,7 +77,7 @@ def a_container_job(script: str = "", **container) -> dict:
 
 def left(machine: Machine) -> str:
     """Return the containers and networks of all runs of this machine."""
-    label = f"label=trainshed.runs={machine.state}/runs"
+    label = f"label={machine.known()}"
     commands = (("ps", "--all", "--quiet"), ("network", "ls", "--quiet"))
     return "".join(
         subprocess.run(["docker", *words, "--filter", label], check=True, capture_output=True, text=True).stdout
@@ -131,7 +131,7 @@ def test_replicas_reach_each_other_by_name_and_port(machine):
         group["template"]["spec"]["containers"][0]["command"] = ["python3", "-c", script]
     done = machine.run(job, runtime="docker", arguments=("--output", "json"))
     assert done.returncode == 0, done.stdout + done.stderr
-    log = next(machine.state.glob("runs/*/logs/job-worker-0.log")).read_text()
+    log = next(machine.runs.glob("2*/logs/job-worker-0.log")).read_text()
     assert log == "got hi job-worker-0\n"
 
 

@@ -34,6 +34,11 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.state = folder / "state"
+        self.runs = self.state / "trainshed-runs"
+
+    def known(self) -> str:
+        """Return the label of containers and networks of all runs."""
+        return f"trainshed.runs={(self.runs / 'trainshed.mark').read_text().split()[-1]}"
 
     def command(self, *documents: dict, runtime: str = "processes", arguments: tuple[str, ...] = ()) -> list[str]:
         file = self.folder / "job.yaml"
@@ -65,7 +70,7 @@ class Machine:
     def remains(self) -> list[str]:
         """Return the volumes of runs and the mounts that exist."""
         mounts = Path("/proc/self/mountinfo").read_text().splitlines() if Path("/proc/self/mountinfo").exists() else []
-        return [*map(str, self.state.glob("runs/*/pods")), *(line for line in mounts if str(self.state) in line)]
+        return [*map(str, self.runs.glob("2*/pods")), *(line for line in mounts if str(self.state) in line)]
 
 
 def until(process: subprocess.Popen[str], text: str, times: int = 1) -> None:

@@ -21,7 +21,7 @@ from trainshed.local.failures import parse as parse_failure
 from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused
 from trainshed.local.output import printable
 from trainshed.local.python import NoPython
-from trainshed.local.run_folder import state_folder
+from trainshed.local.state_folder import NotPrivate, default_place
 from trainshed.local.tasks import described
 
 from . import download, render
@@ -67,7 +67,7 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Folder of logs and claims (default: ~/.local/state/trainshed).",
+    help="Where the folder trainshed-runs is, with logs and claims (default: ~/.local/state).",
 )
 @click.option("--yes", is_flag=True, help="Run jobs from a URL without asking.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where an unexpected error has occurred.")
@@ -98,7 +98,7 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
             Options(
                 jobs=tuple(job for job in jobs if job),
                 objects=tuple(_placed(item, namespace) for item in others),
-                state=(options["state"] or state_folder()).absolute(),
+                state=(options["state"] or default_place()).absolute(),
                 runtime=options["runtime"],
                 python=options["python"],
                 only=options["only"],
@@ -107,7 +107,7 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
                 failures=options["failures"],
             )
         )
-    except (Refused, NoPython, OSError) as error:
+    except (Refused, NoPython, NotPrivate, OSError) as error:
         if options["verbose"] and error.__cause__:
             print_exception(error.__cause__)
         text = described(error) if isinstance(error, OSError) else str(error)

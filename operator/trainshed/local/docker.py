@@ -20,10 +20,10 @@ from trainshed.plan.quantities import parse_quantity
 
 from .docker_cli import DockerCli
 from .hosts import Hosts
-from .run_folder import RunFolder, is_over
+from .run_folder import RUN, RunFolder, is_over
 from .runtime import KILLED, Container, ContainerSpec, Mount, SandboxSpec, StartFailed
 
-#: The labels of containers and networks: the run, and the folder that has the folders of all runs of this user.
+#: The labels of containers and networks: the run, and the mark of the folder that has all runs of this user.
 RUN_LABEL, RUNS_LABEL = "trainshed.run", "trainshed.runs"
 #: Networks are parts of the range for benchmarks of networks (RFC 2544), each with this many addresses or more.
 RANGE, SMALLEST = IPv4Network("198.18.0.0/15"), 1024
@@ -192,6 +192,7 @@ class DockerRuntime:
         hosts.gateway = (await self._create_network(len(hosts)))[1]
         self._hosts = hosts
         self.hosts_file.write_text(hosts.text(), encoding="utf-8")
+        self.hosts_file.chmod(0o644)  # for the users of images
 
     async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
         """Reserve the address of a pod; raises `StartFailed`."""
@@ -217,7 +218,7 @@ class DockerRuntime:
 
     def labels(self) -> tuple[str, ...]:
         """Return the options with the labels of the run."""
-        return ("--label", f"{RUN_LABEL}={self._folder.name}", "--label", f"{RUNS_LABEL}={self._folder.path.parent}")
+        return ("--label", f"{RUN_LABEL}={self._folder.name}", "--label", f"{RUNS_LABEL}={self._folder.state.known}")
 
     def container_name(self, pod: SandboxSpec, name: str) -> str:
         """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
@@ -271,7 +272,7 @@ class DockerRuntime:
 
     async def _remove_left(self) -> None:
         """Remove the containers and networks of runs that were killed together with their reapers."""
-        own = ("--filter", f"label={RUNS_LABEL}={self._folder.path.parent}")
+        own = ("--filter", f"label={RUNS_LABEL}={self._folder.state.known}")
         containers = await self.cli.run("ps", "--all", *own, "--format", "{{.Names}}")
         networks = await self.cli.run("network", "ls", *own, "--format", "{{.Name}}")
         if left := [name for name in containers.split() if self._is_over(name.partition(".")[0])]:
@@ -281,8 +282,8 @@ class DockerRuntime:
                 await self._try("network", "rm", name)
 
     def _is_over(self, run: str) -> bool:
-        folder = self._folder.path.parent / run
-        return not folder.exists() or is_over(folder)
+        folder = self._folder.state.path / run
+        return RUN.fullmatch(run) is not None and (is_over(folder) or not os.path.lexists(folder))
 
 
 def subnets(pods: int, first: int) -> Iterator[IPv4Network]:

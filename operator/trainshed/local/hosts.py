@@ -23,6 +23,8 @@ DOMAIN = "cluster.local"
 OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:(\d+)(?!\d)")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
+#: How the file of a port is opened.
+LOCK = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NoPort(Exception):
@@ -111,10 +113,9 @@ class Ports:
         self._locks.clear()
 
     def _reserve(self) -> int:
-        self._folder.mkdir(parents=True, exist_ok=True)
         for _ in PORTS:
             port, self._next = self._next, self._next + 1 if self._next + 1 in PORTS else PORTS.start
-            lock = os.open(self._folder / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            lock = os.open(self._folder / str(port), LOCK, 0o600)
             with contextlib.suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with socket.socket() as probe:

@@ -66,6 +66,7 @@ class NamespaceRuntime:
         self._hosts = hosts
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "hosts").write_text(hosts.text(), encoding="utf-8")
+        (self.folder / "hosts").chmod(0o644)  # programs may drop their privileges
         (self.folder / "root").mkdir(exist_ok=True)
         await self._client.open()
         await self._client.request({"op": "sandbox", "id": "bridge", "address": str(GATEWAY), "prefix": PREFIX_LENGTH})

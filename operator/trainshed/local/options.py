@@ -34,7 +34,7 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user has asked for; `failures` are those on purpose."""
+    """What the user has asked for; `failures` are those on purpose, `state` is where the folder of all runs is."""
 
     jobs: tuple[LocalJob, ...]
     objects: tuple[Document, ...]

@@ -22,6 +22,8 @@ COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 DIM, RESET = "\x1b[2m", "\x1b[0m"
 #: Seconds between two lines of a progress bar, which replaces its line many times a second.
 BAR_INTERVAL = 2.0
+#: How the file of a container is opened.
+LOG = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Characters of an unfinished line that are kept.
 LONGEST = 100_000
 #: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
@@ -122,10 +124,10 @@ class Output:
         colour = self._colours.setdefault(who, str(COLOURS[len(self._colours) % len(COLOURS)]))
         prefix = f"\x1b[{colour}m{label:<{self._width}} |{RESET} " if self._colour else f"{label:<{self._width}} | "
         name = pod["metadata"]["name"] + ("" if main else f".{container}")
-        file = (self._logs / f"{name}.log").open("ab", buffering=0)
+        descriptor = os.open(self._logs / f"{name}.log", LOG, 0o600)
         return _Stream(
             prefix,
-            file,
+            os.fdopen(descriptor, "ab", buffering=0),
             not self._only or any(is_named(only, job_name(pod), pod["metadata"]["name"]) for only in self._only),
         )
 

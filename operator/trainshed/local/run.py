@@ -46,7 +46,7 @@ WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
 
 def run(options: Options) -> int:
-    """Run the jobs; return the exit code. Raises `Refused`, and `python.NoPython`."""
+    """Run the jobs; return the exit code. Raises `Refused`, `python.NoPython`, and `state_folder.NotPrivate`."""
     options.check()
     return asyncio.run(LocalRun(options).run())
 
@@ -216,6 +216,8 @@ class LocalRun:
     def _introduce(self, runtime: Runtime) -> None:
         names = ", ".join(f"{item.job.kind} {item.job.namespace}/{item.job.name}" for item in self._options.jobs)
         self._output.say(f"running {names} on this machine: {runtime.description}")
+        for note in self._folder.state.notes:
+            self._output.say(f"note: {note}")
         if self._choice.ignored:
             self._output.say(f"without effect here: {'; '.join(self._choice.ignored)}")
 
@@ -228,7 +230,7 @@ class LocalRun:
                 logs=self._injector,
                 now=self._clock.now,
                 pods=self._folder.pods,
-                volumes=Volumes(resolver, self._options.state, self._choice.rewrite),
+                volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite),
                 resolver=resolver,
                 gpus=Gpus(gpu_numbers()),
                 node=socket.gethostname(),

@@ -1,22 +1,36 @@
-"""The folder of a run: its logs, the volumes of its pods, and what earlier runs left that were killed."""
+"""The folder of a run: its logs, the volumes of its pods, and what earlier runs left that were killed.
+
+Folders are only removed if they have the mark of a run: a file that is locked while the run exists, with the name of
+the folder in it. It is the first file of the folder, and never there without its content. So a folder that somebody
+has put there, copied or renamed is left alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
+import socket
+import stat
 import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from .state_folder import StateFolder, is_own_file, make_private, open_state, read_mark
+
 #: The variable that each process of a run has, with the name of the run's folder.
 MARK = "TRAINSHED_RUN"
+#: The mark in the folder of a run, and its name before it is locked and complete.
+LOCK, NEW = "trainshed.lock", "trainshed.lock.new"
+#: The names of runs: when they began, their first job, and their process.
+RUN = re.compile(r"\d{8}-\d{6}-.+-\d+")
 #: The number of finished runs whose logs are kept.
 KEPT = 20
-#: Seconds after which a folder without a lock is not one that a run is just making.
+#: Seconds after which a folder without a mark is not one that a run is just making.
 BEGIN = 60.0
 
 
@@ -26,6 +40,7 @@ class RunFolder:
 
     path: Path
     lock: int
+    state: StateFolder
 
     @property
     def name(self) -> str:
@@ -48,61 +63,92 @@ class RunFolder:
         os.close(self.lock)
 
 
-def state_folder() -> Path:
-    """Return where runs keep logs and claims unless the user chooses another place."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local/state") / "trainshed"
-
-
-def new_run(state: Path, job: str, now: datetime) -> RunFolder:
-    """Make the folder of a new run, after removing what killed runs have left; raises OSError."""
-    runs = state / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    clean_up(runs)
-    name = f"{now:%Y%m%d-%H%M%S}-{job}-{os.getpid()}"
-    (runs / name / "logs").mkdir(parents=True)
-    (runs / name / "pods").mkdir()
-    unlocked = runs / name / "lock.new"
-    lock = os.open(unlocked, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+def new_run(place: Path, job: str, now: datetime) -> RunFolder:
+    """Make the folder of a new run, after removing what killed runs have left; raises OSError and `NotPrivate`."""
+    state = open_state(place)
+    clean_up(state.path)
+    folder = state.path / f"{now:%Y%m%d-%H%M%S}-{job}-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    lock = os.open(folder / NEW, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    unlocked.rename(runs / name / "lock")  # no other run finds a file that is not yet locked
-    return RunFolder(runs / name, lock)
+    os.write(lock, mark(folder.name).encode())
+    os.fsync(lock)
+    (folder / NEW).rename(folder / LOCK)  # no other run finds a file that is not yet locked
+    make_private(folder / "logs")
+    make_private(folder / "pods")
+    return RunFolder(folder, lock, state)
 
 
-def clean_up(runs: Path) -> None:
+def mark(run: str) -> str:
+    """Return the content of the mark of a run on this machine."""
+    return f"trainshed run {run}\non {socket.gethostname()}\n"
+
+
+def clean_up(root: Path) -> None:
     """Remove what runs that no longer exist have left: processes, volumes, and the oldest logs."""
     finished = []
-    for folder in sorted(runs.iterdir()):
+    for folder in sorted(root.iterdir()):
         if is_over(folder):
             finished.append(folder)
             if (folder / "pods").exists():
                 kill_marked(folder.name)
                 shutil.rmtree(folder / "pods", ignore_errors=True)
+        elif is_unfinished(folder):
+            with contextlib.suppress(OSError):  # it has something that no run has made
+                (folder / NEW).unlink(missing_ok=True)
+                folder.rmdir()
     for folder in finished[: max(0, len(finished) - KEPT)]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_over(folder: Path) -> bool:
-    """Return whether the run with this folder has ended."""
+    """Return whether this is the folder of a run that has ended.
+
+    Other machines may have the folder too, as with a home on NFS. Whether their runs exist is not known here, only
+    that they have removed their volumes at the end.
+    """
+    if not is_own(folder):
+        return False
+    text = read_mark(folder / LOCK)
+    if text != mark(folder.name):
+        first = mark(folder.name).partition("\n")[0]
+        return text is not None and text.startswith(f"{first}\n") and not (folder / "pods").exists()
     try:
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:  # it is only being made, or that run was killed meanwhile
-        return time.time() - folder.stat().st_mtime > BEGIN
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return is_own_file(lock)
     except OSError:
         return False
     finally:
         os.close(lock)
-    return True
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Return whether a run was killed before it had marked its folder, which has nothing else in it then."""
+    if not is_own(folder) or os.path.lexists(folder / LOCK):
+        return False
+    return time.time() - folder.lstat().st_mtime > BEGIN
+
+
+def is_own(folder: Path) -> bool:
+    """Return whether this is a folder of this user with the name of a run, and no link to one."""
+    if not RUN.fullmatch(folder.name):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def kill_marked(run: str) -> None:
-    """Kill the processes of a run that no longer exists, where /proc shows their environments."""
+    """Kill this user's processes of a run that no longer exists, where /proc shows their environments."""
     wanted = f"{MARK}={run}".encode()
-    for entry in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if wanted in entry.read_bytes().split(b"\0"):
-                os.kill(int(entry.parent.name), signal.SIGKILL)
+            own = process.stat().st_uid == os.geteuid()
+            if own and wanted in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)

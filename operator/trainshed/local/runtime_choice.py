@@ -20,6 +20,7 @@ from .processes import ProcessRuntime
 from .python import Python, find_python, with_names
 from .run_folder import MARK, RunFolder
 from .runtime import Runtime, StartFailed
+from .state_folder import PORTS
 
 
 class RuntimeChoice:
@@ -98,7 +99,7 @@ class RuntimeChoice:
         self._write_mpi_programs()
         if name == "namespaces":
             return NamespaceRuntime(python, self._folder.pods / "shared")
-        return ProcessRuntime(python, Ports(self._options.state / "ports"), self._own_ports())
+        return ProcessRuntime(python, Ports(self._folder.state.path / PORTS), self._own_ports())
 
     def _python(self) -> Python:
         folder = self._folder.pods / "bin"
@@ -138,7 +139,7 @@ class RuntimeChoice:
             ignored += differences.ignored(item.document, pods, runtime=self.name)
             for claim in differences.missing_claims(pods, objects):
                 ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
-            ignored += (f"hostPath {path}" for path in differences.foreign_host_paths(pods, self._options.state))
+            ignored += (f"hostPath {path}" for path in differences.foreign_host_paths(pods, self._folder.state.path))
         self.ignored = list(dict.fromkeys(ignored))
         if problems:
             raise Refused("\n".join(problems))

@@ -45,7 +45,7 @@ def test_a_job_runs_to_its_end(machine, runtime):
     for line in ("master-0 | 0 of 2", "worker-0 | 1 of 2", "master-0 | bonjour"):
         assert line in done.stdout.splitlines()
     assert "State:     Succeeded" in done.stdout
-    (logs,) = machine.state.glob("runs/*/logs")
+    (logs,) = machine.runs.glob("2*/logs")
     assert (logs / "job-worker-0.log").read_text() == "1 of 2\nbonjour\n"
     assert [path.name for path in logs.parent.iterdir() if path.name == "pods"] == []
 
@@ -74,7 +74,7 @@ def test_the_end_of_the_reader_ends_the_run(machine):
     assert run.stdout is not None
     run.stdout.close()
     assert run.wait(SOON) == 130
-    assert not list(machine.state.glob("runs/*/pods"))
+    assert not list(machine.runs.glob("2*/pods"))
 
 
 def test_a_failed_job_is_explained_as_json(machine):
@@ -130,13 +130,13 @@ def test_only_some_replicas_are_printed_and_all_are_logged(machine):
     done = machine.run(a_job("echo hello"), arguments=("--only", "worker-0"))
     assert "worker-0 | hello" in done.stdout.splitlines()
     assert "master-0 | hello" not in done.stdout
-    assert next(machine.state.glob("runs/*/logs/job-master-0.log")).read_text() == "hello\n"
+    assert next(machine.runs.glob("2*/logs/job-master-0.log")).read_text() == "hello\n"
 
 
 def test_many_replicas_start(machine, runtime):
     done = machine.run(a_job("hostname", workers=33), runtime=runtime, arguments=("--output", "json"))
     assert done.returncode == 0, done.stderr
-    names = [path.read_text().strip() for path in machine.state.glob("runs/*/logs/*.log")]
+    names = [path.read_text().strip() for path in machine.runs.glob("2*/logs/*.log")]
     assert len(names) == 34
     assert len(set(names)) == (34 if runtime == "namespaces" else 1)
 
@@ -225,7 +225,7 @@ def test_nothing_is_left_when_the_run_is_killed(machine, runtime, monkeypatch):
     while machine.marked():
         assert time.monotonic() < end, "processes are left"
         time.sleep(0.05)
-    (left,) = machine.state.glob("runs/*/pods")
+    (left,) = machine.runs.glob("2*/pods")
     done = machine.run(a_job("true"), runtime=runtime)
     assert done.returncode == 0
     assert not left.exists(), "the next run removes the volumes"

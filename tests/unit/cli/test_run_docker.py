@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from support import fake_docker
 from support.local_runs import SOON, Machine, a_job, until
+from trainshed.local.run_folder import new_run
 
 
 class FakeEngine:
@@ -145,18 +148,16 @@ def test_containers_are_removed_when_the_run_is_killed(machine, engine):
 
 
 def test_the_next_run_removes_what_is_left(machine, engine):
-    state = machine.state / "runs"
-    over, other = state / "20260101-000000-job-1", machine.folder / "others" / "20260101-000000-job-1"
-    over.mkdir(parents=True)
-    (over / "lock").touch()
+    over = new_run(machine.state, "job", datetime(2026, 1, 1, tzinfo=UTC))
+    os.close(over.lock)
     for kind, name in (
         ("containers", f"{over.name}.job-worker-0.1234.pytorch.0"),
         ("networks", f"trainshed-{over.name}"),
     ):
-        for label, suffix in ((over.parent, ""), (other.parent, "-other")):
+        for label, suffix in ((machine.known(), ""), ("trainshed.runs=0123456789abcdef", "-other")):
             folder = engine.home / kind / f"{name}{suffix}"
             folder.mkdir(parents=True)
-            (folder / "spec").write_text(json.dumps({"labels": [f"trainshed.runs={label}"]}))
+            (folder / "spec").write_text(json.dumps({"labels": [label]}))
     done = machine.run(a_job("true"), runtime="docker")
     assert done.returncode == 0, done.stdout + done.stderr
     assert [name.endswith("-other") for name in engine.left()] == [True, True]

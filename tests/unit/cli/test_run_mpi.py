@@ -62,7 +62,7 @@ def test_a_launcher_enters_its_workers(machine, python, version):
     job = an_mpi_job('read line; echo "$(hostname) of $OF: $line"', version=version)
     done = machine.run(job, runtime="namespaces", arguments=("--python", python))
     assert done.returncode == 0, done.stdout + done.stderr
-    log = next(machine.state.glob("runs/*/logs/job-launcher.log")).read_text()
+    log = next(machine.runs.glob("2*/logs/job-launcher.log")).read_text()
     for number in (0, 1):
         assert f"job-worker-{number} of the worker: from the launcher" in log.splitlines()
 
@@ -89,7 +89,7 @@ def test_processes_have_one_host(machine, python):
     (Path(python) / "bin" / "mpirun").write_text(script)
     done = machine.run(an_mpi_job(), runtime="processes", arguments=("--python", python))
     assert done.returncode == 0, done.stdout + done.stderr
-    log = next(machine.state.glob("runs/*/logs/job-launcher.log")).read_text()
+    log = next(machine.runs.glob("2*/logs/job-launcher.log")).read_text()
     assert log.startswith("localhost\nlocalhost\n")
     assert "/etc/mpi" not in log
     assert "/pods/exec/kubectl exec" in log

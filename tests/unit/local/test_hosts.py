@@ -73,6 +73,7 @@ def test_the_environment_is_consistent(hosts, ports):
 
 
 def test_a_port_in_use_is_not_taken(tmp_path):
+    (tmp_path / "other").mkdir()
     probe = Ports(tmp_path / "other")
     free = probe.of("a", 1)
     probe.close()

@@ -1,0 +1,157 @@
+"""The folder that has all runs and claims of a user: private, marked as this program's, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+#: The name of the folder, below the one that the user chooses, and of the file in it that says whose it is.
+NAME, MARK = "trainshed-runs", "trainshed.mark"
+#: What a mark begins with.
+TEXT = "trainshed run "
+#: The folders in it that stay: of claims, of stand-ins of host paths, and of locks of ports.
+CLAIMS, HOST_PATHS, PORTS = "claims", "host-paths", "ports"
+#: The permission bits that others have, and those with which they can write.
+OTHERS, WRITABLE = 0o077, 0o022
+#: The bytes of a mark that are read.
+LONGEST = 4096
+
+
+class NotPrivate(Exception):
+    """A folder is not this program's, or not only this user's. The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder, and `known`, a text that no other folder has; `notes` are what the user should know about it."""
+
+    path: Path
+    known: str
+    notes: tuple[str, ...] = ()
+
+
+def default_place() -> Path:
+    """Return where the folder is unless the user chooses another place."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return Path(base) if base else Path.home() / ".local/state"
+
+
+def open_state(place: Path) -> StateFolder:
+    """Return the folder below `place`, made if it does not exist.
+
+    Raises OSError, and `NotPrivate` if others could replace it, or if it has what this program has not made.
+    """
+    for missing in reversed([folder for folder in (place, *place.parents) if not folder.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    place = place.resolve()
+    notes = [*_parents(place)]
+    path = place / NAME
+    if make_private(path):
+        notes.append(f"other users could read {path}; now only you can")
+    known = _own_mark(path)
+    for name in (CLAIMS, HOST_PATHS, PORTS):
+        make_private(path / name)
+    return StateFolder(path, known, tuple(notes))
+
+
+def make_private(path: Path) -> bool:
+    """Make a folder that only this user can enter; return whether it was there and others could enter it.
+
+    Raises OSError, and `NotPrivate` if it is not this user's, or if others could write in it.
+    """
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    with _opened(path) as descriptor:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise NotPrivate(f"{path} belongs to another user; choose another folder with --state")
+        if found.st_mode & WRITABLE:
+            raise NotPrivate(
+                f"other users can write in {path}: make sure that all of it is yours and run `chmod 700`, or choose"
+                " another folder with --state"
+            )
+        os.fchmod(descriptor, 0o700)
+        if os.fstat(descriptor).st_mode & OTHERS:
+            raise NotPrivate(f"{path} cannot be made private on this file system; choose another folder with --state")
+        return bool(found.st_mode & OTHERS)
+
+
+def write_mark(path: Path, text: str) -> None:
+    """Write a file in one go: it never exists with another content. Raises OSError."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    Path(temporary).rename(path)
+
+
+def read_mark(path: Path) -> str | None:
+    """Return the content of a file that only this user can have made, None if it is missing or anything else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(LONGEST).decode(errors="replace") if is_own_file(descriptor) else None
+
+
+def is_own_file(descriptor: int) -> bool:
+    """Return whether an open file is a regular one of this user."""
+    found = os.fstat(descriptor)
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Open a folder; raises `NotPrivate` if it is a symbolic link or a file."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise NotPrivate(f"{folder} is not a folder of `trainshed run`; choose another folder with --state") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _own_mark(path: Path) -> str:
+    """Return the mark of a folder; an empty folder gets one. Raises `NotPrivate` if somebody else has filled it.
+
+    A program that dies in between leaves an empty folder, or a temporary file whose name begins with that of the mark.
+    """
+    names = [found.name for found in path.iterdir()]
+    if MARK not in names:
+        if foreign := sorted(name for name in names if not name.startswith(f"{MARK}.")):
+            raise NotPrivate(
+                f"{path} has files that are not of `trainshed run`, such as {foreign[0]}; choose another folder with"
+                " --state"
+            )
+        write_mark(path / MARK, f"{TEXT}{secrets.token_hex(8)}\n")
+    text = read_mark(path / MARK)
+    if text is None or not text.startswith(TEXT):
+        raise NotPrivate(f"{path / MARK} is not a file of `trainshed run`; choose another folder with --state")
+    return text.removeprefix(TEXT).strip()
+
+
+def _parents(place: Path) -> Iterator[str]:
+    """Yield what the user should know about the folders above; raises `NotPrivate` if everybody can replace the next.
+
+    Folders with the sticky bit, such as /tmp, let nobody rename what is another's. A foreign group may be the user's
+    own, as on Debian, and a foreign owner may be trusted, as where root works in the folder of a user.
+    """
+    for folder in (place, *place.parents):
+        found = folder.stat()
+        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise NotPrivate(
+                f"every user can write in {folder}, and so replace what a run keeps below it; choose another folder"
+                " with --state"
+            )
+        if found.st_uid not in (0, os.geteuid()):
+            yield f"{folder} belongs to another user, who can replace what a run keeps below it"

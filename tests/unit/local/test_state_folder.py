@@ -1,0 +1,128 @@
+"""The folder that has all runs and claims of a user."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from support.second_user import NOBODY, only_root
+from trainshed.local.state_folder import MARK, NAME, NotPrivate, open_state
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_nobody_else_can_enter_it_whatever_the_umask(tmp_path: Path, umask):
+    before = os.umask(umask)
+    try:
+        state = open_state(tmp_path / "new" / "place")
+    finally:
+        os.umask(before)
+    assert {mode(path) for path in (state.path, state.path.parent, state.path.parent.parent)} == {0o700}
+    assert {mode(path) & 0o077 for path in state.path.rglob("*")} == {0}
+    assert state.notes == ()
+
+
+def test_it_is_known_by_its_mark(tmp_path: Path):
+    assert open_state(tmp_path) == open_state(tmp_path)
+    assert open_state(tmp_path).known != open_state(tmp_path / "other").known
+
+
+@pytest.mark.parametrize("left", [(), (f"{MARK}.abc",)])
+def test_what_a_program_left_that_died_before_it_had_a_mark_gets_one(tmp_path: Path, left):
+    (tmp_path / NAME).mkdir(mode=0o700)
+    for name in left:
+        (tmp_path / NAME / name).touch()
+    assert open_state(tmp_path).known
+
+
+def test_a_folder_that_others_could_read_is_made_private(tmp_path: Path):
+    path = open_state(tmp_path).path
+    path.chmod(0o755)
+    assert open_state(tmp_path).notes == (f"other users could read {path}; now only you can",)
+    assert mode(path) == 0o700
+
+
+def foreign_content(place: Path) -> None:
+    (place / NAME).mkdir(mode=0o700)
+    (place / NAME / "events.out.tfevents").touch()
+
+
+def a_link(place: Path) -> None:
+    (place / "target").mkdir()
+    (place / NAME).symlink_to(place / "target")
+
+
+def a_link_to_a_mark(place: Path) -> None:
+    open_state(place)
+    (place / NAME / MARK).rename(place / "mark")
+    (place / NAME / MARK).symlink_to(place / "mark")
+
+
+def another_mark(place: Path) -> None:
+    open_state(place)
+    (place / NAME / MARK).write_text("mine\n")
+
+
+def claims_behind_a_link(place: Path) -> None:
+    open_state(place)
+    (place / NAME / "claims").rmdir()
+    (place / NAME / "claims").symlink_to(place)
+
+
+def others_may_write(place: Path) -> None:
+    open_state(place).path.chmod(0o770)
+
+
+def everybody_may_replace(place: Path) -> None:
+    place.chmod(0o777)
+
+
+def of_another_user(place: Path) -> None:
+    os.chown(open_state(place).path, NOBODY, -1)
+
+
+def claims_of_another_user(place: Path) -> None:
+    os.chown(open_state(place).path / "claims", NOBODY, -1)
+
+
+def a_mark_of_another_user(place: Path) -> None:
+    os.chown(open_state(place).path / MARK, NOBODY, -1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (foreign_content, "has files that are not of `trainshed run`, such as events.out.tfevents; choose another"),
+        (a_link, "is not a folder of `trainshed run`"),
+        (a_link_to_a_mark, "is not a file of `trainshed run`"),
+        (another_mark, "is not a file of `trainshed run`"),
+        (claims_behind_a_link, "is not a folder of `trainshed run`"),
+        (others_may_write, "other users can write in"),
+        (everybody_may_replace, "every user can write in"),
+        pytest.param(of_another_user, "belongs to another user", marks=only_root),
+        pytest.param(claims_of_another_user, "belongs to another user", marks=only_root),
+        pytest.param(a_mark_of_another_user, "is not a file of `trainshed run`", marks=only_root),
+    ],
+)
+def test_what_is_not_surely_ours_is_refused_and_left_as_it_is(tmp_path: Path, change, message):
+    change(tmp_path)
+    before = {path: path.lstat() for path in tmp_path.rglob("*")}
+    with pytest.raises(NotPrivate, match=message):
+        open_state(tmp_path)
+    after = {path: path.lstat() for path in tmp_path.rglob("*")}
+    assert {path: (found.st_mode, found.st_mtime_ns) for path, found in after.items()} == {
+        path: (found.st_mode, found.st_mtime_ns) for path, found in before.items()
+    }
+
+
+@only_root
+def test_a_place_in_the_folder_of_another_user_is_named(tmp_path: Path):
+    os.chown(tmp_path, NOBODY, -1)
+    (note,) = open_state(tmp_path).notes
+    assert note == f"{tmp_path} belongs to another user, who can replace what a run keeps below it"
