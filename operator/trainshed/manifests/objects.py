@@ -1,0 +1,95 @@
+"""The objects in a file: each with apiVersion, kind and metadata, those in Lists included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import reader
+from .reader import BadManifest, Document, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An object of a file; `place` says where it stands, for errors and notes."""
+
+    document: dict[str, Any]
+    place: str
+
+    @property
+    def head(self) -> tuple[str, str]:
+        """The apiVersion and the kind."""
+        return self.document["apiVersion"], self.document["kind"]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata, empty if there are none."""
+        return self.document.get("metadata") or {}
+
+    def __str__(self) -> str:
+        """Return apiVersion, kind and name, with the name's beginning if it is generated."""
+        generated = self.metadata.get("generateName")
+        name = self.metadata.get("name") or (f"{generated}…" if generated else "(no name)")
+        return f"{' '.join(self.head)} {name}"
+
+
+def read(content: bytes | str, file: str) -> list[Manifest]:
+    """Return the objects of a file of this name; raises `BadManifest` with file, document and line."""
+    return [
+        found
+        for document in _documents(content, file)
+        for found in _objects(document.value, f"{file}, document {document.number}, line {document.line}")
+    ]
+
+
+def _documents(content: bytes | str, file: str) -> Iterator[Document]:
+    number = 0
+    try:
+        for document in reader.documents(content if isinstance(content, str) else reader.text(content)):
+            number = document.number
+            yield document
+    except BadManifest as error:
+        place = f", document {number + 1}, line {error.line}:" if error.line else ""
+        raise BadManifest(f"{file}{place} {error.problem}") from None
+
+
+def _objects(value: Value, place: str, path: str = "", parent: tuple[str, str] | None = None) -> Iterator[Manifest]:
+    """Yield an object, or the items of a list; raises `BadManifest`.
+
+    As for kubectl, whatever has items is a list, and items without apiVersion and kind have those of the list.
+    """
+    if not isinstance(value, dict):
+        raise _problem(place, path, f"must be a mapping with apiVersion, kind and metadata, not {_type(value)}")
+    if parent and not value.get("apiVersion") and not value.get("kind"):
+        value = {**value, "apiVersion": parent[0], "kind": parent[1]}
+    for name in ("apiVersion", "kind"):
+        if value.get(name) in (None, ""):
+            raise _problem(place, path, f"{name} is missing")
+        if not isinstance(value[name], str):
+            raise _problem(place, path, f"{name} must be a text, not {_type(value[name])}")
+    metadata = value.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise _problem(place, path, f"metadata must be a mapping, not {_type(metadata)}")
+    if "items" not in value:
+        yield Manifest(value, f"{place}{f', {path}' if path else ''}")
+        return
+    items = value["items"] if value["items"] is not None else []
+    if not isinstance(items, list):
+        raise _problem(place, path, f"items must be a list, not {_type(items)}")
+    of = value["apiVersion"], value["kind"].removesuffix("List")
+    for index, item in enumerate(items):
+        yield from _objects(item, place, f"{path}{'.' if path else ''}items[{index}]", of)
+
+
+def _problem(place: str, path: str, what: str) -> BadManifest:
+    return BadManifest(f"{place}: {f'{path}: ' if path else ''}{what}")
+
+
+def _type(value: Value) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return f"{'the text' if isinstance(value, str) else 'the number'} {value!r:.40}"

@@ -1,0 +1,91 @@
+"""YAML is read and written as by sigs.k8s.io/yaml, with which kubectl reads and writes it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.kubeyaml import answers, renewed, table
+from support.odd_yaml import SCALARS, Documents
+from trainshed.manifests import reader, writer
+from trainshed.manifests.reader import BadManifest
+
+SEED = 20
+REFUSED = object()
+
+
+def read(text: str) -> object:
+    """The value that we read, comparable; REFUSED if there is none."""
+    try:
+        return comparable(reader.document(text))
+    except BadManifest:
+        return REFUSED
+
+
+def read_file(text: str) -> object:
+    try:
+        return comparable([found.value for found in reader.documents(text)])
+    except BadManifest:
+        return REFUSED
+
+
+def comparable(value: object) -> str:
+    """A value as text: with 1 unlike true, but like 1.0, which JSON does not keep apart."""
+    return json.dumps(json.loads(json.dumps(value), parse_float=whole), sort_keys=True)
+
+
+def whole(digits: str) -> float:
+    value = float(digits)
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+def theirs(answer: dict) -> object:
+    return REFUSED if "error" in answer else comparable(answer["json"][0])
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: ascii(row["text"])[:40])
+def test_a_scalar_is_read_as_by_kubectl(row):
+    assert read(row["text"]) == (REFUSED if row.get("refused") else comparable(row["json"]))
+
+
+def test_what_is_written_is_read_as_it_was():
+    values = [*SCALARS, *({text: [text, {text: text}]} for text in SCALARS)]
+    assert [value for value in values if read(writer.write([value])) != comparable(value)] == []
+
+
+@pytest.mark.apiserver
+def test_the_table_of_scalars_has_the_answers_of_kubectl():
+    assert table() == renewed()
+
+
+@pytest.mark.apiserver
+def test_random_documents_are_read_as_by_kubectl():
+    made = Documents(SEED)
+    texts = [made.one() for _ in range(20_000)]
+    found = answers({"document": text} for text in texts)
+    different = [text for text, answer in zip(texts, found, strict=True) if read(text) != theirs(answer)]
+    assert different == []
+    assert sum("json" in answer for answer in found) > 5_000, "too few documents are valid"
+
+
+@pytest.mark.apiserver
+def test_random_files_are_read_as_by_kubectl():
+    made = Documents(SEED + 1)
+    texts = [made.file() for _ in range(5_000)]
+    found = answers({"file": text} for text in texts)
+    pairs = zip(texts, found, strict=True)
+    assert [t for t, a in pairs if read_file(t) != (REFUSED if "error" in a else comparable(a.get("json", [])))] == []
+
+
+@pytest.mark.apiserver
+def test_kubectl_reads_what_is_written_and_we_read_what_kubectl_writes():
+    made = Documents(SEED + 2)
+    values = [*SCALARS, *({text: [text, {text: text}]} for text in SCALARS), *(made.value() for _ in range(20_000))]
+    found = answers({"document": writer.write([value])} for value in values)
+    assert [value for value, answer in zip(values, found, strict=True) if theirs(answer) != comparable(value)] == []
+    written = answers({"value": value} for value in values)
+    texts = [answer["yaml"] for answer in written if "yaml" in answer]  # it cannot write U+007F
+    assert len(texts) > 20_000
+    found = answers({"document": text} for text in texts)
+    assert [text for text, answer in zip(texts, found, strict=True) if read(text) != theirs(answer)] == []
