@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import click
-import yaml
 
 from trainshed.crd import definition
 from trainshed.frameworks import MPI_VERSIONS, served
+from trainshed.manifests import writer
 
 
 @click.command()
@@ -16,4 +16,4 @@ from trainshed.frameworks import MPI_VERSIONS, served
 def crds(mpi_version: str) -> None:
     """Print the CustomResourceDefinitions."""
     definitions = [definition(framework) for framework in served(mpi_version)]
-    click.echo(yaml.safe_dump_all(definitions, sort_keys=False), nl=False)
+    click.echo(writer.write(definitions), nl=False)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from trainshed import rendering
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document
 from trainshed.local import run as local_run
@@ -24,10 +25,10 @@ from trainshed.local.python import NoPython
 from trainshed.local.state_folder import NotPrivate, default_place
 from trainshed.local.tasks import described
 
-from . import download, render
+from . import download, sources
 
 #: Kinds that jobs refer to; others in the file are left out.
-KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim")
+KINDS = (("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "PersistentVolumeClaim"))
 #: How many images, commands and paths of jobs from a URL are shown, and how many characters of each.
 SHOWN, SHOWN_LENGTH = 10, 200
 
@@ -40,9 +41,8 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
 
 
 @click.command()
-@click.option(
-    "-f", "--filename", "files", multiple=True, required=True, help="File or URL with jobs; - reads standard input."
-)
+@sources.filename
+@sources.recursive
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of objects without one.")
 @click.option(
     "--runtime",
@@ -71,7 +71,7 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
 )
 @click.option("--yes", is_flag=True, help="Run jobs from a URL without asking.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where an unexpected error has occurred.")
-def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
+def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: Any) -> None:  # noqa: ANN401 - click's own
     """Run jobs on this machine, without a cluster.
 
     Replicas are processes, or containers of docker or podman. Restarts, deadlines, success and failure are decided as
@@ -80,24 +80,19 @@ def run(files: tuple[str, ...], namespace: str, **options: Any) -> None:  # noqa
     if not options["verbose"]:
         sys.excepthook = _print_sentence
         _quiet_loggers()
-    documents = [item for file in files for item in _documents(file)]
-    jobs = [_job(item, namespace) for item in documents if render.head(item) in render.KINDS]
-    if not jobs:
-        known = ", ".join(dict.fromkeys(kind for _, kind in render.KINDS))
-        raise click.ClickException(f"{', '.join(files)} contains no job; known kinds are {known}")
+    found = sources.selected(files, recursive=recursive)
+    jobs = [_job(item.document, namespace) for item in found.jobs]
     if None in jobs:
         sys.exit(1)
-    others = [item for item in documents if item.get("kind") in KINDS]
-    for item in documents:
-        if item not in others and render.head(item) not in render.KINDS:
-            click.echo(f"left out: {printable(item.get('kind'))} {printable(_name(item))}", err=True)
+    others = [item for item in found.others if item.head in KINDS]
+    sources.print_left_out(item for item in found.others if item.head not in KINDS)
     if (urls := [file for file in files if download.is_url(file)]) and not options["yes"]:
         _ask(urls, [pod for job in jobs if job for pod in job.pods])
     try:
         code = local_run.run(
             Options(
                 jobs=tuple(job for job in jobs if job),
-                objects=tuple(_placed(item, namespace) for item in others),
+                objects=tuple(_placed(item.document, namespace) for item in others),
                 state=(options["state"] or default_place()).absolute(),
                 runtime=options["runtime"],
                 python=options["python"],
@@ -142,21 +137,6 @@ def _coloured(*, no_color: bool, json: bool) -> bool:
     return stream.isatty() and not no_color and not os.environ.get("NO_COLOR")
 
 
-def _documents(file: str) -> list[Document]:
-    try:
-        return render.documents(_text(file), file)
-    except (OSError, UnicodeDecodeError, download.DownloadError) as error:
-        raise click.ClickException(f"cannot read {printable(file)}: {printable(error)}") from error
-
-
-def _text(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read()
-    if download.is_url(file):
-        return download.download(file)
-    return Path(file).read_text(encoding="utf-8")
-
-
 def _ask(urls: list[str], pods: list[Document]) -> None:
     """Say what the jobs of these URLs may do, and end the program unless the user wants that."""
     click.echo(foreign_jobs(urls, pods), err=True)
@@ -195,11 +175,6 @@ def _some(items: Iterable[object]) -> str:
     return "; ".join(shown) + (f"; and {len(known) - SHOWN} more" if len(known) > SHOWN else "")
 
 
-def _name(document: Document) -> object:
-    metadata = document.get("metadata")
-    return metadata.get("name") if isinstance(metadata, dict) else None
-
-
 def _placed(document: Document, namespace: str) -> Document:
     """Return an object in a namespace; metadata that is none is left as it is, and refused later."""
     metadata = document.get("metadata") or {}
@@ -211,13 +186,13 @@ def _placed(document: Document, namespace: str) -> Document:
 def _job(document: Document, namespace: str) -> LocalJob | None:
     """Return a job that can run, or None after printing what is wrong with it, as `render` does."""
     defaults = JobDefaults()
-    job, objects = render.rendered(document, namespace, defaults)
-    for problem in job.problems:
-        click.echo(printable(f"{job.kind} {job.name or '(no name)'}: {problem}"), err=True)
+    job, objects = rendering.rendered(document, namespace, defaults)
+    for problem in rendering.problems(job):
+        click.echo(printable(problem), err=True)
     if job.problems:
         return None
     placed = _placed(document, namespace)
     named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
     pods = tuple(item for item in objects if item["kind"] == "Pod")
     others = tuple(item for item in objects if item["kind"] != "Pod")
-    return LocalJob(named, job, render.KINDS[render.head(document)], pods, others)
+    return LocalJob(named, job, rendering.KINDS[document["apiVersion"], document["kind"]], pods, others)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from trainshed.cli import cli
+from trainshed.manifests import reader, writer
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CONTAINER = {"name": "tensorflow", "image": "x"}
@@ -22,13 +23,16 @@ def a_job(name="mnist", *, workers=1, policy=None, **metadata) -> dict:
 
 
 def render(*documents: object, arguments: tuple[str, ...] = (), env: dict | None = None) -> Result:
-    text = yaml.safe_dump_all(documents)
+    text = writer.write(documents)
     return CliRunner().invoke(cli, ["render", "-f", "-", *arguments], input=text, env=env)
 
 
 def objects(result: Result) -> dict[str, dict]:
     assert result.exit_code == 0, result.output
-    return {f"{found['kind']} {found['metadata']['name']}": found for found in yaml.safe_load_all(result.stdout)}
+    return {
+        f"{found['kind']} {found['metadata']['name']}": found
+        for found in (item.value for item in reader.documents(result.stdout))
+    }
 
 
 @pytest.mark.parametrize(
@@ -98,15 +102,21 @@ def test_the_cluster_domain_can_be_set(arguments, env):
     assert "mnist-worker-0.default.svc.tf.test:2222" in result.stdout
 
 
-def test_other_objects_are_ignored():
+def test_other_objects_are_named_and_left_out():
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
-    newer = a_job("newer") | {"apiVersion": "kubeflow.org/v2"}
-    listed = {"apiVersion": "v1", "kind": "List", "items": [a_job("inside"), other, 5]}
-    assert sorted(objects(render(other, a_job("one"), None, newer, listed))) == [
+    listed = {"apiVersion": "v1", "kind": "List", "items": [a_job("inside"), other]}
+    notebook = {"apiVersion": "kubeflow.org/v1", "kind": "Notebook", "metadata": {"generateName": "n-"}}
+    result = render(other, a_job("one"), notebook, listed)
+    assert sorted(objects(result)) == [
         "Pod inside-worker-0",
         "Pod one-worker-0",
         "Service inside-worker-0",
         "Service one-worker-0",
+    ]
+    assert result.stderr.splitlines() == [
+        "left out: v1 ConfigMap scripts (standard input, document 1, line 2)",
+        "left out: kubeflow.org/v1 Notebook n-… (standard input, document 3, line 22)",
+        "left out: v1 ConfigMap scripts (standard input, document 4, line 27, items[1])",
     ]
 
 
@@ -127,7 +137,7 @@ def test_an_invalid_job_is_reported_and_the_others_are_rendered():
     assert "bad" not in result.stdout
 
 
-@pytest.mark.parametrize("metadata", [None, "nonsense", {}, 5])
+@pytest.mark.parametrize("metadata", [None, {}])
 @pytest.mark.parametrize("spec", [None, "nonsense", {}, {"tfReplicaSpecs": {"Worker": None}}])
 def test_malformed_documents_are_reported(metadata, spec):
     result = render({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec})
@@ -136,18 +146,142 @@ def test_malformed_documents_are_reported(metadata, spec):
     assert "TFJob (no name): spec" in result.stderr
 
 
+JOB = "apiVersion: kubeflow.org/v1\nkind: TFJob\n"
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("a: [", "is not valid YAML"),
-        ("", "contains no job; known kinds are TFJob, PyTorchJob"),
-        ("5", "contains no job"),
+        ("", "standard input contains no job; known kinds are TFJob, PyTorchJob"),
+        ("a: [", "standard input, document 1, line 2: expected the node content, but found '<stream end>'"),
+        ("---\n---\n\n5", "standard input, document 1, line 4: must be a mapping with apiVersion, kind and metadata"),
+        ("# c\n---\nkind: TFJob", "document 1, line 3: apiVersion is missing"),
+        ("apiVersion: kubeflow.org/v1", "document 1, line 1: kind is missing"),
+        ("apiVersion: 1\nkind: TFJob", "apiVersion must be a text, not the number 1"),
+        (f"{JOB}metadata: nonsense", "metadata must be a mapping, not the text 'nonsense'"),
+        (f"{JOB}metadata: true", "metadata must be a mapping, not true"),
+        (f"{JOB}metadata: [a]", "metadata must be a mapping, not a list"),
+        ("apiVersion: v1\nkind: List\nitems: 5", "items must be a list, not the number 5"),
+        ("apiVersion: v1\nkind: List\nitems: [5]", "line 1: items[0]: must be a mapping with apiVersion"),
+        ("apiVersion: kubeflow.org/v1\nkind: TFJobList\nitems: [{kind: A}]", "items[0]: apiVersion is missing"),
+        ("apiVersion: kubeflow.org/v1\nkind: TfJob", "there is no kind TfJob; did you mean TFJob?"),
+        ("apiVersion: kubeflow.org/v1\nkind: PyTorchJobs", "did you mean PyTorchJob?"),
+        ("apiVersion: kubeflow.org/v2\nkind: TFJob", "TFJob is a kind of kubeflow.org/v1"),
+        (
+            "apiVersion: kubeflow.org/v1beta1\nkind: MPIJob",
+            "MPIJob is a kind of kubeflow.org/v1 and kubeflow.org/v2beta1",
+        ),
+        (f"{JOB}spec:\n  a: 1\n  a: 2", "document 1, line 5: the key 'a' is given twice"),
+        (f"{JOB}spec: {{a: 1,\n  a: 2}}", "document 1, line 4: the key 'a' is given twice"),
+        ('{"apiVersion": "v1",\n "kind": "A",\n "kind": "B"}', "document 1, line 3: the key 'kind' is given twice"),
+        (f"{JOB}---\na: \x07", "document 2, line 4: control character U+0007 is not allowed"),
+        (f"{JOB}...\nkind: B", "document 1, line 4: "),
+        (f"{JOB}--- !x", "document 1, line 3: only a comment may follow --- on its line, not '!x'"),
+        (f"%YAML 1.1\n---\n{JOB}", "directives such as %YAML and %TAG are not supported by kubectl"),
+        (f"{JOB}spec: .nan", ".nan has no value in JSON"),
+        (f"{JOB}spec: {'[' * 200}{']' * 200}", "is nested deeper than 100 levels"),
+        (f'{{"a": {"[" * 200}{"]" * 200}}}', "is nested deeper than 100 levels"),
+        (f'{{"a": {"[" * 100_000}', "is nested deeper than 100 levels"),
+        ("&a {b: *a}", "&a contains itself"),
+        ("b: &a {<<: *a}", "is nested deeper than 100 levels"),
+        ("a: *b", "there is no anchor &b"),
+        ("a: &a [1]\nb: {<<: *a}", "<< takes a mapping or a list of mappings"),
+        ("a: &a {x: 1}\nb: {<<: *a, x: 2}", "the key 'x' is given twice"),
+        ("1: a\n'1': b", "the key '1' is given twice"),
+        ("? [a]\n: b", "a key must be a text, not a mapping or a list"),
+        ("~: b", "a key must not be null"),
+        ("a: !!int x", "'x' is no int"),
     ],
 )
-def test_a_file_without_jobs_is_an_error(text, error):
+def test_a_file_that_kubectl_refuses_or_without_jobs_is_an_error(text, error):
     result = CliRunner().invoke(cli, ["render", "-f", "-"], input=text)
-    assert result.exit_code == 1
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert isinstance(result.exception, SystemExit)
     assert error in result.stderr
+
+
+def test_aliases_cannot_make_a_document_huge():
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    result = CliRunner().invoke(cli, ["render", "-f", "-"], input=f"a0: &a0 [x]\n{levels}")
+    assert "too much of the document comes from aliases" in result.stderr
+
+
+def test_a_file_that_is_too_large_is_an_error():
+    result = CliRunner().invoke(cli, ["render", "-f", "-"], input="#" * (reader.LARGEST + 1))
+    assert result.stderr == "Error: standard input has more than 16 MiB\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_has_the_encoding_that_it_names(encoding):
+    text = writer.write([a_job(annotations={"a.b/c": "é"})]).encode(encoding)
+    assert CliRunner().invoke(cli, ["render", "-f", "-"], input=text).exit_code == 0
+
+
+def test_a_file_in_another_encoding_is_an_error():
+    result = CliRunner().invoke(cli, ["render", "-f", "-"], input="a: b\nc: é".encode("latin-1"))
+    assert result.stderr == "Error: standard input, document 1, line 2: is not UTF-8\n"
+
+
+def test_folders_files_and_patterns_are_read_as_by_kubectl(tmp_path):
+    (tmp_path / "in/deep.yaml").mkdir(parents=True)
+    for name in ("b.yml", "a.yaml", "c.json", "d.txt", "in/e.yaml"):
+        (tmp_path / name).write_text(json.dumps(a_job(Path(name).stem)))
+
+    def names(*arguments: str) -> list[str]:
+        found = objects(CliRunner().invoke(cli, ["render", *arguments]))
+        return [name.split()[1].split("-")[0] for name in found if name.startswith("Pod")]
+
+    folder = str(tmp_path)
+    assert names("-f", folder) == ["a", "b", "c"]
+    assert names("-R", "-f", folder) == ["a", "b", "c", "e"]
+    assert names("-f", f"{folder}/d.txt", "-f", f"{folder}/in") == ["d", "e"]
+    assert names("-f", f"{folder}/[ab].*") == ["a", "b"]
+    empty = CliRunner().invoke(cli, ["render", "-f", f"{folder}/in/deep.yaml"])
+    assert "contains no file that ends in .json, .yaml, .yml" in empty.stderr
+    absent = CliRunner().invoke(cli, ["render", "-f", f"{folder}/absent"])
+    assert f"cannot read {folder}/absent: " in absent.stderr
+
+
+REPORTED = Path(__file__).parents[2] / "reported"
+
+
+def arguments_of(found: dict[str, dict]) -> list[str]:
+    """The arguments of the only pod."""
+    (pod,) = (item for name, item in found.items() if name.startswith("Pod"))
+    return pod["spec"]["containers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        pytest.param("01-unquoted-date", ["--day", "2024-01-01"], marks=pytest.mark.reported("01-unquoted-date")),
+        pytest.param(
+            "02-unquoted-nnodes",
+            ["--nnodes", "1:3", "--limit", "12:30:00", "train.py"],
+            marks=pytest.mark.reported("02-unquoted-nnodes"),
+        ),
+        pytest.param(
+            "04-render-output", ["--lr", "1e-3", "--resume", "n"], marks=pytest.mark.reported("04-render-output")
+        ),
+    ],
+)
+def test_texts_stay_texts(name, args):
+    found = objects(CliRunner().invoke(cli, ["render", "-f", str(REPORTED / f"{name}.yaml")]))
+    assert arguments_of(found) == args
+
+
+@pytest.mark.reported("04-render-output")
+def test_texts_that_look_like_other_types_are_printed_in_quotes():
+    printed = CliRunner().invoke(cli, ["render", "-f", str(REPORTED / "04-render-output.yaml")]).stdout
+    assert all(f'"{text}"' in printed for text in ("1e3", "y", "1e-3", "n", "5e-5"))
+
+
+@pytest.mark.reported("03-unquoted-float")
+def test_arguments_that_kubectl_sends_as_numbers_are_refused():
+    result = CliRunner().invoke(cli, ["render", "-f", str(REPORTED / "03-unquoted-float.yaml")])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "containers[0].args[1]: Invalid value: must be of type string" in result.stderr
+    assert "containers[0].args[3]: Invalid value: must be of type string" in result.stderr
 
 
 def test_a_job_is_rendered_with_the_services_that_it_or_the_operator_chooses():

@@ -5,24 +5,24 @@ from __future__ import annotations
 import copy
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from support.bad_jobs import GOOD
 from support.invalid_names import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, UNKNOWN_FIELDS, WRONG_TYPES, foreign
 from support.jobs import tfjob
 from trainshed.cli import cli
+from trainshed.manifests import writer
 
 
 def reported(job: dict) -> str:
     """The report on a job that is refused."""
-    result = CliRunner().invoke(cli, ["render", "-f", "-"], input=yaml.safe_dump(job))
+    result = CliRunner().invoke(cli, ["render", "-f", "-"], input=writer.write([job]))
     assert (result.exit_code, result.stdout) == (1, "")
     return result.stderr
 
 
 def accepted(job: dict) -> bool:
-    return CliRunner().invoke(cli, ["render", "-f", "-"], input=yaml.safe_dump(job)).exit_code == 0
+    return CliRunner().invoke(cli, ["render", "-f", "-"], input=writer.write([job])).exit_code == 0
 
 
 @pytest.mark.parametrize(("job", "path", "meant"), UNKNOWN_FIELDS, ids=[case[1] for case in UNKNOWN_FIELDS])

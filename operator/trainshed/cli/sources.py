@@ -1,0 +1,84 @@
+"""The manifests that `-f` names: files, folders, patterns, URLs and standard input, as for kubectl."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from trainshed.local.output import printable
+from trainshed.manifests import objects
+from trainshed.manifests.objects import Manifest
+from trainshed.manifests.reader import LARGEST, BadManifest
+from trainshed.rendering import KNOWN, Selection, select
+
+from . import download
+
+STANDARD_INPUT = "standard input"
+#: The files of a folder that are read.
+ENDINGS = (".json", ".yaml", ".yml")
+
+filename = click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="File, folder or URL with jobs; - reads standard input. May be repeated.",
+)
+recursive = click.option("-R", "--recursive", is_flag=True, help="Read the folders in a folder as well.")
+
+
+def selected(files: Iterable[str], *, recursive: bool) -> Selection:
+    """Return the jobs and other objects of files; raises `ClickException` if there is no job, or a file is invalid."""
+    names = tuple(files)
+    try:
+        found = select(manifest for name in names for manifest in _manifests(name, recursive=recursive))
+    except BadManifest as error:
+        raise click.ClickException(printable(error)) from error
+    if not found.jobs:
+        print_left_out(found.others)
+        read = ", ".join(STANDARD_INPUT if name == "-" else printable(name) for name in names)
+        raise click.ClickException(f"{read} contains no job; known kinds are {KNOWN}")
+    return found
+
+
+def print_left_out(manifests: Iterable[Manifest]) -> None:
+    """Name objects that a command does not use."""
+    for manifest in manifests:
+        click.echo(printable(f"left out: {manifest} ({manifest.place})"), err=True)
+
+
+def _manifests(name: str, *, recursive: bool) -> Iterator[Manifest]:
+    """Yield the objects of all files of a name; raises `BadManifest` or `ClickException`."""
+    try:
+        if name == "-":
+            yield from objects.read(sys.stdin.buffer.read(LARGEST + 1), STANDARD_INPUT)
+        elif download.is_url(name):
+            yield from objects.read(download.download(name), name)
+        else:
+            for path in _paths(name, recursive=recursive):
+                with path.open("rb") as file:
+                    yield from objects.read(file.read(LARGEST + 1), str(path))
+    except (OSError, download.DownloadError) as error:
+        raise click.ClickException(f"cannot read {printable(name)}: {printable(error)}") from error
+
+
+def _paths(name: str, *, recursive: bool) -> Iterator[Path]:
+    """Yield a file, the files of a folder in the order of their names, or those that a pattern matches."""
+    if not Path(name).exists() and (matches := sorted(glob.glob(name))):  # noqa: PTH207 - `name` may be absolute
+        for match in matches:
+            yield from _paths(match, recursive=recursive)
+        return
+    path = Path(name)
+    if not path.is_dir():
+        yield path
+        return
+    inside = path.rglob("*") if recursive else path.iterdir()
+    found = sorted(item for item in inside if item.suffix in ENDINGS and not item.is_dir())
+    if not found:
+        raise click.ClickException(f"{printable(name)} contains no file that ends in {', '.join(ENDINGS)}")
+    yield from found
