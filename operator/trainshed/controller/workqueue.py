@@ -157,11 +157,12 @@ class WorkQueue:
         self._not_before.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all keys that are not being processed, with their timers and back-off."""
+        """Forget all keys, with their timers and back-off; those that are being processed are not enqueued again."""
         for timer in self._later.values():
             timer.cancel()
         for known in (self._later, self._ready, self._since, self._failures, self._not_before, self._continued):
             known.clear()
+        self._again.clear()
 
     def _next(self) -> str | None:
         """Return the first namespace whose next key may be taken, or None."""

@@ -197,6 +197,10 @@ async def test_cleared_keys_are_not_returned(queue):
     queue.clear()
     queue.add(A)
     assert await take(queue, 0.05) == A, "later keys are not delayed"
+    queue.add(A)
+    queue.clear()
+    queue.done(A)
+    assert await take(queue, 0.05) is None, "a key that was being processed, and was added meanwhile"
 
 
 async def test_a_reconcile_without_a_next_time_leaves_no_timer(queue):
