@@ -88,6 +88,20 @@ def names(items: list[dict]) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items)
 
 
+def test_whoever_creates_a_suspended_job_may_update_it_at_the_version_of_the_creation(user: UserClient):
+    for name, change in (("resumed", {"suspend": False}), ("labelled", {"suspend": True})):
+        created = user.create(mpijob(name, policy={"suspend": True}))
+        time.sleep(0.3)
+        created["spec"]["runPolicy"].update(change)
+        created["metadata"]["labels"] = {"example.com/team": "a"}
+        user.call("PUT", user.path(MPI, name), created)
+    assert eventually(lambda: user.pods("resumed"), 20)
+    eventually(lambda: user.state(MPI, "labelled") == "Suspended", 20)
+    eventually(lambda: "MPIJobSuspended" in [reason for _, reason, _ in user.events("labelled")], 20)
+    assert [reason for _, reason, _ in user.events("labelled")].count("MPIJobSuspended") == 1
+    assert "MPIJobSuspended" not in [reason for _, reason, _ in user.events("resumed")]
+
+
 def test_a_job_from_its_beginning_to_its_success(user: UserClient, kubelet: FakeKubelet):
     owner = running(user, mpijob(policy={"cleanPodPolicy": "All"}, slotsPerWorker=2))["metadata"]["uid"]
     assert kubelet.created == ["m-worker-0", "m-worker-1", "m-launcher"]

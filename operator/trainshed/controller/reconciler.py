@@ -174,7 +174,8 @@ class Reconciler:
             await self._store_status(key, snapshot, plan.status)
             self._debounce.stored(key, snapshot.status, snapshot.now, creating=creating)
         for event in plan.events:
-            self._recorder.record(snapshot.job, event)
+            if event.key or not later:  # others are recorded once, with the status that they belong to
+                self._recorder.record(snapshot.job, event)
         outcome = await self._executor.run(snapshot, plan.actions)
         error = hidden or outcome.error  # a pod without its label is waited for, whatever else failed
         is_known = await self._report_refusal(key, snapshot, error)

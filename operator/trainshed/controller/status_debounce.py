@@ -13,6 +13,9 @@ from trainshed.api.status import ConditionType, Status
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
 #: The longest delay of the first status of a job: users read it within a second, the write included.
 MAX_FIRST_DELAY = timedelta(milliseconds=800)
+#: The delay of the first status of a job that is suspended from the start, such as one of a queue. Nothing waits for
+#: it, and whoever has just created the job may still write it, at the version that the creation returned.
+SUSPENDED_DELAY = timedelta(seconds=1)
 #: The shortest time between two writes of the counts of a job that has failed, and the longest delay of a write while
 #: pods of it run. Once none runs they are written after DEBOUNCE.
 AFTER_FAILURE = timedelta(seconds=60)
@@ -42,7 +45,8 @@ class StatusDebounce:
         or have succeeded, no further change is to be expected soon, so that the status is written at once.
         """
         stored, wanted = change
-        if wanted == stored or wanted.must_precede(stored) or _is_urgent(stored, wanted, size):
+        idle = _starts_suspended(stored, wanted)
+        if wanted == stored or (not idle and (wanted.must_precede(stored) or _is_urgent(stored, wanted, size))):
             self._unstored.pop(key, None)
             return None
         content = (wanted.replica_statuses, tuple((condition.type, condition.true) for condition in wanted.conditions))
@@ -73,6 +77,12 @@ class StatusDebounce:
         self._not_before.pop(key, None)
 
 
+def _starts_suspended(stored: Status, wanted: Status) -> bool:
+    """Return whether this is the first status of a job that is suspended and has no pods: nothing follows from it."""
+    new = not (stored.conditions or stored.attempts)
+    return new and wanted.true(ConditionType.SUSPENDED) and not (wanted.over or wanted.holds_resources)
+
+
 def _is_urgent(stored: Status, wanted: Status, size: int) -> bool:
     return _frees_or_takes(stored, wanted) or _is_complete(wanted, size) > _is_complete(stored, size)
 
@@ -99,6 +109,8 @@ def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelt
     counts = wanted.replica_statuses.values()
     if stored.over:
         return AFTER_FAILURE if _active(wanted) else DEBOUNCE, AFTER_FAILURE
+    if _starts_suspended(stored, wanted):
+        return SUSPENDED_DELAY, SUSPENDED_DELAY
     if creating:  # at once, but not within PROGRESS after the last one
         return timedelta(0), timedelta(0)
     longest = MAX_DEBOUNCE if stored.conditions else MAX_FIRST_DELAY

@@ -178,12 +178,12 @@ def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:
         spec.update(hostname=f"{job.name}-{replica}", subdomain=job.name)
         if spec.get("hostNetwork"):
             spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-        if replica.role == WORKER:
-            # Intel MPI and MPICH use the launcher's short name.
-            config = spec.get("dnsConfig") or {}
-            spec["dnsConfig"] = {**config, "searches": [*(config.get("searches") or ()), domain]}
-            if not (first.get("command") or first.get("args")):
-                first["command"] = ["/usr/sbin/sshd", "-De"]
+        # Intel MPI and MPICH use the launcher's short name; the entry points of mpi-operator's images for them wait in
+        # each pod, also in the launcher, until DNS has an address of its own short name.
+        config = spec.get("dnsConfig") or {}
+        spec["dnsConfig"] = {**config, "searches": [*(config.get("searches") or ()), domain]}
+        if replica.role == WORKER and not (first.get("command") or first.get("args")):
+            first["command"] = ["/usr/sbin/sshd", "-De"]
         volumes = _volumes(job, replica)
         first["volumeMounts"] = [*(first.get("volumeMounts") or ()), *_mounts(job, replica)]
         spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]

@@ -161,6 +161,17 @@ def test_the_status_of_a_large_job_is_written_at_once_when_its_last_pod_is_ready
     assert patience.until(KEY, (STORED, counted(4)), at(1.1), size=4) is None
 
 
+def test_the_first_status_of_a_job_that_starts_suspended_waits_for_its_creator():
+    suspended = Condition(ConditionType.SUSPENDED, True, "r", "m", at(0), at(0))
+    wanted = Status((CREATED, suspended), {"Worker": ReplicaStatus()})
+    patience = StatusDebounce()
+    assert patience.until(KEY, (Status(), wanted), at(0)) == at(1)
+    assert patience.until(KEY, (Status(), wanted), at(1)) is None
+    assert patience.until(KEY, (STORED, wanted), at(2)) is None, "a job that ran is suspended at once"
+    holds = replace(wanted, replica_statuses={"Worker": ReplicaStatus(not_running=1)})
+    assert patience.until(KEY, (Status(), holds), at(2)) is None
+
+
 def test_a_queue_learns_at_once_that_a_job_holds_resources():
     stored = Status((CREATED,), {"Worker": ReplicaStatus()})
     pending = Status((CREATED,), {"Worker": ReplicaStatus(not_running=1)})

@@ -114,6 +114,8 @@ def test_workers_wait_for_ssh_and_find_the_launcher_by_its_bare_name():
     found = pod(own, "Worker")["spec"]
     assert "command" not in found["containers"][0]
     assert found["dnsConfig"]["searches"] == ["example.org", "m.ml.svc.cluster.local"]
+    launcher = pod(own, "Launcher")["spec"]
+    assert launcher["dnsConfig"] == {"searches": ["m.ml.svc.cluster.local"]}, "its short name is one of DNS, too"
     assert found["dnsPolicy"] == "ClusterFirstWithHostNet"
     assert env(a_run(), "Worker") == {"K_MPI_JOB_ROLE": "worker"}
 
