@@ -21,7 +21,7 @@ COLUMNS = (
     ("Ready", "string", ".status.ready", 1),
     ("Restarts", "integer", ".status.totalRestarts", 1),
     ("Reason", "string", ".status.reason", 1),
-    ("Blocked", "string", '.status.conditions[?(@.type=="Blocked")].message', 1),
+    ("Blocked", "string", ".status.blocked.message", 1),
     ("Last Failure", "string", ".status.failure.message", 1),
 )
 #: The types of errors in messages, and the API server's names for them.

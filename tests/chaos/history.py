@@ -14,6 +14,7 @@ from typing import Self
 import aiohttp
 import orjson
 
+from support.audit import api_fields
 from support.jobs import KINDS
 from support.user_client import AsyncClient, Refused, where
 
@@ -48,8 +49,7 @@ class NamespaceHistory:
 
     def is_true(self, plural: str, name: str, condition: str) -> bool:
         """Return whether a condition of a job is true."""
-        found = (self.now[plural].get(name) or {}).get("status", {}).get("conditions") or ()
-        return any(one["type"] == condition and one["status"] == "True" for one in found)
+        return api_fields.condition(self.now[plural].get(name) or {}, condition)
 
     async def until(self, question: Callable[[], object], within: float) -> object:
         """The first true answer, asked again after each change; raises TimeoutError."""

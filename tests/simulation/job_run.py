@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from support.audit import api_fields
 from support.audit.change import OPERATOR, Request
 from trainshed import crd
 from trainshed.api.framework import Framework
@@ -97,7 +98,7 @@ class JobRun:
 
     def states(self) -> list[str]:
         """Return the conditions that are true."""
-        return [one["type"] for one in self.status().get("conditions", ()) if one["status"] == "True"]
+        return [one["type"] for one in api_fields.conditions(self.status()) if one["status"] == "True"]
 
     def write(self, path: str, patch: Document, actor: str = "user") -> bool:
         """Patch an object; return whether the server has accepted it."""

@@ -258,7 +258,7 @@ def _described(change: Change) -> str:
     deleting = " deleting" if "deletionTimestamp" in meta else ""
     if change.plural in api_fields.JOBS:
         status = api_fields.status(change.object)
-        true = [one["type"] for one in status.get("conditions") or () if one.get("status") == "True"]
+        true = [one["type"] for one in api_fields.conditions(status) if one.get("status") == "True"]
         rest = {key: status[key] for key in ("restarts", "attempts", "podsPendingReplacement") if status.get(key)}
         return f"{line} {' '.join(true)} {rest or ''}{deleting}"
     if change.plural == "pods":

@@ -14,6 +14,7 @@ import pytest
 from simulation.cluster import EPOCH, NAMESPACE, Cluster, jobs
 from simulation.nodes import PunctualKubelet, ended, restarted
 from simulation.schedule import SCOPE, JobRequest, patch
+from support.audit import api_fields
 from support.audit.change import CREATED, DELETED
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import VirtualTimeLoop
@@ -186,7 +187,7 @@ class Conditions:
         if job is None:
             self.changes.append(("deleted", ""))
             return
-        conditions = job.get("status", {}).get("conditions") or ()
+        conditions = api_fields.conditions(job.get("status", {}))
         true = {condition["type"]: condition["reason"] for condition in conditions if condition["status"] == "True"}
         self.changes += [(f"!{kind}", "") for kind in sorted(self._known - true.keys())]
         self.changes += [(kind, reason) for kind, reason in true.items() if kind not in self._known]

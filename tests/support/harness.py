@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from support.audit import api_fields
 from support.fake_client import KINDS, World
 from trainshed.api.actions import Snapshot
 from trainshed.api.framework import JobDefaults
@@ -89,7 +90,7 @@ class Harness:
 
     def states(self) -> list[str]:
         """Return the types of the stored conditions that are true."""
-        conditions = self.job().get("status", {}).get("conditions", [])
+        conditions = api_fields.conditions(self.job().get("status", {}))
         return [condition["type"] for condition in conditions if condition["status"] == "True"]
 
     def since(self, mark: int) -> list[str]:

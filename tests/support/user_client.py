@@ -24,6 +24,7 @@ import yaml
 
 from testbed.certificates import client_tls
 
+from .audit import api_fields
 from .jobs import KINDS
 
 GROUP = "/apis/kubeflow.org/v1"
@@ -180,9 +181,12 @@ class UserClient:
         self.call("POST", f"{self._core('pods')}/{name}/binding", body)
 
     def conditions(self, kind: str, name: str) -> dict[str, dict]:
-        """The conditions of a job by their type; none while the job or its status is missing."""
-        found = (self.job(kind, name) or {}).get("status", {}).get("conditions", [])
-        return {condition["type"]: condition for condition in found}
+        """The conditions of a job by their type; none while the job or its status is missing.
+
+        What is stored beside the conditions is added as `Blocked`, and as the condition that announces the end.
+        """
+        found = (self.job(kind, name) or {}).get("status", {})
+        return {one["type"]: one for one in api_fields.conditions(found)}
 
     def state(self, kind: str, name: str) -> str:
         """Return the column STATE of `kubectl get`."""

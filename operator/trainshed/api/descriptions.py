@@ -154,15 +154,25 @@ FIELDS = {
     # The status.
     "status": "What the operator has observed and done. Only the operator writes it.",
     "status.conditions": "What is true of the job, in the order of the last changes.",
-    "status.conditions.type": (
-        "Created, Running, Restarting, Suspended, Blocked, Succeeded or Failed; SuccessCriteriaMet or FailureTarget"
-        " while a job of a queue ends."
-    ),
+    "status.conditions.type": "Created, Running, Restarting, Suspended, Succeeded or Failed.",
     "status.conditions.status": "True or False.",
     "status.conditions.reason": "The reason for the last change, in one word.",
     "status.conditions.message": "The reason in one or more sentences.",
     "status.conditions.lastUpdateTime": "When any part of the condition last changed.",
     "status.conditions.lastTransitionTime": "When the condition last became True or False.",
+    "status.blocked": "Why pods cannot be created, do not run or do not terminate; missing otherwise.",
+    "status.ending": "How a job of a queue will end once its pods hold no resources; missing otherwise.",
+    "status.ending.type": "SuccessCriteriaMet or FailureTarget.",
+    **{
+        f"status.{part}.{field}": text
+        for part in ("blocked", "ending")
+        for field, text in {
+            "reason": "The reason, in one word.",
+            "message": "The reason in one or more sentences.",
+            "lastUpdateTime": "When any part of this field last changed.",
+            "lastTransitionTime": "Since when.",
+        }.items()
+    },
     "status.replicaStatuses": "The number of pods of each replica type, and how to select them.",
     "status.replicaStatuses.active": (
         "Number of pods that run; in a suspended job and in a job of a queue, number of pods that hold resources."

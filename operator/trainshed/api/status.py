@@ -27,9 +27,10 @@ DEADLINE, BACKOFF_LIMIT, STARTUP_DEADLINE = LIMITS = (
 
 
 class ConditionType(StrEnum):
-    """The condition types. `Blocked` is true while pods cannot be created, run or deleted; the last two are batch/v1's.
+    """The condition types of v1, and those of `EXTRA`.
 
-    They announce how a job of a queue ends while its pods still hold resources. All others are v1's.
+    `Blocked` is true while pods cannot be created, run or deleted. The last two are batch/v1's: they announce how a job
+    of a queue ends while its pods still hold resources.
     """
 
     CREATED = "Created"
@@ -43,6 +44,9 @@ class ConditionType(StrEnum):
     FAILURE_TARGET = "FailureTarget"
 
 
+#: The condition types that v1 does not have. They are stored beside `conditions`, because clients of v1 take the newest
+#: true condition and know only v1's types (docs/decisions/only-v1-conditions.md).
+EXTRA = (ConditionType.BLOCKED, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
 #: The terminal condition types, each with the one that announces it.
 TERMINAL = {
     ConditionType.SUCCEEDED: ConditionType.SUCCESS_CRITERIA_MET,

@@ -24,6 +24,7 @@ from .gang import WAITING_FOR_POD_GROUP
 from .indexes import Indexes
 from .job import Document, Job
 from .status import (
+    EXTRA,
     LIMITS,
     MAX_MESSAGE_BYTES,
     MAX_NAME_BYTES,
@@ -33,6 +34,7 @@ from .status import (
     MAX_TERMINATION_MESSAGE_BYTES,
     MAX_WAITING,
     MAX_WAITING_MESSAGE_BYTES,
+    TERMINAL,
     Condition,
     ConditionType,
     Failure,
@@ -63,7 +65,9 @@ def status_document(status: Status) -> dict[str, Any]:
         "deletedPodContainerRestarts": retries.deleted_pod_container_restarts,
     }
     whole = {
-        "conditions": [_condition_document(condition) for condition in status.conditions],
+        "conditions": [_condition_document(item) for item in status.conditions if item.type not in EXTRA],
+        "blocked": _extra_document(status.condition(ConditionType.BLOCKED)),
+        "ending": _extra_document(status.ending, ("type",)),
         "replicaStatuses": {
             role: _replica_status_document(replica_status) for role, replica_status in replica_statuses.items()
         },
@@ -136,6 +140,14 @@ def _condition_document(condition: Condition) -> dict[str, Any]:
         "lastUpdateTime": _time(condition.updated),
         "lastTransitionTime": _time(condition.changed),
     }
+
+
+def _extra_document(condition: Condition | None, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a true condition that v1 does not have, without its status; `more` are other fields that it has."""
+    if condition is None or not condition.true:
+        return {}
+    whole = _condition_document(condition)
+    return {field: whole[field] for field in (*more, "reason", "message", "lastUpdateTime", "lastTransitionTime")}
 
 
 def _replica_status_document(replica_status: ReplicaStatus) -> dict[str, Any]:
@@ -228,7 +240,7 @@ def parse_status(document: Document) -> Status:
     replica_statuses = as_mapping(found.get("replicaStatuses"))
     retry = as_mapping(found.get("retry"))
     return Status(
-        conditions=_parse_conditions(as_sequence(found.get("conditions"))),
+        conditions=_parse_conditions(found),
         replica_statuses={
             str(role): _parse_replica_status(as_mapping(item)) for role, item in replica_statuses.items()
         },
@@ -261,14 +273,21 @@ def parse_status(document: Document) -> Status:
     )
 
 
-def _parse_conditions(items: list[Any]) -> tuple[Condition, ...]:
-    """Return the first condition of each type."""
+def _parse_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """Return the first condition of each type, those that v1 does not have last.
+
+    Version 0.1 stored them among the others. An announced end is a decision, and is still accepted there; the
+    planner sets Blocked again, and an entry of it goes with the next change of the others.
+    """
+    blocked, ending = as_mapping(status.get("blocked")), as_mapping(status.get("ending"))
+    extra = [{**blocked, "type": ConditionType.BLOCKED, "status": "True"}] if blocked else []
+    extra += [{**ending, "status": "True"}] if ending.get("type") in TERMINAL.values() else []
     found: dict[ConditionType, Condition] = {}
-    for item in items:
+    for item in (*as_sequence(status.get("conditions")), *extra):
         condition = _parse_condition(item)
-        if condition:
+        if condition and (condition.type is not ConditionType.BLOCKED or item in extra):
             found.setdefault(condition.type, condition)
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda condition: condition.type in EXTRA))
 
 
 def _parse_counts(found: object) -> dict[str, int]:

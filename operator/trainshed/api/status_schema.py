@@ -10,6 +10,8 @@ from typing import Any
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer", "format": "int32"}
 TIME = {"type": "string", "format": "date-time"}
+#: The fields of a condition besides its type and its status.
+DETAILS = dict.fromkeys(("reason", "message"), TEXT) | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME)
 #: The fields that describe a failure in `failure` and in `recentRestarts`.
 CAUSE = ("replica", "node", "class", "reason")
 #: The fields of the status: v1's and Trainshed's.
@@ -21,10 +23,11 @@ STATUS: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "required": ["type", "status"],
-                "properties": dict.fromkeys(("type", "status", "reason", "message"), TEXT)
-                | dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), TIME),
+                "properties": dict.fromkeys(("type", "status"), TEXT) | DETAILS,
             },
         },
+        "blocked": {"type": "object", "properties": DETAILS},
+        "ending": {"type": "object", "properties": {"type": TEXT} | DETAILS},
         "replicaStatuses": {
             "type": "object",
             "additionalProperties": {

@@ -42,6 +42,8 @@ def _described(job: Document, events: Sequence[Document], seconds: float, *, int
     rows = [("Type", "Status", "Reason", "Message")]
     rows += [_condition(condition) for condition in status.get("conditions") or ()]
     yield from _table(rows)
+    if blocked := status.get("blocked"):
+        yield f"Blocked:   {blocked.get('reason', '')}: {blocked.get('message', '')}"
     if not events:
         return
     yield "Events:"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import force_setattr, replace
 
 from trainshed.api.foreign_text import one_line
-from trainshed.api.status import TERMINAL, Condition, ConditionType, Status
+from trainshed.api.status import EXTRA, TERMINAL, Condition, ConditionType, Status
 
 Conditions = tuple[Condition, ...]
 
@@ -16,6 +16,10 @@ Conditions = tuple[Condition, ...]
 EXCLUDES = {ConditionType.RUNNING: ConditionType.RESTARTING, ConditionType.RESTARTING: ConditionType.RUNNING}
 #: A new message of these updates the condition; in v1, and for the other types, only a new reason does.
 MESSAGE_CHANGES_COUNT = (ConditionType.BLOCKED, ConditionType.RESTARTING)
+#: The precision of the times in a status.
+SECOND = timedelta(seconds=1)
+#: A time that is further ahead was not written by an operator whose clock is nearly right.
+MAX_CLOCK_SKEW = timedelta(hours=1)
 
 
 class ConditionUpdate(msgspec.Struct, frozen=True):
@@ -35,18 +39,33 @@ class ConditionUpdate(msgspec.Struct, frozen=True):
 def set_condition(status: Status, update: ConditionUpdate, now: datetime, *, true: bool = True) -> Status:
     """Return the status with this condition last, or unchanged if it has the same condition already.
 
+    Conditions that v1 does not have come after v1's. One of v1's that becomes true is newer than the others, by a
+    second at least: clients of v1, such as Flyte and OpenShift AI's dashboard, take the one with the newest transition.
     A terminal condition sets Running to false and removes Blocked, Restarting and the one that announced it. After a
     terminal condition nothing changes any more.
     """
     known = status.condition(update.kind)
     if status.over or (known and _unchanged(known, update, true=true)):
         return status
-    changed = known.changed if known and known.true == true else now
+    changed = known.changed if known and known.true == true else _transition(status, update.kind, now)
     condition = Condition(update.kind, true, update.reason, update.message, updated=now, changed=changed)
     kept = remove_conditions(status, update.kind, EXCLUDES.get(update.kind)).conditions
     if update.kind in TERMINAL:
         kept = _after_terminal(kept)
-    return replace(status, conditions=(*kept, condition))
+    found = (*kept, condition)
+    if update.kind not in EXTRA and kept and kept[-1].type in EXTRA:
+        found = tuple(sorted(found, key=lambda item: item.type in EXTRA))
+    return replace(status, conditions=found)
+
+
+def _transition(status: Status, kind: ConditionType, now: datetime) -> datetime:
+    """Return the time of a transition of this condition: now, or a second after the newest true one of v1's."""
+    if kind in EXTRA:
+        return now
+    newest = max((item.changed for item in status.conditions if item.true and item.type not in EXTRA), default=None)
+    if newest is None or newest - now > MAX_CLOCK_SKEW:
+        return now
+    return max(now, newest.replace(microsecond=0) + SECOND)
 
 
 def with_state(status: Status) -> Status:

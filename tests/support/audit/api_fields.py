@@ -61,10 +61,19 @@ def owner(found: Object) -> str:
     return str(next((one.get("uid", "") for one in owners), ""))
 
 
+def conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the conditions of a status, and those that are stored beside them because v1 does not have them."""
+    found = list(status.get("conditions") or ())
+    if blocked := status.get("blocked"):
+        found.append({"type": "Blocked", "status": "True", **blocked})
+    if ending := status.get("ending"):
+        found.append({"status": "True", **ending})
+    return found
+
+
 def condition(found: Object, kind: str) -> bool:
     """Return whether the condition of this type is true."""
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions(status(found)))
 
 
 def queued(job: Object) -> bool:
@@ -74,8 +83,8 @@ def queued(job: Object) -> bool:
 
 def end_decided(job: Object) -> float:
     """Return when the end of a job of a queue was announced, 0 if it is not ending."""
-    found = [one for one in status(job).get("conditions") or () if one.get("type") in ENDING]
-    return seconds(found[0]["lastTransitionTime"]) if found else 0.0
+    found = status(job).get("ending")
+    return seconds(found["lastTransitionTime"]) if found else 0.0
 
 
 def limited(found: Object) -> bool:

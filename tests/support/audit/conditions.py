@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from support.status_readers import misreadings
+
 from . import api_fields
 from .change import CREATED, DELETED, USER, Change, Object, Violation
 from .records import JobRecord, Records
@@ -36,7 +38,9 @@ class Conditions:
         job = records.jobs[api_fields.uid(change.after)]
         if job.forged:
             return
-        for message in _wrong(change.before if change.verb != CREATED else None, change.after, job):
+        stored = api_fields.status(change.after).get("conditions") or ()
+        before = change.before if change.verb != CREATED else None
+        for message in (*misreadings(stored), *_wrong(before, change.after, job)):
             yield Violation("V4", job.title, change.at, message)
 
 
@@ -76,7 +80,7 @@ def _true(job: Object) -> list[str]:
 
 
 def _conditions(job: Object) -> list[dict[str, Any]]:
-    return list(api_fields.status(job).get("conditions") or ())
+    return api_fields.conditions(api_fields.status(job))
 
 
 def _told(job: Object) -> str:

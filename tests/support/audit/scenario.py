@@ -66,8 +66,15 @@ class Scenario:
         """
         if "states" in fields:
             states = fields.pop("states").split()
+            fields["blocked"] = {"reason": "Forbidden"} if "Blocked" in states else None
+            states = [one for one in states if one != "Blocked"]
             fields["conditions"] = [
-                {"type": one.lstrip("-"), "status": "False" if one.startswith("-") else "True"} for one in states
+                {
+                    "type": one.lstrip("-"),
+                    "status": "False" if one.startswith("-") else "True",
+                    "lastTransitionTime": f"{self.now:06}.{number}",
+                }
+                for number, one in enumerate(states)
             ]
             fields["conditions"][-1]["message"] = fields.pop("said", "")
         return self.change(plural, name, actor, lambda found: found.setdefault("status", {}).update(fields))

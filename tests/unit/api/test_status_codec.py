@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from trainshed.api import coerce, status_codec
 from trainshed.api.actions import ReleasePod
 from trainshed.api.indexes import Indexes
 from trainshed.api.status import (
+    EXTRA,
     LIMITS,
     Condition,
     ConditionType,
@@ -29,7 +31,11 @@ from trainshed.api.status import (
 TIMES = st.integers(0, 10**6).map(at)
 COUNTS = st.integers(0, 10**5)
 WORDS = st.text("abc 'ü\n", max_size=10)
-CONDITIONS = st.builds(Condition, st.sampled_from(ConditionType), st.booleans(), WORDS, WORDS, TIMES, TIMES)
+V1S = [kind for kind in ConditionType if kind not in EXTRA]
+CONDITIONS = st.builds(Condition, st.sampled_from(V1S), st.booleans(), WORDS, WORDS, TIMES, TIMES)
+#: Conditions that v1 does not have are true, and come last; a job has one end.
+BLOCKED = st.builds(Condition, st.just(ConditionType.BLOCKED), st.just(True), WORDS, WORDS, TIMES, TIMES)
+ENDING = st.builds(Condition, st.sampled_from(EXTRA[1:]), st.just(True), WORDS, WORDS, TIMES, TIMES)
 INDEXES = st.sets(st.integers(0, 60)).map(Indexes.of)
 TALLIES = st.builds(ReplicaStatus, COUNTS, COUNTS, COUNTS, COUNTS, WORDS, INDEXES, COUNTS)
 CODES = st.none() | st.integers(0, 255)
@@ -41,7 +47,11 @@ WAITING = st.builds(
 )
 STATUSES = st.builds(
     Status,
-    st.lists(CONDITIONS, max_size=4, unique_by=lambda condition: condition.type).map(tuple),
+    st.tuples(
+        st.lists(CONDITIONS, max_size=4, unique_by=lambda condition: condition.type),
+        st.lists(BLOCKED, max_size=1),
+        st.lists(ENDING, max_size=1),
+    ).map(lambda parts: tuple(chain(*parts))),
     st.dictionaries(st.sampled_from(["Worker", "PS", "Chief"]), TALLIES),
     st.none() | TIMES,
     st.none() | TIMES,
@@ -117,7 +127,7 @@ LONG_NAMES = st.just("n" * 63) | ANYTHING
 HUGE = {
     "conditions": st.tuples(
         *(
-            st.builds(Condition, st.just(kind), st.booleans(), st.just("MPIJobRestarting"), ANYTHING, TIMES, TIMES)
+            st.builds(Condition, st.just(kind), st.just(True), st.just("MPIJobRestarting"), ANYTHING, TIMES, TIMES)
             for kind in (ConditionType.RESTARTING, ConditionType.BLOCKED)
         ),
         *(

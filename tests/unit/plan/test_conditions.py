@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from support.builders import at, states
 from trainshed.api.status import ConditionType, Status
 from trainshed.plan.conditions import ConditionUpdate, remove_conditions, set_condition
@@ -52,6 +54,21 @@ def test_a_new_reason_moves_one_clock_a_new_truth_both():
 def test_the_truth_of_running_flips_without_moving_its_clocks_at_the_end():
     status = set_condition(set_condition(Status(), word("Running"), at(0)), word("Succeeded"), at(9))
     assert (status.conditions[0].updated, status.conditions[0].true) == (at(0), False)
+
+
+def test_a_condition_that_becomes_true_is_newer_than_the_other_true_ones():
+    status = Status()
+    for kind in ("Created", "Blocked", "Running", "Suspended"):
+        status = set_condition(status, word(kind), at(0))
+    created, running, suspended, blocked = status.conditions
+    assert (created.changed, running.changed, suspended.changed) == (at(0), at(1), at(2))
+    assert blocked.changed == at(0)
+    assert set_condition(status, word("Failed"), at(60)).conditions[-1].changed == at(60)
+
+
+def test_a_time_of_a_clock_that_was_far_ahead_is_ignored():
+    ahead = set_condition(Status(), word("Created"), datetime.max.replace(tzinfo=UTC))
+    assert set_condition(ahead, word("Running"), at(0)).conditions[-1].changed == at(0)
 
 
 def test_taking_back_what_was_not_said_changes_nothing():

@@ -222,7 +222,7 @@ def test_trouble_with_making_pods_is_a_condition_until_it_is_over():
     assert states(blocked) == ["Created", "Blocked"]
     expected = "exceeded quota: few; 0 of 2 pods created; retrying the rest"
     assert message(blocked, "Blocked") == expected
-    assert states(look(job, a_pod("worker-0"), status=blocked).status) == ["Created", "Blocked", "Running"]
+    assert states(look(job, a_pod("worker-0"), status=blocked).status) == ["Created", "Running", "Blocked"]
     assert states(look(job, *pods_of(job), status=blocked).status) == ["Created", "Running"]
 
 
