@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import json
 import os
 import signal
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,17 +19,26 @@ from .runtime import Container, StartFailed
 #: The name of the socket, and the bytes of the longest request.
 SOCKET, LONGEST = "exec.sock", 1 << 20
 STREAMS = 3
+#: Of macOS, where Python has no names for them: the level of UNIX sockets, the credentials of a peer, and their bytes.
+SOL_LOCAL, LOCAL_PEERCRED, XUCRED = 0, 1, 76
 
 
 class ExecServer:
     """Serves a socket in `folder`; `find` returns the running container of a pod, None if it does not run.
 
-    Its arguments are the name of the pod and that of the container, which may be empty.
+    Its arguments are the name of the pod and that of the container, which may be empty. A request must have the
+    `secret` of the run, which only launchers of MPIJobs know. If replicas are processes of this machine, its process
+    must also be this user's. In containers it may have any uid, by the image's user and the engine's mapping; there the
+    folder of the run keeps other users from the socket, and the secret those who share a uid with a container.
     """
 
-    def __init__(self, folder: Path, find: Callable[[str, str], Container | None]) -> None:
+    def __init__(
+        self, folder: Path, find: Callable[[str, str], Container | None], secret: str, *, in_containers: bool
+    ) -> None:
         self._folder = folder
         self._find = find
+        self._secret = secret
+        self._in_containers = in_containers
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -35,7 +46,7 @@ class ExecServer:
         """Start to serve."""
         with contextlib.chdir(self._folder):  # the path may be too long for an address
             self._socket.bind(SOCKET)
-        (self._folder / SOCKET).chmod(0o666)
+        (self._folder / SOCKET).chmod(0o666 if self._in_containers else 0o600)
         self._socket.listen(128)
         self._socket.setblocking(False)  # noqa: FBT003 - it has no name
         self._keep(self._accept())
@@ -62,6 +73,7 @@ class ExecServer:
         with connection:
             try:
                 request = await _receive(connection, streams)
+                self._check(connection, request)
                 answer = await self._run(request, streams, connection)
             except (OSError, ValueError, KeyError) as error:
                 answer = {"error": str(error)}
@@ -70,6 +82,13 @@ class ExecServer:
                     os.close(descriptor)
             with contextlib.suppress(OSError):
                 await asyncio.get_running_loop().sock_sendall(connection, json.dumps(answer).encode() + b"\n")
+
+    def _check(self, connection: socket.socket, request: dict[str, Any]) -> None:
+        """Raise PermissionError if a process may not run commands."""
+        if not self._in_containers and peer(connection) != os.geteuid():
+            raise PermissionError("the run is another user's")
+        if not hmac.compare_digest(str(request["secret"]).encode(), self._secret.encode()):
+            raise PermissionError("the request does not have the secret of the run")
 
     async def _run(self, request: dict[str, Any], streams: list[int], connection: socket.socket) -> dict[str, Any]:
         """Run a command until it ends, or until its caller has gone; return the answer."""
@@ -90,6 +109,15 @@ class ExecServer:
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
         return {"code": await ended}
+
+
+def peer(connection: socket.socket) -> int:
+    """Return the uid of the process at the other end of a UNIX socket."""
+    if hasattr(socket, "SO_PEERCRED"):
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    else:
+        credentials = connection.getsockopt(SOL_LOCAL, LOCAL_PEERCRED, XUCRED)
+    return int(struct.unpack_from("=II", credentials)[1])
 
 
 async def _receive(connection: socket.socket, streams: list[int]) -> dict[str, Any]:

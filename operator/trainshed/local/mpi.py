@@ -38,7 +38,8 @@ SLEEP = ["sleep", str(365 * 24 * 3600)]
 
 def write_programs(folder: Path, *, in_containers: bool) -> None:
     """Write the programs `kubectl` and `ssh` of a run to a folder."""
-    folder.mkdir(parents=True)
+    folder.mkdir()
+    folder.chmod(0o755 if in_containers else 0o700)  # for the users of images
     code = Path(remote_shell.__file__)
     for name in ("kubectl", "ssh"):
         program = folder / name
@@ -59,18 +60,20 @@ def write_programs(folder: Path, *, in_containers: bool) -> None:
         program.chmod(0o755)
 
 
-def admitted(pod: Document, version: str, folder: Path, *, in_containers: bool) -> Document:
+def admitted(pod: Document, version: str, folder: Path, secret: str, *, in_containers: bool) -> Document:
     """Return a pod of an MPIJob of this version, changed so that its launcher enters workers through the run.
 
-    `folder` has the socket and the programs of the run. Containers of docker or podman have what v2beta1 needs: sshd.
+    `folder` has the socket and the programs of the run, and `secret` is what its server wants. Containers of docker or
+    podman have what v2beta1 needs: sshd.
     """
     if in_containers and version == "v2beta1":
         return pod
     spec = dict(pod["spec"])
     if not is_launcher(pod):
         return {**pod, "spec": _worker(spec) if version == "v2beta1" else spec}
-    mount = {"name": VOLUME, "mountPath": MOUNTED}
-    variables = {remote_shell.VARIABLE: f"{MOUNTED}/{SOCKET}"} | ({} if in_containers else dict.fromkeys(AS_ROOT, "1"))
+    mount = {"name": VOLUME, "mountPath": MOUNTED, "readOnly": True}
+    variables = {remote_shell.VARIABLE: f"{MOUNTED}/{SOCKET}", remote_shell.SECRET: secret}
+    variables |= {} if in_containers else dict.fromkeys(AS_ROOT, "1")
     first, *others = spec["containers"]
     inits = [_init(container, first["image"]) for container in spec.get("initContainers") or ()]
     changed = [_with(container, mount, variables) for container in (first, *inits)]

@@ -2,6 +2,7 @@
 
 A program of its own, which also runs with the Python of an image: only standard library, and nothing newer than Python
 3.9. It sends the command to the run, over a socket whose path is in TRAINSHED_EXEC, and its standard streams with it.
+The run wants its secret, which is in TRAINSHED_EXEC_SECRET.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 #: The variable with the path of the socket.
 VARIABLE = "TRAINSHED_EXEC"
+#: The variable with the secret of the run.
+SECRET = "TRAINSHED_EXEC_SECRET"  # noqa: S105 # nosec B105 - its name
 #: The options of ssh that have a value.
 SSH_VALUES = tuple("BbcDEeFIiJLlmOopQRSWw")
 #: The exit code of ssh if it cannot connect.
@@ -80,8 +83,9 @@ def main(words: list[str]) -> int:
         sys.stderr.write((USAGE if program != "ssh" else "usage: ssh [OPTION]... HOST COMMAND") + "\n")
         return UNREACHABLE
     pod, container, command = parsed
+    request = {"pod": pod, "container": container, "command": command, "secret": os.environ.get(SECRET, "")}
     try:
-        answer = call(os.environ.get(VARIABLE, ""), {"pod": pod, "container": container, "command": command})
+        answer = call(os.environ.get(VARIABLE, ""), request)
     except OSError as error:
         answer = {"error": f"the run does not answer at {os.environ.get(VARIABLE)}: {error}"}
     if "error" in answer:

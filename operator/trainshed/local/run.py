@@ -98,7 +98,9 @@ class LocalRun:
             self._introduce(runtime)
             kubelet = self._kubelet = self._make_kubelet(runtime)
             if folder := self._choice.mpi_folder:
-                server = ExecServer(folder, kubelet.container)
+                server = ExecServer(
+                    folder, kubelet.container, self._choice.secret, in_containers=self._choice.in_containers
+                )
                 server.start()
             controller = LocalController(
                 self._cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Callable
 from itertools import chain
@@ -26,7 +27,8 @@ from .state_folder import PORTS
 class RuntimeChoice:
     """Makes the runtime of a run, and knows what it means for the jobs.
 
-    `name` is that of the runtime, once it is open, and `ignored` what has no effect with it.
+    `name` is that of the runtime, once it is open, and `ignored` what has no effect with it. `secret` lets launchers of
+    MPIJobs run commands in their workers.
     """
 
     def __init__(self, options: Options, folder: RunFolder, say: Callable[[str], None]) -> None:
@@ -35,6 +37,7 @@ class RuntimeChoice:
         self._exec_folder = folder.pods / "exec"
         self._say = say
         self._mpi = {item.framework.version for item in options.jobs if item.job.kind == "MPIJob"}
+        self.secret = secrets.token_hex(16)
         self.name = ""
         self.ignored: list[str] = []
 
@@ -56,6 +59,11 @@ class RuntimeChoice:
                     self._say(f"not with Linux namespaces, which this machine does not permit ({why})")
                 return runtime
         raise Refused(f"no runtime works on this machine: {why}")
+
+    @property
+    def in_containers(self) -> bool:
+        """Whether replicas run in containers of an engine."""
+        return self.name in ENGINES
 
     @property
     def mpi_folder(self) -> Path | None:
@@ -85,7 +93,7 @@ class RuntimeChoice:
         return [self._admitted(pod, item.framework.version) for pod in item.pods]
 
     def _admitted(self, pod: Document, version: str) -> Document:
-        return mpi.admitted(pod, version, self._exec_folder, in_containers=self.name in ENGINES)
+        return mpi.admitted(pod, version, self._exec_folder, self.secret, in_containers=self.in_containers)
 
     def _make(self, name: str) -> Runtime:
         """Return the runtime of this name; raises `Refused` if a job would mean something else with it."""
@@ -110,7 +118,7 @@ class RuntimeChoice:
         folder = self._exec_folder
         if not self._mpi or folder.exists():
             return
-        mpi.write_programs(folder, in_containers=self.name in ENGINES)
+        mpi.write_programs(folder, in_containers=self.in_containers)
         if "v2beta1" in self._mpi and self.name not in ENGINES:
             shutil.copy(folder / "ssh", self._folder.pods / "bin" / "ssh")
 

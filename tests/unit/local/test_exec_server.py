@@ -11,9 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from support.second_user import as_nobody, only_root, open_folder
 from trainshed.local import remote_shell
 from trainshed.local.exec_server import SOCKET, ExecServer
 from trainshed.local.runtime import StartFailed
+
+SECRET = "0123"
+#: Runs a command in the replica `w`, and prints the answer.
+CALL = """
+request = {"pod": "w", "container": "", "command": ["true"], "secret": sys.argv[2]}
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[1])
+    streams = array.array("i", [0, 1, 2])
+    content = json.dumps(request).encode() + b"\\n"
+    connection.sendmsg([content], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
+    print(connection.makefile().readline())
+"""
 
 
 class Program:
@@ -51,12 +64,23 @@ async def replica(tmp_path: Path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
     found = Replica()
-    server = ExecServer(folder, lambda pod, container: found if (pod, container) == ("w", "") else None)
-    server.start()
+    server = serve(folder, found)
     os.environ[remote_shell.VARIABLE] = str(folder / SOCKET)
+    os.environ[remote_shell.SECRET] = SECRET
     yield found
-    del os.environ[remote_shell.VARIABLE]
+    del os.environ[remote_shell.VARIABLE], os.environ[remote_shell.SECRET]
     await server.close()
+
+
+def serve(folder: Path, replica: Replica, *, in_containers: bool = False) -> ExecServer:
+    """Start the server of a replica `w`."""
+
+    def find(pod: str, container: str) -> Replica | None:
+        return replica if (pod, container) == ("w", "") else None
+
+    server = ExecServer(folder, find, SECRET, in_containers=in_containers)
+    server.start()
+    return server
 
 
 async def kubectl(*words: str) -> asyncio.subprocess.Process:
@@ -103,7 +127,9 @@ async def test_a_request_without_streams_is_refused(replica):
     with socket.socket(socket.AF_UNIX) as connection:
         connection.setblocking(False)
         await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{SOCKET}")
-        await asyncio.get_running_loop().sock_sendall(connection, b'{"pod": "w", "container": "", "command": []}\n')
+        await asyncio.get_running_loop().sock_sendall(
+            connection, b'{"pod": "w", "container": "", "command": [], "secret": "0123"}\n'
+        )
         answer = await asyncio.get_running_loop().sock_recv(connection, 1000)
     os.close(descriptor)
     assert answer == b'{"error": "the request has no streams"}\n'
@@ -115,3 +141,34 @@ async def test_a_run_that_has_ended_is_reported(tmp_path, monkeypatch):
     _, errors = await process.communicate()
     assert process.returncode == 255
     assert f"the run does not answer at {tmp_path / SOCKET}" in errors.decode()
+
+
+@only_root
+@pytest.mark.parametrize(
+    ("in_containers", "secret", "answer"),
+    [
+        (False, SECRET, "the run is another user's"),
+        (True, "guessed", "the request does not have the secret of the run"),
+        (True, "\u00e9", "the request does not have the secret of the run"),
+        (True, SECRET, '{"code": 0}'),
+    ],
+)
+async def test_another_user_runs_a_command_only_with_the_secret_and_where_replicas_are_containers(
+    in_containers, secret, answer
+):
+    replica = Replica()
+    with open_folder() as folder:
+        server = serve(folder, replica, in_containers=in_containers)
+        (folder / SOCKET).chmod(0o666)
+        text = await asyncio.to_thread(as_nobody, CALL, folder / SOCKET, secret)
+        await server.close()
+    assert answer in text
+    assert len(replica.programs) == ("code" in answer)
+
+
+async def test_a_process_of_the_same_user_needs_the_secret(replica, monkeypatch):
+    monkeypatch.setenv(remote_shell.SECRET, "guessed")
+    process = await kubectl("exec", "w", "--", "true")
+    _, errors = await process.communicate()
+    assert "the request does not have the secret of the run" in errors.decode()
+    assert not replica.programs

@@ -55,13 +55,18 @@ def a_pod(role: str, *, command: list[str] | None = None) -> dict:
     return {"metadata": {"name": f"m-{role}", "labels": labels}, "spec": spec | inits}
 
 
+def admitted(pod: dict, version: str, *, in_containers: bool) -> dict:
+    return mpi.admitted(pod, version, Path("/run/1"), "0123", in_containers=in_containers)
+
+
 def test_a_launcher_gets_the_programs_of_the_run():
-    spec = mpi.admitted(a_pod("launcher", command=["mpirun"]), "v1", Path("/run/1"), in_containers=False)["spec"]
+    spec = admitted(a_pod("launcher", command=["mpirun"]), "v1", in_containers=False)["spec"]
     (init,) = spec["initContainers"]
     assert (init["image"], init["command"][-1]) == ("x", "cp /run/trainshed/kubectl $TARGET_DIR/kubectl")
     (container,) = spec["containers"]
     variables = {entry["name"]: entry["value"] for entry in container["env"]}
     assert variables["TRAINSHED_EXEC"] == "/run/trainshed/exec.sock"
+    assert variables["TRAINSHED_EXEC_SECRET"] == "0123"
     assert variables["PRTE_ALLOW_RUN_AS_ROOT"] == "1"
     assert spec["volumes"] == [{"name": "trainshed-exec", "hostPath": {"path": "/run/1"}}]
     assert [mount["name"] for mount in container["volumeMounts"]] == ["trainshed-exec"]
@@ -69,18 +74,19 @@ def test_a_launcher_gets_the_programs_of_the_run():
 
 def test_a_worker_sleeps_instead_of_sshd():
     for command in (None, ["/usr/sbin/sshd", "-De"]):
-        spec = mpi.admitted(a_pod("worker", command=command), "v2beta1", Path("/run/1"), in_containers=False)["spec"]
+        spec = admitted(a_pod("worker", command=command), "v2beta1", in_containers=False)["spec"]
         assert spec["containers"][0]["command"][0] == "sleep"
         assert spec["containers"][0]["volumeMounts"] == spec["volumes"] == []
-    other = mpi.admitted(a_pod("worker", command=["serve"]), "v2beta1", Path("/run/1"), in_containers=False)
+    other = admitted(a_pod("worker", command=["serve"]), "v2beta1", in_containers=False)
     assert other["spec"]["containers"][0]["command"] == ["serve"]
 
 
 def test_containers_have_their_own_sshd():
     pod = a_pod("worker")
-    assert mpi.admitted(pod, "v2beta1", Path("/run/1"), in_containers=True) is pod
-    launcher = mpi.admitted(a_pod("launcher"), "v1", Path("/run/1"), in_containers=True)["spec"]["containers"][0]
-    assert [entry["name"] for entry in launcher["env"]] == ["TRAINSHED_EXEC"], "the image decides who may be root"
+    assert admitted(pod, "v2beta1", in_containers=True) is pod
+    launcher = admitted(a_pod("launcher"), "v1", in_containers=True)["spec"]["containers"][0]
+    variables = [entry["name"] for entry in launcher["env"]]
+    assert variables == ["TRAINSHED_EXEC", "TRAINSHED_EXEC_SECRET"], "the image decides who may be root"
 
 
 def test_the_programs_that_start_ranks_are_found():
