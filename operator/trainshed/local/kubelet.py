@@ -20,7 +20,7 @@ from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
-from .volumes import TERMINATION_LOG, Volumes, mounts
+from .volumes import TERMINATION_LOG, Volume, Volumes, mounts
 
 #: The bytes and lines of the log that become the termination message of a failure, and the bytes of a file.
 LOG_BYTES, LOG_LINES, FILE_BYTES = 2048, 80, 4096
@@ -138,7 +138,7 @@ class PodWorker:
         self._record = PodRecord(pod, records, dependencies.now())
         self._folder = dependencies.pods / pod["metadata"]["uid"]
         self._sandbox: Sandbox | None = None
-        self._volumes: dict[str, Path] = {}
+        self._volumes: dict[str, Volume] = {}
         self._facts = PodFacts(pod, "", dependencies.node)
         self._runs: dict[str, _Run] = {}
         self._stopping = asyncio.Event()

@@ -20,6 +20,7 @@ from trainshed.runtime import Clock
 from . import summary, tasks
 from .cluster import EVENT, POD, LocalCluster, Stored
 from .controller import LocalController
+from .docker_cli import ENGINES
 from .environment import EnvironmentResolver, Gpus
 from .exec_server import ExecServer
 from .failures import FailureInjector
@@ -30,7 +31,7 @@ from .output import Output, StatusLine, print_error_line, print_line
 from .run_folder import kill_marked, new_run
 from .runtime import Runtime
 from .runtime_choice import RuntimeChoice
-from .volumes import Volumes
+from .volumes import ANY_USER, OWN_USER, Volumes
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 #: Seconds: how often the end of the jobs is checked, how long nothing must change after it, and how long that may take.
@@ -225,6 +226,7 @@ class LocalRun:
 
     def _make_kubelet(self, runtime: Runtime) -> Kubelet:
         resolver = EnvironmentResolver(self._cluster)
+        modes = ANY_USER if self._choice.name in ENGINES else OWN_USER
         return Kubelet(
             Dependencies(
                 cluster=self._cluster,
@@ -232,7 +234,7 @@ class LocalRun:
                 logs=self._injector,
                 now=self._clock.now,
                 pods=self._folder.pods,
-                volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite),
+                volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite, modes),
                 resolver=resolver,
                 gpus=Gpus(gpu_numbers()),
                 node=socket.gethostname(),

@@ -11,7 +11,7 @@ from pathlib import Path
 from trainshed.api.framework import replicas_by_name
 from trainshed.api.job import Document
 
-from . import differences, mpi
+from . import differences, mpi, volumes
 from .docker import DockerRuntime, images_of
 from .docker_cli import ENGINES
 from .hosts import Hosts, Ports
@@ -144,6 +144,7 @@ class RuntimeChoice:
             objects = {(found["kind"], found["metadata"]["name"]): found for found in known}
             pods = self.pods(item)
             problems += differences.refused(pods, objects, runtime=self.name, path=path)
+            problems += volumes.misleading(pods, self._folder.state.path)
             ignored += differences.ignored(item.document, pods, runtime=self.name)
             for claim in differences.missing_claims(pods, objects):
                 ignored.append(f"claim {claim} is not in the file (a folder stands for it)")

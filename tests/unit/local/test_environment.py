@@ -12,7 +12,7 @@ from support.virtual_time import in_virtual_time
 from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
 from trainshed.local.differences import foreign_host_paths
 from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
-from trainshed.local.volumes import Volumes, cannot_create, mounts
+from trainshed.local.volumes import Volume, Volumes, cannot_create, mounts
 
 METADATA = {"name": "pod", "namespace": "ml", "uid": "u", "labels": {"team": "a"}}
 
@@ -95,7 +95,8 @@ def test_volumes_are_folders(tmp_path):
         },
         {"name": "down", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
     ]
-    found = Volumes(resolver(), tmp_path / "state").make(facts(volumes=volumes), tmp_path / "pod")
+    made = Volumes(resolver(), tmp_path / "state").make(facts(volumes=volumes), tmp_path / "pod")
+    found = {name: volume.path for name, volume in made.items()}
     assert (found["all"] / "depth").read_text() == "3"
     assert (found["one"] / "deep/rate.txt").stat().st_mode & 0o777 == 0o600
     assert (found["keys"] / "token").read_text() == "secret"
@@ -127,15 +128,15 @@ def test_a_host_path_that_another_user_owns_in_a_shared_folder_is_left_alone(tmp
     path = shared / "examples" / "one"
     volume = {"name": "v", "hostPath": {"path": str(path), "type": kind}}
     make = Volumes(resolver(), tmp_path / "state").make
-    assert make(facts(volumes=[volume]), tmp_path)["v"] == path
+    assert make(facts(volumes=[volume]), tmp_path)["v"].path == path
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     own = tmp_path / "state/host-paths" / str(path).strip("/")
-    assert make(facts(volumes=[volume]), tmp_path)["v"] == own
+    assert make(facts(volumes=[volume]), tmp_path)["v"].path == own
     assert own.is_file() == path.is_file() == (kind == "FileOrCreate")
     (listed,) = foreign_host_paths([facts(volumes=[volume]).pod], tmp_path / "state")
     assert str(own) in listed
     volume["hostPath"]["type"] = "" if path.is_file() else "Directory"
-    assert make(facts(volumes=[volume]), tmp_path)["v"] == path, "the job does not ask for a path of its own"
+    assert make(facts(volumes=[volume]), tmp_path)["v"].path == path, "the job does not ask for a path of its own"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may create everything")
@@ -151,8 +152,11 @@ def test_a_host_path_that_cannot_be_created_is_refused(tmp_path):
 
 
 def test_a_part_of_a_volume_is_mounted(tmp_path):
-    wanted = {"volumeMounts": [{"name": "v", "mountPath": "/a/", "subPathExpr": "$(RUN)/out", "readOnly": True}]}
-    (mount,) = mounts(wanted, {"v": tmp_path}, {"RUN": "7"})
+    wanted = {
+        "name": "main",
+        "volumeMounts": [{"name": "v", "mountPath": "/a/", "subPathExpr": "$(RUN)/out", "readOnly": True}],
+    }
+    (mount,) = mounts(wanted, {"v": Volume(tmp_path)}, {"RUN": "7"})
     assert (mount.source, mount.target, mount.read_only) == (tmp_path / "7/out", "/a", True)
     assert mount.source.is_dir()
 
