@@ -6,14 +6,14 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
+from trainshed.manifests import reader
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -174,11 +174,24 @@ def from_kubeconfig(path: Path, context: str = "") -> Credentials:
     return found
 
 
+#: The fields that are used, and those that change nothing here.
+CLUSTER_FIELDS = (
+    *("server", "certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"),
+    *("disable-compression", "extensions"),
+)
+USER_FIELDS = (
+    *("token", "tokenFile", "client-certificate", "client-certificate-data", "client-key", "client-key-data"),
+    "extensions",
+)
+
+
 def _credentials(cluster: Section, user: Section) -> Credentials:
     if "exec" in user.fields or "auth-provider" in user.fields:
         raise NoCredentials(
             f"{user.path}: credential plugins are not supported; use a token or a certificate, or run in the cluster"
         )
+    cluster.demand(CLUSTER_FIELDS)
+    user.demand(USER_FIELDS)
     ca, ca_data = cluster.file("certificate-authority")
     certificate, certificate_data = user.file("client-certificate")
     key, key_data = user.file("client-key")
@@ -252,6 +265,15 @@ class Section:
         """Return the error about a field."""
         return BadKubeconfig(f"{self.path}: {self.name}{field} {what}")
 
+    def demand(self, known: Collection[str]) -> None:
+        """Raise `BadKubeconfig` for a field with a value that is not among the known ones.
+
+        Without it, the connection would go elsewhere, or would have other rights, than the user wants.
+        """
+        for name, value in self.fields.items():
+            if name not in known and value not in (None, "", False, [], {}):
+                raise self.problem(name, f"is not supported; the supported fields are {', '.join(sorted(known))}")
+
     def named(self, field: str, name: str) -> Section:
         """Return the content of the entry with this name in a list such as `users`; raises `BadKubeconfig`."""
         items = self.fields.get(field) or ()
@@ -269,9 +291,9 @@ class Section:
     def text(self, field: str) -> str:
         """Return the value of a field as text, empty if the field is absent; raises `BadKubeconfig`."""
         value = self.fields.get(field)
-        if isinstance(value, (Mapping, list)):
-            raise self.problem(field, "must be a string")
-        return "" if value is None else str(value)
+        if value is not None and not isinstance(value, str):
+            raise self.problem(field, f"must be a string{'' if isinstance(value, (Mapping, list)) else ', in quotes'}")
+        return value or ""
 
     def flag(self, field: str) -> bool:
         """Return the value of a boolean field; raises `BadKubeconfig` for a string such as "false"."""
@@ -308,14 +330,15 @@ def read_kubeconfig(path: Path) -> Section:
         BadKubeconfig: The file cannot be read, or is not a kubeconfig.
     """
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise BadKubeconfig(f"{path} is not valid YAML: syntax error in line {line}") from None
+        text = reader.text(path.read_bytes())
     except OSError as error:
         raise BadKubeconfig(f"cannot read kubeconfig {path}: {error.strerror}") from None
-    except (ValueError, yaml.YAMLError):
+    except reader.BadManifest:
         raise BadKubeconfig(f"{path} is not UTF-8 text") from None
+    try:
+        config = reader.document(text, unique=False)  # as for client-go, the last of two equal keys wins
+    except reader.BadManifest as error:
+        raise BadKubeconfig(f"{path} is not valid YAML: syntax error in line {error.line}") from None
     if not isinstance(config, Mapping):
         raise BadKubeconfig(f"{path} is not a kubeconfig: its top level is not a mapping")
     return Section(path, "", config)

@@ -128,6 +128,39 @@ def test_an_invalid_field_is_an_error(tmp_path, user, top, message):
         find_credentials(kubeconfig(tmp_path, user, **top))
 
 
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("user", "as", "limited"),
+        ("user", "as-uid", "5"),
+        ("user", "as-groups", ["viewers"]),
+        ("user", "as-user-extra", {"scopes": ["view"]}),
+        ("user", "username", "admin"),
+        ("user", "password", "canary"),
+        ("user", "tokenfile", "misspelt"),
+        ("user", "impersonate", True),
+        ("cluster", "proxy-url", "http://proxy:3128"),
+        ("cluster", "tls-server-name", "kubernetes"),
+        ("cluster", "certificate-authorities", "misspelt"),
+    ],
+)
+def test_a_field_that_would_be_ignored_is_an_error(tmp_path, part, field, value):
+    given = {"user": {"token": "t"}, "cluster": {}}
+    given[part][field] = value
+    place = {"user": r"users\[u\]\.user", "cluster": r"clusters\[k\]\.cluster"}[part]
+    with pytest.raises(NoCredentials, match=rf"config: {place}\.{field} is not supported") as error:
+        find_credentials(kubeconfig(tmp_path, given["user"], given["cluster"]))
+    assert "canary" not in str(error.value)
+    given[part][field] = type(value)()
+    assert find_credentials(kubeconfig(tmp_path, given["user"], given["cluster"])).token == "t"
+
+
+def test_fields_that_change_nothing_are_accepted(tmp_path):
+    extensions = [{"name": "minikube.sigs.k8s.io", "extension": {"provider": "minikube"}}]
+    cluster = {"extensions": extensions, "disable-compression": True, "server": "https://example.com"}
+    assert find_credentials(kubeconfig(tmp_path, {"token": "t", "extensions": extensions}, cluster)).token == "t"
+
+
 def test_an_invalid_certificate_authority_is_an_error(tmp_path):
     (tmp_path / "ca.crt").write_text("no certificate")
     with pytest.raises(NoCredentials, match=r"config: cannot use .*/ca\.crt: .*certificate"):

@@ -15,9 +15,9 @@ def section(folder: Path, **fields: object) -> Section:
 
 
 def test_a_file_is_a_section_and_its_lists_contain_sections(tmp_path):
-    (tmp_path / "config").write_text("users: [{name: u, user: {token: 12345}}, {name: empty}]")
+    (tmp_path / "config").write_text("users: [{name: u, user: {token: 1:3}}, {name: empty}]")
     whole = read_kubeconfig(tmp_path / "config")
-    assert whole.named("users", "u").text("token") == "12345"
+    assert whole.named("users", "u").text("token") == "1:3"
     assert whole.named("users", "empty").text("token") == ""
 
 
@@ -36,7 +36,8 @@ def test_paths_are_relative_to_the_kubeconfig_and_data_take_precedence(tmp_path)
     ("field", "value", "message"),
     [
         ("client-key-data", "not base64", "config: client-key-data is not valid base64"),
-        ("client-key-data", ["a"], "config: client-key-data must be a string"),
+        ("client-key-data", ["a"], "config: client-key-data must be a string$"),
+        ("client-key-data", 17, "config: client-key-data must be a string, in quotes"),
         ("client-key", "away.key", "config: client-key refers to .*/away.key, which cannot be read: No such file"),
         ("client-key", ".", "config: client-key refers to .*, which cannot be read: Is a directory"),
     ],
@@ -73,9 +74,9 @@ def test_an_invalid_list_is_named(tmp_path, users, message):
     [
         (b"users: [\n", "config is not valid YAML: syntax error in line 2"),
         (b"users:\n- user: {token: a: canary}\n", "config is not valid YAML: syntax error in line 2"),
-        (b"token: !canary", "config is not valid YAML: syntax error in line 1"),
+        (b"token: !!int canary", "config is not valid YAML: syntax error in line 1"),
         (b"\xff\xfe\x00", "config is not UTF-8 text"),
-        (b"a: \x07", "config is not UTF-8 text"),
+        (b"a: \x07", "config is not valid YAML: syntax error in line 1"),
         (b"[]", "config is not a kubeconfig"),
         (b"", "config is not a kubeconfig"),
     ],
@@ -85,6 +86,11 @@ def test_an_invalid_file_is_named_and_its_content_is_not_quoted(tmp_path, conten
     with pytest.raises(BadKubeconfig, match=message) as error:
         read_kubeconfig(tmp_path / "config")
     assert "canary" not in str(error.value)
+
+
+def test_of_a_key_that_is_given_twice_the_last_one_is_used(tmp_path):
+    (tmp_path / "config").write_text("current-context: a\ncurrent-context: b")
+    assert read_kubeconfig(tmp_path / "config").text("current-context") == "b"
 
 
 def test_a_missing_file_is_named(tmp_path):
