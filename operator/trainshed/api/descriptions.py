@@ -125,7 +125,7 @@ FIELDS = {
         " metrics there is no autoscaler."
     ),
     "PaddleJob spec.elasticPolicy.metrics": "Metrics of an autoscaler. Has no effect.",
-    "spec.elasticPolicy.rdzvBackend": "Backend of torchrun's rendezvous: c10d, etcd or etcd-v2. Default: c10d.",
+    "spec.elasticPolicy.rdzvBackend": "Backend of torchrun's rendezvous: c10d, etcd, etcd-v2 or static. Default: c10d.",
     "spec.elasticPolicy.rdzvPort": "Port of the rendezvous. Default: the port of the workers' Service.",
     "spec.elasticPolicy.rdzvHost": "Host of the rendezvous. Default: worker 0.",
     "spec.elasticPolicy.rdzvId": "Identifier of the rendezvous (PET_RDZV_ID).",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field
 
 from trainshed.api.framework import (
@@ -42,6 +41,7 @@ from trainshed.api.spec import (
     replica_count,
 )
 from trainshed.api.validation import single_replica
+from trainshed.manifests import reader
 
 #: v1's template variables. The language is Go's text/template; only variables and comments of it are supported.
 TEMPLATE_VARIABLES = ("MasterAddr", "InitContainerImage", "MaxTries")
@@ -60,8 +60,8 @@ def init_containers_from_template(text: str, values: tuple[str, str, str]) -> tu
     """
     known = dict(zip(TEMPLATE_VARIABLES, values, strict=True))
     try:
-        found = yaml.safe_load(_ACTION.sub(lambda action: _template_value(known, action[2]), text))
-    except yaml.YAMLError as error:
+        found = reader.document(_ACTION.sub(lambda action: _template_value(known, action[2]), text), unique=False)
+    except reader.BadManifest as error:
         raise BadTemplate(f"not YAML: {error}") from error
     if not isinstance(found, list) or not all(isinstance(item, dict) and "name" in item for item in found):
         raise BadTemplate("not a list of containers, each with a name")
@@ -84,6 +84,8 @@ WAIT = (
     "[ $tries -gt 0 ] || exit 1; echo waiting for {host}; sleep 2; done"
 )
 FIELD = "pytorchReplicaSpecs"
+#: The backend with which torchrun takes rank, address and number of nodes as they are given.
+STATIC = "static"
 PORT = 23456
 
 
@@ -97,7 +99,7 @@ class RendezvousConf(Model):
 class ElasticPolicy(Elasticity):
     """`spec.elasticPolicy` of a PyTorchJob."""
 
-    rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = None
+    rdzv_backend: Literal["c10d", "etcd", "etcd-v2", "static"] | None = None
     rdzv_port: PortNumber | None = None
     rdzv_host: str | None = None
     rdzv_id: str | None = None
@@ -250,8 +252,12 @@ def is_leader(job: Job, replica: Replica) -> bool:
 
 
 def scope(job: Job) -> Scope:
-    """Return `Replica` for an elastic job, which a restarted pod can rejoin; other process groups start together."""
-    return Scope.REPLICA if job.options_as(PyTorchJobOptions).elastic else Scope.JOB
+    """Return `Replica` for an elastic job, which a restarted pod can rejoin; other process groups start together.
+
+    So do those of the static rendezvous: with it, replicas that restart alone can wait for each other for ever.
+    """
+    elastic = job.options_as(PyTorchJobOptions).elastic
+    return Scope.REPLICA if elastic and elastic.backend != STATIC else Scope.JOB
 
 
 def environment(job: Job, _defaults: JobDefaults) -> Environment:
@@ -275,7 +281,8 @@ def rank_zero(job: Job) -> tuple[Variable, ...]:
     """Return the address of rank 0; in an elastic job without master, torchrun determines it, and the ranks."""
     first = leader(job)
     group = job.of(first)
-    if group is None or (first == "Worker" and job.options_as(PyTorchJobOptions).elastic):
+    elastic = job.options_as(PyTorchJobOptions).elastic
+    if group is None or (first == "Worker" and elastic and elastic.backend != STATIC):
         return ()
     nproc = job.options_as(PyTorchJobOptions).nproc_per_node or ""
     world = job.size * (int(nproc) if nproc.isdecimal() else 1)
@@ -290,14 +297,19 @@ def rank_zero(job: Job) -> tuple[Variable, ...]:
 
 
 def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
-    """Return the rendezvous of an elastic job, and the bounds of its number of nodes."""
-    group = job.of("Worker")
+    """Return the rendezvous of an elastic job, and the bounds of its number of nodes.
+
+    The static rendezvous listens in the pod of rank 0, and takes the most nodes for their number.
+    """
+    static = elastic.backend == STATIC
+    host_role = leader(job) if static else "Worker"
+    group = job.of(host_role)
     port = elastic.port or (group.port if group else PORT)
-    host = elastic.host or f"{job.name}-worker-0"
+    host = elastic.host or f"{job.name}-{host_role.lower()}-0"
     wanted = (
         ("PET_RDZV_ENDPOINT", f"{host}:{port}"),
         ("PET_RDZV_BACKEND", elastic.backend or "c10d"),
-        ("PET_NNODES", f"{elastic.minimum}:{elastic.maximum}"),
+        ("PET_NNODES", job.size if static else f"{elastic.minimum}:{elastic.maximum}"),
         ("PET_MAX_RESTARTS", elastic.max_restarts),
         ("PET_NPROC_PER_NODE", elastic.nproc_per_node),
         ("PET_RDZV_ID", elastic.rdzv_id),
@@ -307,7 +319,8 @@ def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     # Since torch 2.4, a node that joins a later rendezvous round waits for an address that only the first round
     # published; its timeout fails the whole job (pytorch issue 135712). A separate store for each round avoids that.
     cure = Variable("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", user_overridable=True)
-    return (*(Variable(name, str(value)) for name, value in wanted if value is not None), cure)
+    variables = tuple(Variable(name, str(value)) for name, value in wanted if value is not None)
+    return variables if static else (*variables, cure)
 
 
 def dependents(job: Job, _defaults: JobDefaults, _running: Iterable[str]) -> tuple[DesiredDependent, ...]:

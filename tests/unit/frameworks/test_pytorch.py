@@ -77,6 +77,23 @@ def test_an_elastic_job_meets_at_worker_0_and_leaves_ranks_to_torchrun():
     ]
 
 
+@pytest.mark.parametrize(
+    ("roles", "host", "ranks"),
+    [({"worker": 3}, "el-worker-0", [0, 1, 2]), ({"master": 1, "worker": 2}, "el-master-0", [1, 2])],
+)
+def test_the_static_rendezvous_gets_ranks_the_address_of_rank_0_and_the_number_of_nodes(roles, host, ranks):
+    job = a_job("PyTorchJob", name="el", options=elastic(1, 5, backend="static"), **roles)
+    variables = PYTORCH.hooks.environment(job, JobDefaults())
+    for index, rank in enumerate(ranks):
+        found = {variable.name: variable.value for variable in variables(Replica("Worker", index))}
+        assert found["PET_RDZV_BACKEND"] == "static"
+        assert found["PET_RDZV_ENDPOINT"] == f"{host}:23456"
+        assert (found["PET_NODE_RANK"], found["RANK"], found["PET_NNODES"]) == (str(rank), str(rank), "3")
+        assert (found["MASTER_ADDR"], found["WORLD_SIZE"]) == (host, "3")
+        assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" not in found
+    assert PYTORCH.hooks.scope(job) is Scope.JOB
+
+
 def test_an_elastic_job_without_workers_meets_at_the_usual_port():
     job = a_job("PyTorchJob", master=1, options=elastic())
     assert "PET_RDZV_ENDPOINT=mnist-worker-0:23456" in env(job, "Master", 0)
