@@ -14,7 +14,10 @@ from .pictures import sentence
 FATES = {
     failures.APPLICATION: ("yes", "as `restartPolicy` says"),
     failures.INFRASTRUCTURE: ("no", "yes, after a back-off"),
-    failures.DISRUPTION: ("no", "yes, at once, unless `trainshed.dev/on-disruption` is `Fail`"),
+    failures.DISRUPTION: (
+        "no",
+        "yes, the first one at once, unless `trainshed.dev/on-disruption` is `Fail`",
+    ),
     failures.CASCADING: ("no", "together with its root cause"),
 }
 #: Frequent reasons, which the table lists.

@@ -31,11 +31,19 @@ class SchedulerMessage(msgspec.Struct, frozen=True):
     read: datetime
 
 
+class LostPod(msgspec.Struct, frozen=True):
+    """The name of pods that were deleted, not by the operator, before they ended: how many in a row, and when last."""
+
+    name: str
+    count: int
+    time: datetime
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """A job, its stored status, and the objects whose controller's uid is the job's.
 
     `unserved` are the kinds of PodGroup that the API server does not serve. `scheduler_message` is None until the
-    Events about the PodGroup are read.
+    Events about the PodGroup are read. `lost_pods` is what this process has seen, of the last minutes.
     """
 
     job: Job
@@ -49,6 +57,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     dependents: tuple[Dependent, ...] = ()
     unserved: tuple[Resource, ...] = ()
     scheduler_message: SchedulerMessage | None = None
+    lost_pods: tuple[LostPod, ...] = ()
 
 
 class CreatePod(msgspec.Struct, frozen=True):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trainshed.api import framework, gang, parse, status_codec
-from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
+from trainshed.api.actions import ApiRefusal, LostPod, SchedulerMessage, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
@@ -74,6 +75,29 @@ class _Reported(msgspec.Struct, frozen=True):
         return refusal == (replace(self.refusal, message=refusal.message) if refusal and soon else self.refusal)
 
 
+class LostPods:
+    """The pods of a job that others have deleted, by name; one that was not lost for `MEMORY` is forgotten."""
+
+    MEMORY = timedelta(minutes=10)
+
+    def __init__(self) -> None:
+        self._new: Counter[str] = Counter()
+        self._known: dict[str, LostPod] = {}
+
+    def add(self, name: str) -> None:
+        """Count a pod that is gone."""
+        self._new[name] += 1
+
+    def since(self, now: datetime) -> tuple[LostPod, ...]:
+        """Return how often which pods were lost; what was counted since the last call has the time `now`."""
+        self._known = {name: pod for name, pod in self._known.items() if now - pod.time <= self.MEMORY}
+        for name, count in self._new.items():
+            before = self._known[name].count if name in self._known else 0
+            self._known[name] = LostPod(name, before + count, now)
+        self._new.clear()
+        return tuple(self._known.values())
+
+
 class ChildObject(Item, Protocol):
     """An object that is owned by a job."""
 
@@ -89,17 +113,31 @@ class ChildObject(Item, Protocol):
     def job(self) -> str:
         """The job name in the object's label; without the label no watch delivers the object."""
 
+    @property
+    def deleting(self) -> bool:
+        """Whether the object's deletion has been requested."""
+
 
 C = TypeVar("C", bound=ChildObject)
 
 
 class Children(Generic[C]):
-    """The objects of a kind, indexed by the UID of the owning job, whether the job is cached or not."""
+    """The objects of a kind, indexed by the UID of the owning job, whether the job is cached or not.
 
-    def __init__(self, wake: Callable[[C], None], on_list_delete: Callable[[C], None] = lambda _child: None) -> None:
+    `on_lost` is called for each object that is gone, unless the operator was the first to delete it.
+    """
+
+    def __init__(
+        self,
+        wake: Callable[[C], None],
+        on_list_delete: Callable[[C], None] = lambda _child: None,
+        on_lost: Callable[[C], None] = lambda _child: None,
+    ) -> None:
         self.store: Store[C] = Store(self._heard, on_list_delete)
         self._by_owner: dict[str, dict[str, C]] = {}
         self._wake = wake
+        self._on_lost = on_lost
+        self._deleted: set[str] = set()
 
     def of(self, owner: str) -> tuple[C, ...]:
         """Return the children of a job, sorted by name."""
@@ -108,6 +146,9 @@ class Children(Generic[C]):
 
     def left(self, uid: str, child: C | None) -> None:
         """Store the response to a DELETE; without the label no watch event would follow."""
+        known = self.store.items.get(uid)
+        if known is not None and not known.deleting:
+            self._deleted.add(uid)
         if child is None:
             self.store.gone(uid)
         elif child.job:
@@ -121,6 +162,9 @@ class Children(Generic[C]):
             del siblings[before.uid]
             if not siblings:
                 del self._by_owner[before.owner]
+            if before.uid not in self._deleted:
+                self._on_lost(before)
+            self._deleted.discard(before.uid)
             self._wake(before)
         if after is not None:
             self._by_owner.setdefault(after.owner, {})[after.uid] = after
@@ -146,7 +190,8 @@ class Cache:
         self._scheduler_messages: dict[JobKey, SchedulerMessage] = {}
         self._staleness = Staleness()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
-        self.pods: Children[Pod] = Children(self._heard_of_child, self._missed)
+        self._lost_pods: dict[str, LostPods] = {}
+        self.pods: Children[Pod] = Children(self._heard_of_child, self._missed, self._lost)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._heard_of_child)
@@ -182,6 +227,7 @@ class Cache:
             dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
             unserved=self._unserved(),
             scheduler_message=self._scheduler_messages.get(key),
+            lost_pods=lost.since(now) if (lost := self._lost_pods.get(record.uid)) else (),
         )
 
     def stored(self, key: JobKey, document: Document) -> None:
@@ -262,6 +308,7 @@ class Cache:
                 self._staleness.heard(record.uid, record.version)
         else:
             self._keys.pop(record.uid, None)
+            self._lost_pods.pop(record.uid, None)
             self._staleness.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
@@ -274,6 +321,10 @@ class Cache:
         """Return the kinds of PodGroup of Kubernetes that have never been listed: the API server may not serve them."""
         groups = ((kind, self.dependents.get(kind)) for kind in gang.OPTIONAL)
         return tuple(kind for kind, children in groups if children and not children.store.listed)
+
+    def _lost(self, pod: Pod) -> None:
+        if pod.owner in self._keys and not pod.over:
+            self._lost_pods.setdefault(pod.owner, LostPods()).add(pod.name)
 
     def _missed(self, pod: Pod) -> None:
         if pod.owner in self._keys:

@@ -112,6 +112,10 @@ OUT_OF = "OutOf"
 #: Parts of the message of an eviction because the pod used more local disk than its own limits allow; it would do so
 #: on another node as well. Kubelets set no DisruptionTarget on these only (localStorageEviction in kubelet/eviction).
 DISK_LIMIT_MESSAGES = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
+#: Reasons of kubelets for pods that they do not admit, besides those of the class Infrastructure.
+NOT_ADMITTED = ("NodeShutdown",)
+#: Parts of the message of an eviction at admission (kubelet/eviction); pods that ran are evicted with other messages.
+EVICTED_AT_ADMISSION = ("Pod was rejected", "The node had condition")
 #: Reasons of containers that never ran: the exit code (126, 127, 128) is made up by the runtime and means nothing.
 NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 #: Exit codes of a program that is being terminated: by SIGTERM, or by SIGKILL after its grace period.
@@ -156,6 +160,17 @@ def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None
         reason = ended.reason if ended and ended.exit_code is not None else pod.reason or "ExitCodeUnknown"
         return _failure(pod, INFRASTRUCTURE, reason, None, since)
     return _failure(pod, APPLICATION, ended.reason or "Error", ended, since)
+
+
+def rejected(pod: Pod) -> bool:
+    """Return whether a kubelet did not admit the pod."""
+    if pod.phase is not Phase.FAILED or pod.disruption:
+        return False
+    if any(item.started or item.exit_code is not None or item.restarts for item in pod.containers):
+        return False
+    if pod.reason in NOT_ADMITTED or failure_class(pod.reason) == INFRASTRUCTURE:
+        return True
+    return failure_class(pod.reason) == DISRUPTION and any(words in pod.message for words in EVICTED_AT_ADMISSION)
 
 
 def early_exit(pod: Pod, succeeded: Pod, now: datetime) -> Failure | None:

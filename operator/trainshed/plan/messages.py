@@ -355,9 +355,9 @@ def _next(facts: Facts, group: FailureGroup, after: Status) -> str:
     limit, role = facts.job.policy.backoff_limit, restarts.root_cause(group)[0].role
     if replicas <= 1:
         what = "it"
-    elif facts.scope is Scope.JOB:
+    elif (scope := restarts.scope(facts, group)) is Scope.JOB:
         what = f"all {replicas} replicas"
-    elif facts.scope is Scope.ROLE:
+    elif scope is Scope.ROLE:
         what = f"all {replicas} {role} replicas"
     else:
         what = f"these {replicas} replicas"

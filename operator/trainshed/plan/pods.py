@@ -22,7 +22,7 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
 from trainshed.api.status import Condition, ReplicaStatus
 
-from . import builders, pod_groups, restarts, services
+from . import builders, false_starts, pod_groups, restarts, services
 from .facts import Facts, pods_to_verify
 
 #: The grace period in seconds of running pods that a restart after a failure deletes. Python as PID 1 has no handler
@@ -61,7 +61,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     waiting = facts.status.retries.wait(facts.now)
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
-    gated = gated_replicas(facts)
+    gated = gated_replicas(facts) | false_starts.postponed(facts).keys()
     wanted = list(islice((replica for replica in facts.missing if replica not in gated), _part(facts)))
     if not wanted:
         return missing_services(facts)

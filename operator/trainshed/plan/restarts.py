@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import islice
@@ -17,13 +16,10 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, ReplicaStatus, Restart, Retries, Status
 
 from . import failures
+from .backoff import BASE_DELAY, RESET_AFTER, backoff_seconds
 from .facts import Facts, disappeared_for_good
 from .failures import APPLICATION, CASCADING, DISRUPTION, own_container
 
-#: Seconds of back-off before the second retry in a row, and at most; doubled from one retry to the next.
-BASE_DELAY, MAX_DELAY = 1, 300
-#: Seconds without a failure after which the next retry has no back-off again.
-BACKOFF_RESET_AFTER = 600
 #: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
 QUICK_TOGGLE = 10
 #: The number of pods that are replaced at a time with scope Replica; the rest follow later. Bounds the status.
@@ -33,10 +29,14 @@ RETRYABLE_FROM = 128
 
 
 class FailureGroup(msgspec.Struct, frozen=True):
-    """The failures to handle now, the earliest first, and how many of them count against backoffLimit."""
+    """The failures to handle now, the earliest first, and how many of them count against backoffLimit.
+
+    Replicas that fail `alone` are replaced without those that would restart with them: they had never joined them.
+    """
 
     failures: dict[Replica, Failure]
     counted: int
+    alone: bool = False
 
     @property
     def first(self) -> tuple[Replica, Failure]:
@@ -54,7 +54,8 @@ def failure_group(facts: Facts) -> FailureGroup | None:
 
     The first failure decides. Where replicas restart together, it stands for all of them. Elsewhere, failures shortly
     after it are Cascading: they are retried, whatever their exit code, and not counted. A disruption observed in the
-    same reconcile goes first, because it explains the rest; so does, within one second, a retryable failure.
+    same reconcile goes first, because it explains the rest; so does, within one second, a retryable failure. Replicas
+    that have never joined the others stand for themselves, if no other failed.
     """
     return facts.once(_failure_group)
 
@@ -65,6 +66,8 @@ def _failure_group(facts: Facts) -> FailureGroup | None:
         return None
     counting = {replica: failure for replica, failure in found.items() if not _ignored(facts, replica, failure)}
     ordered = dict(sorted(counting.items(), key=lambda item: _precedence(facts, *item)))
+    if ordered and all(_never_joined(facts, replica) for replica in ordered):
+        return FailureGroup(ordered, _count(ordered), alone=True)
     if facts.scope is not Scope.REPLICA:
         ordered = _first_of_each(facts, ordered)
     if facts.scope is not Scope.JOB:
@@ -102,21 +105,25 @@ def container_restarts_exhausted(facts: Facts) -> bool:
     return limit is not None and retries.container_restarts + retries.deleted_pod_container_restarts >= max(limit, 1)
 
 
+def scope(facts: Facts, failed: FailureGroup) -> Scope:
+    """Return which replicas restart because of these failures."""
+    return Scope.REPLICA if failed.alone else facts.scope
+
+
 def restartable(facts: Facts, failed: FailureGroup) -> FailureGroup | None:
     """Return the part of these failures that can be handled now; None while too many pods are being replaced."""
-    if facts.scope is not Scope.REPLICA:
+    if scope(facts, failed) is not Scope.REPLICA:
         return failed
     free = MAX_PENDING_REPLACEMENTS - len(facts.observed.pending_replacement)
     failures = dict(islice(failed.failures.items(), max(0, free)))
-    return FailureGroup(failures, _count(failures)) if failures else None
+    return FailureGroup(failures, _count(failures), alone=failed.alone) if failures else None
 
 
 def next_attempt(facts: Facts, failed: FailureGroup) -> Status:
     """Return the status that restarts the replicas of these failures: their present pods are to be replaced."""
-    status = replace(
-        facts.observed, failure=failed.root_cause or facts.status.failure, retries=_next_retries(facts, failed)
-    )
-    if facts.scope is Scope.REPLICA:
+    retries = _next_retries(facts, failed)
+    status = replace(facts.observed, failure=failed.root_cause or facts.status.failure, retries=retries)
+    if scope(facts, failed) is Scope.REPLICA:
         uids = (facts.current[replica].uid for replica in failed.failures)
         return _keep_container_restarts(
             facts, replace(status, pending_replacement=(*status.pending_replacement, *uids)), failed.failures
@@ -229,19 +236,52 @@ def _cascade_window(facts: Facts) -> timedelta:
 
 
 def _next_retries(facts: Facts, failed: FailureGroup) -> Retries:
-    before = facts.observed.retries
-    if all(failure.kind in (DISRUPTION, CASCADING) for failure in failed.failures.values()):
+    """Return the retries with a restart for these failures.
+
+    Disruptions, and pods that are replaced alone, make the delay longer only if a replica has not survived since the
+    last restart: several pods on a node that is drained, or one of many replicas each few minutes, are no storm.
+    """
+    before, kinds = facts.observed.retries, {failure.kind for failure in failed.failures.values()}
+    if kinds == {CASCADING}:
         return before
-    long_ago = before.next_retry_time is None or facts.now - before.next_retry_time > timedelta(
-        seconds=BACKOFF_RESET_AFTER
-    )
-    consecutive_failures = 1 if long_ago else before.consecutive_failures + 1
-    return replace(
-        before,
-        used=before.used + failed.counted,
-        consecutive_failures=consecutive_failures,
-        next_retry_time=facts.now + timedelta(seconds=backoff_seconds(facts.job.uid, consecutive_failures)),
-    )
+    last = before.next_retry_time
+    long_ago = last is None or facts.now - last > RESET_AFTER
+    spared = failed.alone or kinds <= {DISRUPTION, CASCADING}
+    if spared and not long_ago and not any(_is_new(facts, replica) for replica in failed.failures):
+        return before
+    streak = 1 if long_ago else before.consecutive_failures + 1
+    retry = facts.now + timedelta(seconds=backoff_seconds(facts.job.uid, streak))
+    return replace(before, used=before.used + failed.counted, consecutive_failures=streak, next_retry_time=retry)
+
+
+def _is_new(facts: Facts, replica: Replica) -> bool:
+    """Return whether the pod of a replica was created after the last restart, as far as is known.
+
+    The replica that failed last has a new pod, whatever the clock of the API server says.
+    """
+    pod, last = facts.current.get(replica), facts.status.retries.next_retry_time
+    if pod is None or pod.created is None or last is None or pod.created >= last:
+        return True
+    return facts.status.failure is not None and facts.status.failure.pod == pod.name
+
+
+def _never_joined(facts: Facts, replica: Replica) -> bool:
+    """Return whether the pod of a replica has failed before it took part in the work of the others.
+
+    They are still starting, and wait for it, so it is replaced alone.
+    """
+    pod = facts.current.get(replica)
+    return pod is not None and failures.rejected(pod) and not _counted_as_running(facts, replica.role)
+
+
+def _counted_as_running(facts: Facts, role: str) -> bool:
+    """Return whether the status counts more running pods of a role than there are now.
+
+    A kubelet that restarts may reject pods that have run, and forgets the statuses of their containers.
+    """
+    stored = facts.status.replica_statuses.get(role, ReplicaStatus()).active
+    seen = (pod for replica, pod in facts.current.items() if replica.role == role)
+    return stored > sum(1 for pod in seen if pod.phase is not Phase.PENDING and not failures.rejected(pod))
 
 
 def earliest_resume(facts: Facts) -> datetime | None:
@@ -252,19 +292,6 @@ def earliest_resume(facts: Facts) -> datetime | None:
     suspended = facts.status.condition(ConditionType.SUSPENDED)
     quickly = suspended is not None and facts.now - suspended.changed < timedelta(seconds=QUICK_TOGGLE)
     return facts.now + timedelta(seconds=BASE_DELAY) if quickly and facts.status.attempts else None
-
-
-def backoff_seconds(uid: str, consecutive_failures: int) -> int:
-    """Return the seconds of back-off after so many consecutive failures: none after the first, then with jitter by uid.
-
-    A single failure is usually bad luck, and each second costs as many GPUs as the job has. The jitter spreads the
-    retries of jobs that failed together.
-    """
-    if consecutive_failures <= 1:
-        return 0
-    seconds = min(BASE_DELAY << min(consecutive_failures - 2, 16), MAX_DELAY)
-    digest = hashlib.sha256(f"{uid}/{consecutive_failures}".encode()).digest()
-    return seconds + seconds * digest[0] // 1024
 
 
 #: Two kubelets report two failures in any order, each within two seconds: a kubelet checks its containers once a
@@ -331,7 +358,7 @@ def root_cause(failed: FailureGroup) -> tuple[Replica, Failure]:
 
 def replicas_restarted(facts: Facts, failed: FailureGroup) -> int:
     """Return how many replicas restart because of these failures."""
-    if facts.scope is Scope.REPLICA:
+    if scope(facts, failed) is Scope.REPLICA:
         return len(failed.failures)
     roles = {replica.role for replica in failed.failures}
     groups = (group for group in facts.job.groups if facts.scope is Scope.JOB or group.role in roles)

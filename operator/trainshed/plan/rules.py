@@ -35,7 +35,18 @@ from trainshed.api.status import (
     Status,
 )
 
-from . import conditions, dependents, failure_message, messages, pod_groups, pods, restarts, stuck_pods, waiting
+from . import (
+    conditions,
+    dependents,
+    failure_message,
+    false_starts,
+    messages,
+    pod_groups,
+    pods,
+    restarts,
+    stuck_pods,
+    waiting,
+)
 from .conditions import ConditionUpdate
 from .facts import Facts, hidden_replicas, observed_status
 from .restarts import FailureGroup
@@ -214,6 +225,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     events = (*wrong, *template_changed(facts), *messages.failures(facts), *messages.pods(facts))
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
+    requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values())
     if pods.more_to_create(actions):
         requeue_at = facts.now
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))

@@ -27,8 +27,9 @@ from trainshed.api.actions import DeletePod
 from trainshed.api.framework import JobDefaults
 from trainshed.api.status_codec import parse_status, status_document
 from trainshed.frameworks.tensorflow import TFJobOptions
+from trainshed.plan.backoff import MAX_DELAY, backoff_seconds
 from trainshed.plan.failures import DISRUPTION
-from trainshed.plan.restarts import MAX_DELAY, MAX_PENDING_REPLACEMENTS, backoff_seconds
+from trainshed.plan.restarts import MAX_PENDING_REPLACEMENTS
 
 DDP = {"kind": "PyTorchJob", "master": 1, "worker": 2}
 
@@ -230,7 +231,7 @@ def test_a_disruption_is_replaced_under_every_policy_and_never_counted(restart, 
     decision = after_failure(ddp(restart=restart, policy=run_policy(backoff_limit=0)), pod)
     assert states(decision.status)[-1] == "Restarting"
     assert decision.status.retries.used == 0
-    assert decision.status.retries.next_retry_time is None
+    assert not decision.status.retries.wait(at(13))
     assert decision.status.failure.kind == DISRUPTION
     assert "were disrupted" in message(decision.status, "Restarting")
 
@@ -242,7 +243,7 @@ def test_a_deleted_worker_of_a_parameter_server_job_is_replaced_alone():
     assert deleted(decision) == []
     assert states(decision.status) == ["Created", "Running"]
     assert after_failure(job, leaving, status=decision.status, now=11).events == ()
-    assert made(look(job, a_pod("chief-0"), a_pod("ps-0"), status=decision.status, now=at(12))) == ["mnist-worker-0"]
+    assert made(look(job, a_pod("chief-0"), a_pod("ps-0"), status=decision.status, now=at(13))) == ["mnist-worker-0"]
 
 
 def test_whoever_wants_disruptions_to_fail_the_job_gets_that():

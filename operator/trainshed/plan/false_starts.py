@@ -1,0 +1,27 @@
+"""Replicas whose pods others delete again and again, and until when they wait."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from trainshed.api.framework import child_name
+from trainshed.api.job import Replica
+
+from .backoff import backoff_seconds
+from .facts import Facts
+
+
+def postponed(facts: Facts) -> dict[Replica, datetime]:
+    """Return the missing replicas whose last pods were deleted as soon as they were created, and until when they wait.
+
+    The first deletion costs nothing. What is known of them is lost with the operator's process; then they begin again.
+    """
+    gone = {item.name: item for item in facts.snapshot.lost_pods}
+    if not gone:
+        return {}
+    lost = {replica: gone[name] for replica in facts.missing if (name := child_name(facts.job, replica)) in gone}
+    ends = {
+        replica: pod.time + timedelta(seconds=backoff_seconds(facts.job.uid, pod.count))
+        for replica, pod in lost.items()
+    }
+    return {replica: end for replica, end in ends.items() if end > facts.now}
