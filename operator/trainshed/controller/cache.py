@@ -201,7 +201,7 @@ class Cache:
     def record(self, document: Document, framework: Framework) -> CachedJob:
         """Parse a job; its spec, which takes longest, only if it may differ from the cached one."""
         metadata = document.get("metadata") or {}
-        parts = ("generation", "deletionTimestamp", "annotations")
+        parts = ("generation", "deletionTimestamp", "annotations", "labels")
         origin = tuple(metadata.get(part) for part in parts)
         known = self.jobs[framework.kind].items.get(metadata.get("uid", ""))
         if known and known.origin == origin and known.job.generation:

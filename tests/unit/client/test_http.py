@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from trainshed.client import http
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
 from trainshed.client.transport import Request, TransportError
+from trainshed.controller import kopf_shim
 
 READ = Request("GET", "/api/v1/pods", {}, "application/json")
 WATCH = Request("GET", "/api/v1/pods", {"watch": "true"}, "application/json")
@@ -194,3 +197,82 @@ async def test_a_new_connection_resumes_the_tls_session_unless_the_server_has_fo
         server.close()
         await server.wait_closed()
     assert found.resumed == [False, True, True, False, True, True]
+
+
+def an_authority(folder: Path) -> Authority:
+    """Return a new authority with a certificate of a server and one of a client."""
+    authority = Authority(folder)
+    authority.make()
+    authority.sign("server", "server", hosts=("localhost",))
+    authority.sign("client", "client")
+    return authority
+
+
+class Rotation:
+    """A server that demands client certificates and whose authority is replaced, as are the client's files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authorities = [an_authority(folder / name) for name in ("old", "new")]
+        self.files = {name: folder / name for name in ("ca.crt", "client.crt", "client.key")}
+        self.port, self.server = 0, None
+
+    def credentials(self) -> Credentials:
+        ca, certificate, key = map(str, self.files.values())
+        return Credentials(f"https://localhost:{self.port}", ca=ca, certificate=certificate, key=key)
+
+    def issue(self, number: int, *names: str) -> None:
+        """Write these files of the client, all without a name, as this authority issues them."""
+        for name in names or self.files:
+            content = (self.authorities[number].folder / name).read_bytes()
+            self.files[name].with_suffix(".tmp").write_bytes(content)
+            self.files[name].with_suffix(".tmp").rename(self.files[name])
+
+    async def serve(self, number: int) -> None:
+        """Serve with the certificate of this authority, and accept its clients only."""
+        if self.server:
+            self.server.close()
+        context = self.authorities[number].server_tls("server")
+        context.load_verify_locations(self.authorities[number].certificate)
+        context.verify_mode = ssl.CERT_REQUIRED
+        self.server = await asyncio.start_server(Server([OK] * 9).serve, "localhost", self.port, ssl=context)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+
+async def test_new_connections_trust_the_ca_and_show_the_certificate_that_the_files_have_now(tmp_path, caplog):
+    rotation = Rotation(tmp_path)
+    rotation.issue(0)
+    await rotation.serve(0)
+    transport = HttpTransport(rotation.credentials())
+    assert (await transport.exchange(READ)).status == 200
+    await transport.close()
+    await rotation.serve(1)
+    with pytest.raises(TransportError):
+        await transport.exchange(READ)
+    rotation.issue(1, "ca.crt", "client.crt")
+    with pytest.raises(TransportError):
+        await transport.exchange(READ)
+    assert "using what was read before" in caplog.text, "the key is not there yet"
+    rotation.issue(1, "client.key")
+    assert (await transport.exchange(READ)).status == 200
+    await transport.close()
+    rotation.files["ca.crt"].write_text("half of a certificate")
+    assert (await transport.exchange(READ)).status == 200
+    await transport.close()
+    await rotation.serve(0)
+    with pytest.raises(TransportError):
+        await transport.exchange(READ)
+    rotation.server.close()
+
+
+async def test_kopf_trusts_the_ca_that_the_file_has_now(tmp_path):
+    rotation = Rotation(tmp_path)
+    rotation.issue(0)
+    await rotation.serve(0)
+    async with kopf_shim._session(rotation.credentials()).aiohttp_session as session:
+        for number in (0, 1):
+            await rotation.serve(number)
+            rotation.issue(number)
+            async with session.get(f"https://localhost:{rotation.port}/") as response:
+                assert response.status == 200
+            await asyncio.sleep(0.1)
+    rotation.server.close()

@@ -6,6 +6,7 @@ import pytest
 
 from support.builders import T0, a_pod, a_service, at
 from support.replace import replace
+from trainshed.api import parse
 from trainshed.api.actions import ApiRefusal
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
@@ -195,3 +196,25 @@ def test_the_refusal_of_a_deleted_job_is_removed(known):
     known.view.refusal(KEY, ApiRefusal("QuotaExceeded", "full"), T0)
     known.hear_of_job()
     assert known.view.snapshot(KEY, T0).refusal is None
+
+
+QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"labels": QUEUE},
+        {"annotations": QUEUE},
+        {"annotations": {"trainshed.dev/restart-scope": "Replica"}},
+        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        {"generation": 2, "spec": {"tfReplicaSpecs": {}}},
+    ],
+    ids=str,
+)
+def test_a_change_of_a_job_that_matters_is_noticed_and_so_is_its_end(known, changed):
+    before, after = (a_document(version=version, **fields) for version, fields in (("10", {}), ("11", changed)))
+    for document in (before, after, {**before, "metadata": {**before["metadata"], "resourceVersion": "12"}}):
+        record = known.view.record(document, TENSORFLOW)
+        assert record.job == parse.job(document, TENSORFLOW, JobDefaults())
+        known.view.jobs["TFJob"].changed(record)
