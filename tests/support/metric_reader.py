@@ -27,6 +27,7 @@ def all_metrics() -> Metrics:
     metrics.on_status_stored(seen(job), Status(attempts={"Worker": 1}))
     metrics.count_error(ApiError("x"))
     metrics.count_request("GET", "pods", 200)
+    metrics.count_skipped_event("pods")
     metrics.gauges.ages.labels("pods").set(1)
     metrics.gauges.queued_writes.labels("creates").set(0)
     metrics.set_jobs({}, {job.kind: "tensorflow"})

@@ -40,10 +40,12 @@ class ScriptedServer:
     """An API server that gives the answers `lists` and `watches` one after another, and repeats the last of each.
 
     A list is a status and its body; a watch is the seconds that it lasts, None without an end, and its events.
+    `objects` are the answers to reads of single objects, by name.
     """
 
     def __init__(self, lists: list[tuple[int, dict]], watches: list[tuple[float | None, list[dict]]]) -> None:
         self.lists, self.watches = lists, watches
+        self.objects: dict[str, tuple[int, dict]] = {}
         self.asked: list[tuple[str, float, dict[str, str]]] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -51,6 +53,10 @@ class ScriptedServer:
         if "watch" in query:
             self.asked.append(("watch", clock(), query))
             return await self._watch(request, *self._next(self.watches))
+        if (name := request.path.rpartition("/")[2]) != "pods":
+            self.asked.append(("get", clock(), query))
+            status, body = self.objects[name]
+            return web.json_response(body, status=status)
         self.asked.append(("list", clock(), query))
         status, body = self._next(self.lists)
         return web.json_response(body, status=status)
@@ -98,6 +104,12 @@ class Listener:
 
     def removed(self, item) -> None:
         self.known.pop(item.name, None)
+
+    def answered(self, item) -> None:
+        self.changed(item)
+
+    def forgotten(self, uid) -> None:
+        self.known.pop(uid.removesuffix("-uid"), None)
 
     def has(self, uid, version) -> bool:
         del uid, version

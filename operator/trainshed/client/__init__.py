@@ -13,6 +13,7 @@ ApiError
 ├── TooManyRequests  429: carries the seconds to wait
 ├── NotLeader        not sent: this replica may no longer write
 └── Unavailable      5xx, a time-out, a lost connection or an invalid response: the outcome is unknown
+    └── TooLarge     a response that is longer than it may be
 """
 
 from __future__ import annotations
@@ -113,6 +114,12 @@ class Unavailable(ApiError):
     """There is no valid response: the request may or may not have been carried out."""
 
     reason = "Unavailable"
+
+
+class TooLarge(Unavailable):
+    """The response is longer than it may be; nothing of it was kept."""
+
+    reason = "ResponseTooLarge"
 
 
 class Client(Protocol):

@@ -21,7 +21,7 @@ from httptools import HttpParserError, HttpResponseParser
 
 from .coalescing import Coalescing
 from .credentials import Credentials, TokenSource
-from .transport import Answer, Request, Stream, TransportError, WriteNotPermitted
+from .transport import Answer, Request, ResponseTooLarge, Stream, TransportError, WriteNotPermitted
 
 #: Timeouts in seconds: a response, a connection, and a stream without data (bookmarks arrive about once a minute).
 REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
@@ -40,6 +40,10 @@ class ConnectionLost(OSError):
     """The connection ended before the response did."""
 
 
+class BodyTooLarge(OSError):
+    """The body is longer than it may be; the rest of it is not read."""
+
+
 class Connection(asyncio.Protocol):
     """A connection, which carries one request at a time. Methods `on_...` are called by the parser.
 
@@ -55,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._parser = HttpResponseParser(self)
         self._head = b""
         self._pieces: deque[bytes] = deque()
-        self._buffered = 0
+        self._buffered = self._most = 0
         self._streams = self._paused = False
         self._complete = self._keep_alive = True
         self._seconds, self._deadline = 0.0, math.inf
@@ -80,8 +84,12 @@ class Connection(asyncio.Protocol):
         session: ssl.SSLSession | None = tls.session if tls else None
         return session if session and session.has_ticket else None
 
-    def send(self, content: bytes, *, streams: bool) -> None:
-        """Send a whole request. If the response `streams`, its pieces are read as they arrive."""
+    def send(self, content: bytes, most: int, *, streams: bool) -> None:
+        """Send a whole request. If the response `streams`, its pieces are read as they arrive.
+
+        Otherwise its body may have `most` bytes.
+        """
+        self._most = most
         self.status, self._head = 0, b""
         self._pieces.clear()
         self._buffered = 0
@@ -98,7 +106,7 @@ class Connection(asyncio.Protocol):
     async def answered(self, seconds: float) -> None:
         """Wait for the response, or for its headers if it streams and is no error.
 
-        Raises `ConnectionLost`, and TimeoutError after these seconds.
+        Raises `ConnectionLost`, `BodyTooLarge`, and TimeoutError after these seconds.
         """
         self._seconds, self._deadline = seconds, self._loop.time() + seconds
         while not (self._complete or (self._streams and 0 < self.status < HTTPStatus.BAD_REQUEST)):
@@ -147,6 +155,10 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except HttpParserError as error:
             self._fail(ConnectionLost(f"invalid response: {error}"))
+            self.abort()
+        if self._buffered > self._most and not self._streams:
+            self._complete = False
+            self._fail(BodyTooLarge(f"the response has more than {self._most:,} bytes"))
             self.abort()
         if self._complete or self._streams:
             self._wake()
@@ -260,6 +272,8 @@ class HttpTransport:
         began = time.monotonic()
         try:
             connection = await self._send(request, REQUEST_TIMEOUT, streams=False)
+        except BodyTooLarge as error:
+            raise ResponseTooLarge(str(error)) from error
         except (TimeoutError, OSError) as error:
             raise TransportError(f"{type(error).__name__}: {error}") from error
         self._coalescing.responded(time.monotonic() - began)
@@ -285,7 +299,7 @@ class HttpTransport:
             try:
                 if request.body is not None:
                     _require_permission(request)
-                connection.send(content, streams=streams)
+                connection.send(content, request.most, streams=streams)
                 await connection.answered(seconds)
                 answered = True
             except ConnectionLost:

@@ -16,8 +16,8 @@ from trainshed.api.objects import is_older
 from trainshed.client import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unavailable
 
 from . import lists
-from .lists import PAGES, Decoder, decode_items, list_pages
-from .transport import Path, RestClient
+from .lists import PAGES, Decoder, EventHead, decode_items, list_pages
+from .transport import LongLine, Path, RestClient
 
 T = TypeVar("T")
 #: `timeoutSeconds` of a watch: shorter than the read timeout, because an idle kind gets no bookmarks either, and only
@@ -29,6 +29,9 @@ BASE_BACKOFF, MAX_BACKOFF = 0.2, 4.0
 ANSWERED = 2
 #: Minimum seconds between the starts of two watches; a watch that lasted so long counts as successful.
 BRIEF = 1.0
+#: Seconds after which a watch is not taken to be failing, and failures in a row of shorter ones without an event after
+#: which their version is dropped.
+LASTING, FRUITLESS = 5.0, 5
 #: Seconds until a suspicious list is repeated, and for which a list older than a known version is not accepted: a stale
 #: server or a caching proxy has caught up by then, but a store that was restored from a backup has not.
 RECHECK_AFTER, DISBELIEF = 0.5, 30.0
@@ -47,6 +50,12 @@ class ResourceEventHandler(Protocol[T]):
 
     def removed(self, item: T) -> None:
         """Remove an object."""
+
+    def answered(self, item: T) -> None:
+        """Add or update an object that was read beside the watch."""
+
+    def forgotten(self, uid: str) -> None:
+        """Remove the object with this uid, if it is known."""
 
     def has(self, uid: str, version: str) -> bool:
         """Return whether an object is known at exactly this version, as after the response to an own write."""
@@ -93,11 +102,12 @@ class Informer(Generic[T]):
     """Lists and watches one kind of object and calls its handler; `run` never returns by itself.
 
     `synced` is set after the first list, or if the server does not serve the kind. `heard` is the event loop's time of
-    the last data about the kind. `refused` is the message of a 403 if the last request got one. `missing` is true while
-    the server does not serve the kind, that is, its CRD is not installed.
+    the last data about the kind. `refused` is the message of a 403 if the last request got one, `error` the last error.
+    `missing` is true while the server does not serve the kind, that is, its CRD is not installed.
 
     A list is requested again before it is accepted if it is older than a known version, or if it is empty although
-    objects were known.
+    objects were known. A version from which the watch fails again and again is dropped, and so is one whose event is
+    too long and cannot be read otherwise: nothing that a user can store keeps the watch from going on.
     """
 
     def __init__(
@@ -105,7 +115,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.synced = asyncio.Event()
         self.heard = 0.0
-        self.refused = ""
+        self.refused = self.error = ""
         self.missing = False
         self._rest = rest
         self._path = path
@@ -116,7 +126,10 @@ class Informer(Generic[T]):
         self._newest = ""
         self._emptied = False
         self._began = 0.0
-        self._failures = 0
+        self._failures = self._fruitless = 0
+        self._failing_since: float | None = None
+        self._opened: float | None = None
+        self._long_lines = 0
         self._watch_events = msgspec.json.Decoder(WatchEvent)
 
     @property
@@ -134,14 +147,19 @@ class Informer(Generic[T]):
         """A description of the watched objects, for log lines."""
         return f"{self.plural} in namespace {self._path.namespace}" if self._path.namespace else self.plural
 
+    def failing(self, now: float) -> float:
+        """Return for how many seconds no list has succeeded and no watch has lasted or delivered an event."""
+        return 0.0 if self._failing_since is None or self._lasts(now) else now - self._failing_since
+
     async def run(self) -> None:
         """List and watch in an endless loop, and start again after every error."""
         while True:
-            self._began = math.inf
+            self._began, self._opened = math.inf, None
             try:
                 await self._round()
                 pause = self._began + BRIEF - _clock()
                 self._failures = 0
+                self._goes_on()
             except ApiError as error:
                 pause = self._after(error)
             await asyncio.sleep(max(0.0, pause))
@@ -153,8 +171,10 @@ class Informer(Generic[T]):
             self.synced.set()
         elif self.heard - self._began >= BRIEF:
             self._failures = 0
-        self.refused = str(error) if isinstance(error, Forbidden) else self.refused
+        self.error = str(error)
+        self.refused = self.error if isinstance(error, Forbidden) else self.refused
         self._failures += 1
+        self._note_failure()
         expired = isinstance(error, Gone)
         first = self._failures == (2 if expired else 1)  # an expired version is normal
         what = f"the API server does not serve this kind: {error}" if isinstance(error, NotFound) else error
@@ -167,6 +187,23 @@ class Informer(Generic[T]):
             return error.wait * random.uniform(1.0, 1.5)  # noqa: S311 - jitter
         longest = min(BASE_BACKOFF * 2.0 ** min(self._failures, 10), MAX_BACKOFF)
         return random.uniform(longest / 2, longest)  # noqa: S311 - jitter
+
+    def _note_failure(self) -> None:
+        """Drop the version after FRUITLESS watches from it have failed soon; a list shows what they do not."""
+        now = _clock()
+        opened, lasts = self._opened is not None, self._lasts(now)
+        if lasts or self._failing_since is None:
+            self._failing_since = now
+        self._opened = None
+        self._fruitless = 0 if lasts else self._fruitless + opened
+        if self._fruitless >= FRUITLESS:
+            self._fruitless, self._version = 0, ""
+
+    def _lasts(self, now: float) -> bool:
+        return self._opened is not None and now - self._opened >= LASTING
+
+    def _goes_on(self) -> None:
+        self._failing_since, self._fruitless = None, 0
 
     async def _round(self) -> None:
         if self._version and self._failures:
@@ -196,6 +233,7 @@ class Informer(Generic[T]):
         self._version = self._newest = version
         self._handler.replaced(items, version)
         self.synced.set()
+        self._goes_on()
 
     def _doubt(self, items: list[T], version: str, seconds: float) -> str:
         """Return why a list is not accepted yet, `seconds` after the first suspicious one; empty if it is accepted."""
@@ -226,8 +264,11 @@ class Informer(Generic[T]):
         async with aclosing(self._rest.watch(self._path, query | {"resourceVersion": self._version})) as lines:
             async for line in lines:
                 self._received()
+                self._opened = _clock() if self._opened is None else self._opened
                 try:
-                    if line:
+                    if isinstance(line, LongLine):
+                        await self._read_alone(line)
+                    elif line:
                         self._handle(line)
                 except msgspec.DecodeError as error:
                     log.error("watch %s: skipped undecodable watch event: %s", self.what, error)  # noqa: TRY400 - no traceback
@@ -247,7 +288,43 @@ class Informer(Generic[T]):
             self._handler.removed(self._item(line))
         elif event.type == "BOOKMARK":
             self._handler.reached(body.metadata.resource_version)
-        self._version = body.metadata.resource_version or self._version
+        self._reached(known.resource_version)
+
+    async def _read_alone(self, line: LongLine) -> None:
+        """Get the object of an event that is too long by itself, or list again: the same watch would fail again."""
+        head = lists.event_head(line.head)
+        name = f"{head.namespace}/{head.name}" if head else "an object"
+        level = logging.DEBUG if self._long_lines else logging.WARNING
+        log.log(level, "watch %s: skipped an event of %d bytes about %s; reading it alone", self.what, line.size, name)
+        self._long_lines += 1
+        self._version, version = "", self._version
+        if head is None or not (self._path.namespace or head.namespace):
+            raise Gone(f"an event of {line.size} bytes is too long")
+        item = await self._get(head) if head.type != "DELETED" else None
+        if item is None:
+            self._handler.forgotten(head.uid)
+        else:
+            self._handler.answered(item)
+        self._handler.reached(head.version)
+        self._version = version
+        self._reached(head.version)
+
+    async def _get(self, head: EventHead) -> T | None:
+        """Return the object, or None if it is gone; raises `Gone` if the answer is older than the event."""
+        path = Path(self._path.prefix, self._path.plural, self._path.namespace or head.namespace, head.name)
+        try:
+            content = await self._rest.call("GET", path)
+        except NotFound:
+            return None
+        found = lists.METADATA.answer(content)
+        if is_older(found.resource_version, head.version):
+            raise Gone(f"{head.name} is older than its event")
+        return self._kind.answer(content) if found.uid == head.uid else None
+
+    def _reached(self, version: str) -> None:
+        if version and version != self._version:
+            self._version = version
+            self._goes_on()
         self._newest = self._newest if is_older(self._version, self._newest) else self._version
 
     def _item(self, line: bytes) -> T:

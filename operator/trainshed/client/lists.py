@@ -16,10 +16,10 @@ from msgspec import UNSET, inspect
 from trainshed.api.coerce import encodable
 from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
-from trainshed.client import Unavailable
+from trainshed.client import TooLarge, Unavailable
 
 from .decode import ObjectMeta, PartialObjectMetadata, PodObject, ServiceObject, dependent, pod, service
-from .transport import Path, RestClient
+from .transport import MAX_RESPONSE_BYTES, Path, RestClient
 
 T = TypeVar("T")
 #: Types without parts, by their msgspec type.
@@ -118,7 +118,12 @@ def cut_nesting(content: bytes) -> bytes:
     return b"".join((*kept, content[done:]))
 
 
-PAGE_SIZE = 500
+#: Objects of a page, and its bytes: with more than these it is read again with fewer objects. A whole list, which is
+#: read only if the pages of it have expired, may have more.
+PAGE_SIZE, PAGE_BYTES, WHOLE_BYTES = 500, 8 * 1024 * 1024, 256 * 1024 * 1024
+#: A page that is too long is read again with this part of its objects; one that has less than a quarter of the bytes
+#: is followed by one of twice as many.
+SHRINK, GROW, SMALL = 8, 2, 4
 
 log = logging.getLogger(__name__)
 
@@ -190,12 +195,54 @@ def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:
 async def list_pages(
     rest: RestClient, path: Path, selector: Mapping[str, str], *, whole: bool = False
 ) -> AsyncIterator[Page]:
-    """Yield the pages of a list, or the whole list; raises as `RestClient.call` does, `Gone` also between pages."""
-    query = {**selector} if whole else {"limit": str(PAGE_SIZE), **selector}
-    continue_token: dict[str, str] = {}
+    """Yield the pages of a list, or the whole list; raises as `RestClient.call` does, `Gone` also between pages.
+
+    A page has at most PAGE_SIZE objects and PAGE_BYTES, however large the objects are; a single one may have more.
+    """
+    if whole:
+        yield PAGES.answer(await rest.read_page(path, selector, WHOLE_BYTES))
+        return
+    size, continue_token = PAGE_SIZE, ""
     while True:
-        page = PAGES.answer(await rest.call("GET", path, query={**query, **continue_token}))
+        query = {"limit": str(size), **selector} | ({"continue": continue_token} if continue_token else {})
+        try:
+            content = await rest.read_page(path, query, PAGE_BYTES if size > 1 else MAX_RESPONSE_BYTES)
+        except TooLarge:
+            if size == 1:
+                raise
+            size = max(1, size // SHRINK)
+            continue
+        page = PAGES.answer(content)
+        if len(content) * SMALL < PAGE_BYTES:
+            size = min(PAGE_SIZE, size * GROW)
+        del content
         yield page
-        if not page.metadata.continue_token:
+        continue_token = page.metadata.continue_token or ""
+        if not continue_token:
             return
-        continue_token = {"continue": page.metadata.continue_token}
+
+
+#: The beginning of an event of a watch, as the API server writes objects of its own kinds: the metadata are first.
+HEAD = re.compile(
+    rb'\s*\{\s*"type"\s*:\s*"(?P<type>[A-Z]+)"\s*,\s*"object"\s*:\s*\{\s*'
+    rb'(?:"kind"\s*:\s*"\w+"\s*,\s*)?(?:"apiVersion"\s*:\s*"[\w./-]+"\s*,\s*)?"metadata"\s*:\s*\{\s*'
+    rb'"name"\s*:\s*"(?P<name>[^"\\]+)"\s*,\s*(?:"generateName"\s*:\s*"[^"\\]*"\s*,\s*)?'
+    rb'(?:"namespace"\s*:\s*"(?P<namespace>[^"\\]+)"\s*,\s*)?'
+    rb'"uid"\s*:\s*"(?P<uid>[^"\\]+)"\s*,\s*"resourceVersion"\s*:\s*"(?P<version>\d+)"'
+)
+
+
+class EventHead(msgspec.Struct, frozen=True):
+    """The type of an event of a watch, and the identity of its object."""
+
+    type: str
+    name: str
+    namespace: str
+    uid: str
+    version: str
+
+
+def event_head(content: bytes) -> EventHead | None:
+    """Return what the beginning of an event says, or None if it does not say which object it is about."""
+    found = HEAD.match(content)
+    return EventHead(**{name: value.decode() for name, value in found.groupdict(b"").items()}) if found else None

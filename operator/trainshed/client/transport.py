@@ -19,6 +19,7 @@ from trainshed.client import (
     Invalid,
     NotFound,
     NotLeader,
+    TooLarge,
     TooManyRequests,
     Unavailable,
 )
@@ -30,6 +31,10 @@ class TransportError(Exception):
     """There was no complete response: the request may or may not have been carried out."""
 
 
+class ResponseTooLarge(TransportError):
+    """The response is longer than the request allows."""
+
+
 class WriteNotPermitted(Exception):
     """The request may no longer be sent; nothing was sent."""
 
@@ -39,8 +44,15 @@ def always_permitted() -> bool:
     return True
 
 
+#: The longest response, in bytes, but for lists in one piece: any object. The API server stores objects of 1.5 MiB
+#: unless etcd's --max-request-bytes says otherwise, at most 10 MiB, and JSON has up to six bytes for one of them.
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+
+
 class Request(msgspec.Struct, frozen=True):
     """A request: `path` begins with a slash, `kind` is the content type of the body.
+
+    The response may have `most` bytes, unless it is a stream.
 
     A body is sent only if `permit` returns True. It is called at the moment at which the body is written to the
     connection: connecting takes time, and leadership may be lost meanwhile.
@@ -52,6 +64,7 @@ class Request(msgspec.Struct, frozen=True):
     kind: str
     body: bytes | None = None
     permit: Callable[[], bool] = always_permitted
+    most: int = MAX_RESPONSE_BYTES
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -82,8 +95,13 @@ class Transport(Protocol):
         ...
 
 
-#: The longest line of a watch, in bytes: no object is bigger than etcd's 1.5 MiB, and JSON may inflate it.
-MAX_LINE_BYTES = 8 * 1024 * 1024
+#: The longest line of a watch that is kept, in bytes, and what is kept of a longer one. Go's JSON has six bytes for
+#: each `<` and each control character, so an object of 1.5 MiB makes a line of 9 MiB and a little.
+MAX_LINE_BYTES, HEAD_BYTES = 16 * 1024 * 1024, 4096
+#: Lines, and bytes, after which a burst of events lets other tasks run.
+YIELD_LINES, YIELD_BYTES = 200, 1024 * 1024
+#: Pages of lists that are read at a time: all informers list when the operator starts.
+MAX_PAGES = 8
 #: Characters that are kept of the server's error message.
 MAX_ERROR_LENGTH = 2000
 #: Status codes after which a repeated request may succeed: a new token is read, or the server recovers.
@@ -118,12 +136,29 @@ class Path(msgspec.Struct, frozen=True):
         return "/".join(part for part in (path, self.name, self.subresource) if part) if self.name else path
 
 
-class RestClient:
-    """Requests and watches over a transport; must be closed. `under_way` counts the requests without a response."""
+class LongLine(msgspec.Struct, frozen=True):
+    """A line of a watch of more than MAX_LINE_BYTES: its beginning, and how many bytes it has."""
 
-    def __init__(self, transport: Transport, listener: Listener = lambda _verb, _resource, _status: None) -> None:
+    head: bytes
+    size: int
+
+
+class RestClient:
+    """Requests and watches over a transport; must be closed. `under_way` counts the requests without a response.
+
+    `skipped` is called with the resource for each line of a watch that is too long.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        listener: Listener = lambda _verb, _resource, _status: None,
+        skipped: Callable[[str], None] = lambda _resource: None,
+    ) -> None:
         self._transport = transport
         self._listener = listener
+        self._skipped = skipped
+        self._pages = asyncio.Semaphore(MAX_PAGES)
         self.under_way = 0
 
     async def close(self) -> None:
@@ -138,6 +173,11 @@ class RestClient:
         data = None if body is None else orjson.dumps(body)
         return await self._exchange(path, Request(verb, str(path), query or {}, _content_type(verb), data), body)
 
+    async def read_page(self, path: Path, query: Mapping[str, str], most: int) -> bytes:
+        """Return a page of a list; raises the errors of `call`, and `TooLarge` if it has more than `most` bytes."""
+        async with self._pages:
+            return await self._exchange(path, Request("GET", str(path), query, JSON, most=most), None)
+
     async def write(self, verb: str, path: Path, body: object, permit: Permit) -> bytes:
         """Send one write, if `permit` allows it at the moment of sending; otherwise raises `NotLeader`."""
         query = {} if verb == "DELETE" else FIELD_MANAGER
@@ -151,7 +191,8 @@ class RestClient:
             answer = await self._transport.exchange(request)
             status = answer.status
         except TransportError as broken:
-            raise Unavailable(f"{request.verb} {path.plural}: {broken}") from broken
+            error = TooLarge if isinstance(broken, ResponseTooLarge) else Unavailable
+            raise error(f"{request.verb} {path.plural}: {broken}") from broken
         except WriteNotPermitted as withheld:
             raise NotLeader(
                 f"{request.verb} {path.plural} was not sent: this replica no longer holds the Lease"
@@ -163,14 +204,20 @@ class RestClient:
             raise _error(answer, body)
         return answer.content
 
-    async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch until the server ends it; raises the errors of `call`."""
+    async def watch(self, path: Path, query: Mapping[str, str]) -> AsyncGenerator[bytes | LongLine, None]:
+        """Yield the lines of a watch until the server ends it; raises the errors of `call`.
+
+        The first one is empty: the server has accepted the watch.
+        """
         try:
             async with self._transport.stream(Request("GET", str(path), query, JSON)) as (answer, pieces):
                 self._listener("WATCH", path.plural, answer.status)
                 if answer.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(answer)
+                yield b""
                 async for line in _lines(pieces):
+                    if isinstance(line, LongLine):
+                        self._skipped(path.plural)
                     yield line
         except TransportError as broken:
             raise Unavailable(f"watching {path.plural}: {broken}") from broken
@@ -180,16 +227,29 @@ def _content_type(verb: str) -> str:
     return MERGE_PATCH if verb == "PATCH" else JSON
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    rest = b""
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | LongLine]:
+    """Yield the whole lines; of one that is too long no more than its beginning is kept."""
+    kept: list[bytes] = []
+    size = count = passed = 0
     async for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        for count, line in enumerate(whole, 1):
-            yield line
-            if count % 200 == 0:
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield _line(kept, size + len(end), end)
+            kept, size, count, passed = [], 0, count + 1, passed + size + len(end)
+            if count >= YIELD_LINES or passed >= YIELD_BYTES:
+                count = passed = 0
                 await asyncio.sleep(0)  # a burst of events must not block the event loop
-        if len(rest) > MAX_LINE_BYTES:
-            raise Unavailable("a line of the watch is too long")
+        size += len(rest)
+        if size <= MAX_LINE_BYTES:
+            kept.append(rest)
+        else:
+            kept = [b"".join((*kept, rest[:HEAD_BYTES]))[:HEAD_BYTES]]
+
+
+def _line(kept: list[bytes], size: int, end: bytes) -> bytes | LongLine:
+    if size <= MAX_LINE_BYTES:
+        return b"".join((*kept, end))
+    return LongLine(b"".join((*kept, end[:HEAD_BYTES]))[:HEAD_BYTES], size)
 
 
 def _error(answer: Answer, body: object = None) -> ApiError:

@@ -362,6 +362,14 @@ class JobHandler:
         """Handle a deleted job."""
         self._store.removed(self._record(item))
 
+    def answered(self, item: Document) -> None:
+        """Handle a job that was read beside the watch."""
+        self._store.answered(self._record(item))
+
+    def forgotten(self, uid: str) -> None:
+        """Remove the job with this uid."""
+        self._store.forgotten(uid)
+
     def has(self, uid: str, version: str) -> bool:
         """Return whether the job is known at exactly this version."""
         return self._store.has(uid, version)

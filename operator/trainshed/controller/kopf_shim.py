@@ -28,9 +28,12 @@ RESTART_DELAY = 5.0
 BOOKMARK_INTERVAL = 1.0
 #: Seconds that kopf waits for the operator's informer, which usually has an event first.
 INFORMER_DELAY = 0.2
-#: The media type that kopf's watches accept: only the metadata of jobs, because kopf decodes every change of every job
-#: a second time. Not its lists: the API server sends `items: null` for an empty list of metadata, and kopf fails then.
+#: The media types that kopf's watches and lists accept: only the metadata of jobs, because kopf decodes every job a
+#: second time; and how many jobs a page of a list has, with up to 256 KiB of annotations and as much of managedFields.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+LISTS, PAGE_SIZE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 50
+#: What the API server sends for an empty list of metadata, which kopf takes for a broken one, and what kopf expects.
+NULL, NONE = b'"items":null', b'"items":[]'
 #: Called with a job and the resourceVersion of its event.
 Wake = Callable[[JobKey, str], None]
 #: Called with a uid and a resourceVersion: whether the operator's cache has this version of the job or a newer one.
@@ -194,6 +197,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.networking.error_backoffs = InfiniteBackoff()
+    settings.watching.chunk_size = PAGE_SIZE
     settings.watching.server_timeout = 60
     settings.watching.connect_timeout = 10
     settings.process.ultimate_exiting_timeout = None  # None: otherwise kopf kills the process this long after it failed
@@ -203,16 +207,19 @@ def _configure(settings: kopf.OperatorSettings) -> None:
 
 
 def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.AiohttpSession:
-    """Return a session with the operator's credentials that watches only metadata and follows no redirect."""
+    """Return a session with the operator's credentials that reads only metadata and follows no redirect."""
     token_source = TokenSource(credentials)
 
     async def as_metadata(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        if request.url.query.get("watch") == "true":
-            request.headers["Accept"] = METADATA
+        watches, lists = request.url.query.get("watch") == "true", "limit" in request.url.query
+        if watches or lists:
+            request.headers["Accept"] = METADATA if watches else LISTS
         request.headers.update(token_source.headers())
         response = await handler(request)
-        if request.url.query.get("watch") == "true" and response.status == HTTPStatus.OK:
+        if watches and response.status == HTTPStatus.OK:
             response.content = NewEvents(response.content, is_known)  # type: ignore[assignment] # all that kopf uses
+        elif lists and response.status == HTTPStatus.OK:
+            response._body = (await response.read()).replace(NULL, NONE)  # noqa: SLF001 - what `json` decodes
         if response.status == HTTPStatus.UNAUTHORIZED:
             token_source.renew()
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:

@@ -64,7 +64,7 @@ class Operator:
         self._clock = clock
         self._metrics = Metrics()
         self._queue = WorkQueue(self._metrics.observe_queue_time)
-        self._rest = RestClient(transport, self._metrics.count_request)
+        self._rest = RestClient(transport, self._metrics.count_request, self._metrics.count_skipped_event)
         self._client = client = ApiClient(self._rest, TokenBucket(settings.qps, settings.burst), self._may_act)
         self._recorder = EventRecorder(client, self._metrics.count_dropped_event, clock.now)
         dependencies = Dependencies(self._rest, client, self._recorder, self._metrics, self._add)
@@ -226,6 +226,7 @@ class Operator:
         gauges.ages.clear()
         for plural, seconds in self._caches.watch_ages().items():
             gauges.ages.labels(plural).set(seconds)
+            self._metrics.count_skipped_event(plural, 0)
         self._metrics.set_jobs(self._caches.states(), self._labels)
         return self._metrics.text()
 

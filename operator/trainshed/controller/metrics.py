@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import NamedTuple
@@ -24,10 +24,12 @@ from trainshed.api.actions import (
     Snapshot,
 )
 from trainshed.api.job import JobKey
-from trainshed.api.objects import POD_GROUP, Phase
+from trainshed.api.objects import POD_GROUP
 from trainshed.api.status import ConditionType, Status
 from trainshed.client import ApiError
 from trainshed.plan.failures import APPLICATION, DISRUPTION, INFRASTRUCTURE
+
+from .observed_pods import FailedPods, StartupTimes
 
 LABELS = ("job_namespace", "framework")
 #: v1's counters, without the `_total` that the client library adds, and their help texts.
@@ -134,6 +136,12 @@ class ErrorCounters:
         self.internal = Counter(
             "trainshed_internal_errors", "Reconciles that failed because of an internal error.", registry=own
         )
+        self.skipped = Counter(
+            "trainshed_watch_events_skipped",
+            "Events of a watch that were too long; their objects were read by themselves.",
+            ("resource",),
+            registry=own,
+        )
         self.events = Counter("trainshed_events_dropped", "Events that were not written.", registry=own)
         self.statuses = Counter(
             "trainshed_status_updates_rejected",
@@ -166,76 +174,6 @@ def cause_of_failure(snapshot: Snapshot, after: Status) -> str:
     if end is not None and snapshot.now >= end:
         return DEADLINE
     return failure.kind if failure and failure.kind in CLASSES else OTHER
-
-
-class FailedPods:
-    """Keeps the failed pods of each job while they exist.
-
-    A pod that fails while it is being deleted does not count: its containers were killed by the deletion, such as
-    those of parameter servers by cleanPodPolicy.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[JobKey, tuple[str, frozenset[str]]] = {}
-
-    def count_new(self, snapshot: Snapshot) -> int:
-        """Return how many pods have failed since the last reconcile of the job."""
-        key = snapshot.job.key
-        failed = frozenset([pod.uid for pod in snapshot.pods if pod.phase is Phase.FAILED and not pod.deleting])
-        uid, before = self._known.get(key, ("", frozenset()))
-        self._known[key] = (snapshot.job.uid, failed)
-        return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot, failed)
-
-    def forget(self, key: JobKey) -> None:
-        """Forget a deleted job."""
-        self._known.pop(key, None)
-
-
-def _uncounted(snapshot: Snapshot, failed: frozenset[str]) -> int:
-    """Return how many of the pods that have failed, given by uid, the stored status does not yet count or give up."""
-    status = snapshot.status
-    attempts = {role.lower(): attempt for role, attempt in status.attempts.items()}
-    current = [
-        pod
-        for pod in snapshot.pods
-        if pod.uid in failed and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
-    ]
-    return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
-
-
-#: The phases of a pod that has started.
-STARTED_PHASES = (Phase.RUNNING, Phase.SUCCEEDED)
-
-
-class StartupTimes:
-    """Keeps the start times of the jobs that this process saw start; other jobs are not measured."""
-
-    def __init__(self) -> None:
-        self._since: dict[JobKey, datetime] = {}
-
-    def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
-        """Record the start, or its end, from a stored status."""
-        key, before = snapshot.job.key, snapshot.status
-        if after.over or after.true(ConditionType.SUSPENDED):
-            self.forget(key)
-        elif before.true(ConditionType.SUSPENDED):
-            self._since[key] = snapshot.now
-        elif after.turned_true(ConditionType.CREATED, before):
-            self._since[key] = snapshot.job.created or snapshot.now
-
-    def observe(self, snapshot: Snapshot) -> float | None:
-        """Return the startup time in seconds when all pods run for the first time, else None."""
-        since = self._since.get(snapshot.job.key)
-        if since is None or len(snapshot.pods) < snapshot.job.size:
-            return None
-        if sum([pod.phase in STARTED_PHASES for pod in snapshot.pods]) < snapshot.job.size:
-            return None
-        self.forget(snapshot.job.key)
-        return max(0.0, (snapshot.now - since).total_seconds())
-
-    def forget(self, key: JobKey) -> None:
-        """Forget a job that is deleted or not starting."""
-        self._since.pop(key, None)
 
 
 #: Every state of a job as a label value; Pending means that no condition is set yet.
@@ -315,6 +253,10 @@ class Metrics:
     def count_dropped_event(self) -> None:
         """Count an Event that was not written."""
         self._errors.events.inc()
+
+    def count_skipped_event(self, resource: str, by: int = 1) -> None:
+        """Count an event of a watch that was too long; by 0 only creates the series."""
+        self._errors.skipped.labels(resource).inc(by)
 
     def count_request(self, verb: str, resource: str, code: int) -> None:
         """Count a request to the API server; code 0 means no response."""

@@ -22,7 +22,7 @@ from trainshed.client.transport import Path, RestClient
 
 from .cache import Cache, JobHandler
 from .events import EventRecorder
-from .health import MAX_SILENCE
+from .health import MAX_FAILING, MAX_SILENCE
 from .metrics import Metrics
 from .reconciler import Reconciler
 from .store import CachedJob
@@ -177,11 +177,15 @@ class NamespaceCache:
         if informer.refused:
             return f"cannot list and watch {informer.what}: {informer.refused}", True
         if not informer.synced.is_set():
-            return f"the cache of {informer.what} has not synced yet", False
+            why = f": {informer.error}" if informer.error else ""
+            return f"the cache of {informer.what} has not synced yet{why}", False
         if informer.missing:
             optional = informer.plural in self._kinds or informer.prefix in {kind.prefix for kind in gang.OPTIONAL}
             return None if optional else (f"the API server does not serve {informer.what}", True)
-        silence = asyncio.get_running_loop().time() - informer.heard
+        now = asyncio.get_running_loop().time()
+        if (failing := informer.failing(now)) > MAX_FAILING:
+            return f"the watch of {informer.what} has failed for {failing:.0f} s: {informer.error}", False
+        silence = now - informer.heard
         if silence <= MAX_SILENCE:
             return None
         return f"the watch of {informer.what} has received nothing for {silence:.0f} s", False

@@ -43,7 +43,7 @@ async def test_an_undecodable_page_is_unavailable():
         return b'{"items": [{"metadata": {'
 
     with pytest.raises(Unavailable, match="cannot decode the response"):
-        await anext(list_pages(SimpleNamespace(call=garbled), Path("/api/v1", "pods", "ml"), {}))
+        await anext(list_pages(SimpleNamespace(read_page=garbled), Path("/api/v1", "pods", "ml"), {}))
 
 
 @pytest.mark.parametrize("kind", [PODS, METADATA, dependent_decoder(CONFIG_MAPS)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import tracemalloc
 
 import pytest
 from aiohttp import web
@@ -12,7 +13,7 @@ from aiohttp import web
 from trainshed import client
 from trainshed.client.credentials import Credentials
 from trainshed.client.http import HttpTransport
-from trainshed.client.transport import AlreadyExists, Path, RestClient
+from trainshed.client.transport import MAX_LINE_BYTES, AlreadyExists, LongLine, Path, RestClient
 
 PODS = Path("/api/v1", "pods", "ml")
 
@@ -124,16 +125,70 @@ async def test_a_watch_yields_whole_lines():
     assert lines == [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}']
 
 
-async def test_a_line_that_is_too_long_is_an_error(monkeypatch):
-    monkeypatch.setattr("trainshed.client.transport.MAX_LINE_BYTES", 10)
+@pytest.mark.parametrize(
+    "pieces", [[b"x" * 30 + b"\n"], [b"x" * 10, b"y" * 9, b"z" * 11 + b"\n"], [b"x"] * 30 + [b"\n"]]
+)
+async def test_of_a_line_that_is_too_long_only_the_beginning_is_kept(monkeypatch, pieces):
+    """Also if only its last piece makes it too long."""
+    monkeypatch.setattr("trainshed.client.transport.MAX_LINE_BYTES", 20)
+    monkeypatch.setattr("trainshed.client.transport.HEAD_BYTES", 5)
+    skipped = []
 
-    async def handler(_request):
-        return web.Response(body=b"x" * 100)
+    async def handler(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b"before\n", *pieces, b"after\n"):
+            await response.write(piece)
+            await asyncio.sleep(0.001)
+        return response
 
     async with answering(handler) as wire:
-        with pytest.raises(client.Unavailable, match="too long"):
-            async for _ in wire.watch(PODS, {}):
-                pass
+        wire._skipped = skipped.append
+        lines = [line async for line in wire.watch(PODS, {}) if line]
+    assert lines == [b"before", LongLine(b"xxxxx", 30), b"after"]
+    assert skipped == ["pods"]
+
+
+async def test_a_line_without_end_takes_no_memory():
+    piece = b"x" * 1024 * 1024
+
+    async def handler(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(piece)
+        await response.write(b"\nafter\n")
+        return response
+
+    async with answering(handler) as wire:
+        tracemalloc.start()
+        lines = [line async for line in wire.watch(PODS, {}) if line]
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert (lines[0].size, lines[1]) == (100 * len(piece), b"after")
+    assert peak < 3 * MAX_LINE_BYTES
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_response_that_is_longer_than_allowed_is_not_read_to_its_end(chunked):
+    async def handler(request):
+        response = web.StreamResponse()
+        if not chunked:
+            response.content_length = 40 * 1024 * 1024
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(40):
+                await response.write(b" " * 1024 * 1024)
+        return response
+
+    async with answering(handler) as wire:
+        tracemalloc.start()
+        with pytest.raises(client.TooLarge, match="more than 1,000,000 bytes"):
+            await wire.read_page(PODS, {}, 1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 20 * 1024 * 1024
+        assert len(await wire.read_page(PODS, {}, 50 * 1024 * 1024)) == 40 * 1024 * 1024
 
 
 async def test_a_rejected_watch_is_an_error():

@@ -6,7 +6,7 @@ from support.builders import a_job, a_pod, look, pods_of, running, seen
 from support.replace import replace
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
-from trainshed.controller.metrics import FailedPods
+from trainshed.controller.observed_pods import FailedPods
 
 KEY = JobKey("ml", "TFJob", "mnist")
 JOB = a_job(chief=1, ps=1, worker=3, restart="ExitCode")

@@ -117,6 +117,27 @@ async def test_kopf_reads_a_rejected_token_again(tmp_path):
     assert [answer.request_info.headers["Authorization"] for answer in answers] == ["Bearer old", "Bearer new"]
 
 
+async def test_kopf_lists_only_metadata_in_small_pages():
+    """Its parsed copy of ten thousand large jobs would not fit into memory."""
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.headers["Accept"])
+        return web.Response(body=b'{"kind":"PartialObjectMetadataList","items":null}')
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    settings = kopf.OperatorSettings()
+    kopf_shim._configure(settings)
+    assert settings.watching.chunk_size <= 100
+    async with TestServer(app) as server:
+        made = kopf_shim._session(Credentials(server=str(server.make_url(""))))
+        async with made.aiohttp_session as session:
+            response = await session.get(server.make_url(f"/jobs?limit={settings.watching.chunk_size}"))
+            assert (await response.json(content_type=None))["items"] == []
+    assert ["PartialObjectMetadataList" in accept for accept in asked] == [True]
+
+
 def test_the_storages_store_nothing():
     body, patch = kopf.Body({"metadata": {"annotations": {"a": "b"}}, "spec": {"c": 1}}), kopf.Patch({})
     diffs, progress = kopf_shim.NoDiffs(), kopf_shim.NoProgress()

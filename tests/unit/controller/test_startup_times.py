@@ -10,7 +10,7 @@ from support.builders import T0, a_job, a_pod, seen
 from support.replace import replace
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, Status
-from trainshed.controller.metrics import StartupTimes
+from trainshed.controller.observed_pods import StartupTimes
 
 JOB = replace(a_job(worker=2), created=T0)
 KEY = JobKey("ml", "TFJob", "mnist")

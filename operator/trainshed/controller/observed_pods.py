@@ -1,0 +1,80 @@
+"""What is remembered of the pods of each job, to count each failed pod and each start of a job once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from trainshed.api.actions import Snapshot
+from trainshed.api.job import JobKey
+from trainshed.api.objects import Phase
+from trainshed.api.status import ConditionType, Status
+
+
+class FailedPods:
+    """Keeps the failed pods of each job while they exist.
+
+    A pod that fails while it is being deleted does not count: its containers were killed by the deletion, such as
+    those of parameter servers by cleanPodPolicy.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[JobKey, tuple[str, frozenset[str]]] = {}
+
+    def count_new(self, snapshot: Snapshot) -> int:
+        """Return how many pods have failed since the last reconcile of the job."""
+        key = snapshot.job.key
+        failed = frozenset([pod.uid for pod in snapshot.pods if pod.phase is Phase.FAILED and not pod.deleting])
+        uid, before = self._known.get(key, ("", frozenset()))
+        self._known[key] = (snapshot.job.uid, failed)
+        return len(failed - before) if uid == snapshot.job.uid else _uncounted(snapshot, failed)
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a deleted job."""
+        self._known.pop(key, None)
+
+
+def _uncounted(snapshot: Snapshot, failed: frozenset[str]) -> int:
+    """Return how many of the pods that have failed, given by uid, the stored status does not yet count or give up."""
+    status = snapshot.status
+    attempts = {role.lower(): attempt for role, attempt in status.attempts.items()}
+    current = [
+        pod
+        for pod in snapshot.pods
+        if pod.uid in failed and pod.uid not in status.pending_replacement and pod.attempt == attempts.get(pod.role, 0)
+    ]
+    return max(0, len(current) - sum(replica_status.failed for replica_status in status.replica_statuses.values()))
+
+
+#: The phases of a pod that has started.
+STARTED_PHASES = (Phase.RUNNING, Phase.SUCCEEDED)
+
+
+class StartupTimes:
+    """Keeps the start times of the jobs that this process saw start; other jobs are not measured."""
+
+    def __init__(self) -> None:
+        self._since: dict[JobKey, datetime] = {}
+
+    def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
+        """Record the start, or its end, from a stored status."""
+        key, before = snapshot.job.key, snapshot.status
+        if after.over or after.true(ConditionType.SUSPENDED):
+            self.forget(key)
+        elif before.true(ConditionType.SUSPENDED):
+            self._since[key] = snapshot.now
+        elif after.turned_true(ConditionType.CREATED, before):
+            self._since[key] = snapshot.job.created or snapshot.now
+
+    def observe(self, snapshot: Snapshot) -> float | None:
+        """Return the startup time in seconds when all pods run for the first time, else None."""
+        since = self._since.get(snapshot.job.key)
+        if since is None or len(snapshot.pods) < snapshot.job.size:
+            return None
+        if sum([pod.phase in STARTED_PHASES for pod in snapshot.pods]) < snapshot.job.size:
+            return None
+        self.forget(snapshot.job.key)
+        return max(0.0, (snapshot.now - since).total_seconds())
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a job that is deleted or not starting."""
+        self._since.pop(key, None)

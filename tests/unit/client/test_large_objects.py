@@ -1,0 +1,175 @@
+"""Objects that are larger than a line of a watch or a page of a list neither stop a watch nor fill the memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from support.scripted_server import ScriptedServer, a_list, a_pod, after, event, listening, refused
+from support.virtual_time import clock, in_virtual_time
+from trainshed.client import TooLarge
+from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, event_head, list_pages
+from trainshed.client.transport import Path
+
+PADDING = {"spec": {"x": "<" * 5000}}
+
+
+def a_large_event(what: str, version: int, *, head: bool) -> dict:
+    """Return an event that is too long, with the metadata first, as for pods, or last, as they may be for jobs."""
+    metadata = {"name": "fat", "namespace": "ml", "uid": "fat-uid", "resourceVersion": str(version)}
+    return {"type": what, "object": {"metadata": metadata} | PADDING if head else PADDING | {"metadata": metadata}}
+
+
+def a_large_pod(version: int) -> dict:
+    pod = a_pod("fat", version)
+    return {**pod, "metadata": pod["metadata"] | {"namespace": "ml"}}
+
+
+#: What the server says of the object if it is asked for it alone.
+READS = {
+    "newer": (200, a_large_pod(13)),
+    "equal": (200, a_large_pod(12)),
+    "gone": refused(404),
+    "older": (200, a_large_pod(7)),
+}
+READS |= {
+    "another": (200, {"metadata": {"name": "fat", "uid": "other", "resourceVersion": "13"}}),
+    "error": refused(500),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("head", [True, False], ids=["head", "no head"])
+@pytest.mark.parametrize("what", ["ADDED", "MODIFIED", "DELETED"])
+def test_an_event_that_is_too_long_does_not_stop_the_watch(monkeypatch, what, head, read):
+    monkeypatch.setattr("trainshed.client.transport.MAX_LINE_BYTES", 4000)
+    there = read in ("newer", "equal", "older", "error") and what != "DELETED"
+    at_the_end = a_list(20, "a", **({"fat": 13} if there else {}))
+    first = [event("ADDED", "b", 11), a_large_event(what, 12, head=head), event("ADDED", "c", 15)]
+    before = a_list(10, "a", **({} if what == "ADDED" else {"fat": 9}))
+    server = ScriptedServer([before, at_the_end], [(None, first), (None, [event("ADDED", "c", 21)])])
+    server.objects["fat"] = READS[read]
+    listener, _ = after(server, 10)
+    assert "c" in listener.known
+    assert ("fat" in listener.known) is there
+    assert len({query["resourceVersion"] for asked, _, query in server.asked if asked == "watch"}) == len(
+        server.times("watch")
+    ), "no watch begins again at the version whose event is too long"
+    by_itself = head and (what == "DELETED" or read in ("newer", "equal", "gone", "another"))
+    assert len(server.times("list")) == (1 if by_itself else 2)
+
+
+def test_an_event_that_is_too_long_again_and_again_is_logged_once(monkeypatch, caplog):
+    monkeypatch.setattr("trainshed.client.transport.MAX_LINE_BYTES", 4000)
+    events = [a_large_event("MODIFIED", version, head=True) for version in range(11, 40)]
+    server = ScriptedServer([a_list(10, "fat")], [(None, events)])
+    server.objects["fat"] = (200, a_large_pod(50))
+    listener, _ = after(server, 5)
+    assert listener.known == {"fat": "50"}
+    assert [record.levelname for record in caplog.records if "about ml/fat" in record.message] == ["WARNING"]
+    assert len(server.times("list")) == len(server.times("watch")) == 1
+
+
+def test_a_version_from_which_the_watch_fails_again_and_again_is_dropped():
+    """Whatever the reason is: an event that a proxy or the server itself cannot send."""
+    trouble = (0.1, [{"type": "ERROR", "object": {"code": 500, "message": "cannot encode"}}])
+    server = ScriptedServer([a_list(10, "a")], [trouble])
+    server.lists = [a_list(10, "a"), *[a_list(10, "a")] * 5, a_list(30, "a", "b")]
+    listener, informer = after(server, 60)
+    assert listener.known == {"a": "30", "b": "30"}
+    assert "cannot encode" in informer.error
+    assert failing_after(server, 60) < 30, "lists show what the watch does not"
+
+
+def test_a_watch_and_lists_that_fail_are_seen_soon():
+    server = ScriptedServer(
+        [a_list(10, "a"), refused(500)], [(1, []), (0, [{"type": "ERROR", "object": {"code": 500}}])]
+    )
+    assert 30 < failing_after(server, 40) < 40
+    assert failing_after(ScriptedServer([a_list(10, "a")], [(None, [])]), 40) == 0
+
+
+def failing_after(server: ScriptedServer, seconds: float) -> float:
+    """Return for how long the informer says that it fails, this number of seconds after its start."""
+
+    async def story():
+        async with listening(server) as (_, informer):
+            await asyncio.sleep(seconds)
+            return informer.failing(clock())
+
+    return in_virtual_time(story())
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            b'{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"7","labels":{',
+            "n/p",
+        ),
+        (
+            b'{"type":"MODIFIED","object":{"kind":"Role","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"p","generateName":"x-","namespace":"n","uid":"u","resourceVersion":"7"',
+            "n/p",
+        ),
+        (
+            b'{"type":"ADDED","object":{"apiVersion":"kubeflow.org/v1","kind":"TFJob","metadata":{"annotations":{"name":"x"',
+            None,
+        ),
+        (b'{"type":"ADDED","object":{"metadata":{"name":"p\\","namespace":"n"', None),
+        (b'{"type":"ADDED","object":{"spec":{"metadata":{"name":"p","uid":"u","resourceVersion":"7"}}', None),
+        (b"", None),
+    ],
+    ids=range(6),
+)
+def test_the_beginning_of_an_event_says_which_object_it_is_about(line, name):
+    head = event_head(line)
+    assert (f"{head.namespace}/{head.name}" if head else None) == name
+
+
+class Server:
+    """Has objects of these sizes, in bytes, and answers with pages of them; `read` are the sizes of the pages sent."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes, self.sent, self.asked = sizes, [], []
+
+    async def read_page(self, _path: Path, query: Mapping[str, str], most: int) -> bytes:
+        start, limit = int(query.get("continue", "0")), int(query["limit"])
+        items = [
+            {"n": start + number, "x": "x" * size} for number, size in enumerate(self.sizes[start : start + limit])
+        ]
+        rest = start + limit < len(self.sizes)
+        page = {"metadata": {"resourceVersion": "7", "continue": str(start + limit) if rest else ""}, "items": items}
+        content = json.dumps(page).encode()
+        self.asked.append(limit)
+        if len(content) > most:
+            raise TooLarge("too large")
+        self.sent.append(len(content))
+        return content
+
+
+LARGE, SMALL = 9 * 1024 * 1024, 100
+
+
+@pytest.mark.parametrize(
+    ("sizes", "requests"),
+    [
+        ([SMALL] * 1200, 3),
+        ([LARGE] * 6, 9),
+        ([SMALL] * 700 + [LARGE] * 3 + [SMALL] * 700, 30),
+        ([1_500_000] * 40, 25),
+        ([], 1),
+    ],
+    ids=["small", "large", "some large", "jobs", "none"],
+)
+async def test_pages_have_few_bytes_however_large_the_objects_are(sizes, requests):
+    server = Server(sizes)
+    found = []
+    async for page in list_pages(server, Path("/api/v1", "pods"), {}):
+        found += [json.loads(bytes(item))["n"] for item in page.items]
+    assert found == list(range(len(sizes)))
+    assert max(server.sent) <= max(PAGE_BYTES, LARGE + 1000)
+    assert len(server.asked) <= requests
+    assert server.asked[0] == PAGE_SIZE
