@@ -238,6 +238,7 @@ def test_folders_files_and_patterns_are_read_as_by_kubectl(tmp_path):
     assert names("-f", f"{folder}/[ab].*") == ["a", "b"]
     empty = CliRunner().invoke(cli, ["render", "-f", f"{folder}/in/deep.yaml"])
     assert "contains no file that ends in .json, .yaml, .yml" in empty.stderr
+    assert CliRunner().invoke(cli, ["render", "-f", ""]).stderr == "Error: -f needs the name of a file\n"
     absent = CliRunner().invoke(cli, ["render", "-f", f"{folder}/absent"])
     assert f"cannot read {folder}/absent: " in absent.stderr
 

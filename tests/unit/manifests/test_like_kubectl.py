@@ -15,10 +15,10 @@ SEED = 20
 REFUSED = object()
 
 
-def read(text: str) -> object:
+def read(text: str, *, unique: bool = True) -> object:
     """The value that we read, comparable; REFUSED if there is none."""
     try:
-        return comparable(reader.document(text))
+        return comparable(reader.document(text, unique=unique))
     except BadManifest:
         return REFUSED
 
@@ -67,6 +67,17 @@ def test_random_documents_are_read_as_by_kubectl():
     different = [text for text, answer in zip(texts, found, strict=True) if read(text) != theirs(answer)]
     assert different == []
     assert sum("json" in answer for answer in found) > 5_000, "too few documents are valid"
+
+
+@pytest.mark.apiserver
+def test_of_keys_that_are_given_twice_the_last_ones_win_for_client_go():
+    made = Documents(SEED + 3)
+    texts = [made.one() for _ in range(20_000)]
+    pairs = zip(texts, answers({"document": text} for text in texts), strict=True)
+    twice = [text for text, answer in pairs if "already set in map" in answer.get("error", "")]
+    found = zip(twice, answers({"document": text, "lenient": True} for text in twice), strict=True)
+    assert len(twice) > 20
+    assert [text for text, answer in found if read(text, unique=False) != theirs(answer)] == []
 
 
 @pytest.mark.apiserver
