@@ -22,6 +22,7 @@ from trainshed.api.framework import JobDefaults
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.local.cluster import POD, LocalCluster, merged
 from trainshed.local.controller import LocalController
+from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
 from trainshed.local.volumes import Volumes
@@ -252,7 +253,9 @@ def on_this_machine(request: JobRequest, happenings: tuple[Happening, ...], fold
     cluster.listeners.append(observe)
     resolver = EnvironmentResolver(cluster)
     volumes = Volumes(resolver, folder)
-    shared = Dependencies(cluster, runtime, NoLogs(), now, folder, volumes, resolver, Gpus(()), "node", QUICK)
+    shared = Dependencies(
+        cluster, runtime, NoLogs(), now, folder, volumes, resolver, Gpus(()), NodeFacts("node"), QUICK
+    )
 
     def happen(found: Happening) -> None:
         job = cluster.find(request.kind, NAMESPACE, "job")

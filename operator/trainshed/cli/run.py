@@ -119,16 +119,12 @@ def _print_sentence(_kind: type[BaseException], error: BaseException, _traceback
 
 
 def _quiet_loggers() -> None:
-    """Print warnings of the controller as plain lines, without tracebacks."""
+    """Print warnings of the controller as plain lines, and no tracebacks: their errors end the run."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.addFilter(_without_traceback)
+    handler.addFilter(lambda record: not record.exc_info)
     logging.getLogger().addHandler(handler)
-
-
-def _without_traceback(record: logging.LogRecord) -> bool:
-    record.exc_info = None
-    return True
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of processes that have ended before they are killed
 
 
 def _coloured(*, no_color: bool, json: bool) -> bool:

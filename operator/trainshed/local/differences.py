@@ -6,12 +6,11 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from trainshed.api.job import Document
 
-from . import mpi
-from .cluster import CLAIM, CONFIG_MAP, SECRET
+from . import mpi, references
+from .cluster import CLAIM
 from .docker_cli import ENGINES
 from .environment import GPU
 from .volumes import SOURCES, belongs_to_another, cannot_create, stand_in
@@ -22,6 +21,7 @@ POD_FIELDS = {
     "affinity": "one machine",
     "dnsConfig": "no DNS",
     "dnsPolicy": "no DNS",
+    "enableServiceLinks": "no variables of Services",
     "hostAliases": "no DNS",
     "hostIPC": "no namespaces of the host",
     "hostNetwork": "no namespaces of the host",
@@ -45,6 +45,8 @@ CONTAINER_FIELDS = {
     "startupProbe": "no probes",
     "volumeDevices": "no block devices",
 }
+#: Sources of projected volumes that have no files here.
+WITHOUT = dict.fromkeys(("serviceAccountToken", "clusterTrustBundle", "podCertificate"), "no API server")
 #: Other reasons where replicas are containers of docker or podman.
 IN_CONTAINERS = {
     "imagePullSecrets": "log in with docker login",
@@ -82,6 +84,7 @@ def _pod(spec: Document, *, in_containers: bool) -> Iterator[str]:
     for field, why in POD_FIELDS.items():
         if spec.get(field):
             yield f"{field} ({reasons.get(field, why)})"
+    yield from _parts_of_volumes(spec)
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
         if not in_containers:
             yield f"image {container.get('image')} (replicas use this machine's Python)"
@@ -94,6 +97,18 @@ def _pod(spec: Document, *, in_containers: bool) -> Iterator[str]:
         honoured = LIMITED if in_containers or sys.platform == "linux" else (GPU,)
         if others := sorted(set(limits).difference(honoured)):
             yield f"resource limits {', '.join(others)}"
+
+
+def _parts_of_volumes(spec: Document) -> Iterator[str]:
+    """Yield what volumes do not have although they are mounted."""
+    for volume in spec.get("volumes") or ():
+        folder = volume.get("emptyDir") or {}
+        if folder.get("medium"):
+            yield f"emptyDir.medium {folder['medium']} (a folder of this machine)"
+        if folder.get("sizeLimit"):
+            yield "emptyDir.sizeLimit (the size is not limited)"
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            yield from (f"projected {kind} ({WITHOUT[kind]})" for kind in source if kind in WITHOUT)
 
 
 def refused(
@@ -109,9 +124,9 @@ def refused(
     shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
         local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
-        for problem in (*local, *_volumes(pod, objects), *_unreachable(pod, shared, runtime)):
+        for problem in (*local, *_volumes(pod), *_unreachable(pod, shared, runtime)):
             found[problem] = None
-    return list(found)
+    return [*found, *references.problems(pods, objects)]
 
 
 def _programs(pod: Document, path: str) -> Iterator[str]:
@@ -141,7 +156,7 @@ def _commands(pod: Document) -> Iterator[str]:
             yield f"{path}.command: {NO_COMMAND}"
 
 
-def _volumes(pod: Document, objects: Mapping[tuple[str, str], Document]) -> Iterator[str]:
+def _volumes(pod: Document) -> Iterator[str]:
     for index, volume in enumerate(pod["spec"].get("volumes") or ()):
         path = f"pod {pod['metadata']['name']}: spec.volumes[{index}]"
         kinds = [key for key in volume if key != "name"]
@@ -149,10 +164,6 @@ def _volumes(pod: Document, objects: Mapping[tuple[str, str], Document]) -> Iter
             yield f"{path}.{unknown[0]}: Forbidden: this machine cannot mount it; use a hostPath or a claim"
         if (host := volume.get("hostPath")) and cannot_create(host):
             yield f"{path}.hostPath: Forbidden: you cannot create {host['path']} on this machine; use a claim"
-        for field, kind, name in (("configMap", CONFIG_MAP, "name"), ("secret", SECRET, "secretName")):
-            wanted: Mapping[str, Any] = volume.get(field) or {}
-            if wanted and not wanted.get("optional") and (kind, wanted.get(name)) not in objects:
-                yield f"{path}.{field}: Not found: {kind} {wanted.get(name)}; add it to the file"
 
 
 def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], Document]) -> list[str]:

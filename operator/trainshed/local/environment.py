@@ -1,26 +1,45 @@
-"""The environment, command and arguments of a container, with all references resolved as the kubelet does."""
+"""The environment, command and arguments of a container, with all references resolved as the kubelet does.
+
+The rules are those of `makeEnvironmentVariables` in pkg/kubelet/kubelet_pods.go of Kubernetes 1.37.
+"""
 
 from __future__ import annotations
 
 import base64
+import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from trainshed.api.job import Document
+from trainshed.plan.quantities import parse_quantity
 
+from . import downward
 from .cluster import CONFIG_MAP, SECRET, LocalCluster
 
 #: `$(NAME)`, or `$$`, which stands for one dollar sign.
-REFERENCE = re.compile(r"\$(?:\$|\(([^()]*)\))")
+REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 #: A key of a label or an annotation in a field path.
 SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 GPU = "nvidia.com/gpu"
+#: The fields with the texts and with the coded data of an object.
+FIELDS = {CONFIG_MAP: ("data", "binaryData"), SECRET: ("stringData", "data")}
+#: Errors of the machine, and not of a pod: nothing can go on.
+MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class ConfigError(Exception):
     """A container refers to something that does not exist; the message is the kubelet's."""
+
+
+def incomplete(error: ConfigError | OSError) -> str:
+    """Return what is wrong with the configuration of a pod, such as a subPath below a file; raises `MACHINE` again."""
+    if isinstance(error, OSError):
+        if error.errno in MACHINE:
+            raise error
+        return f"{error.strerror}: {error.filename}"
+    return str(error)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -39,7 +58,7 @@ class PodFacts:
 
     pod: Document
     address: str
-    node: str
+    node: downward.NodeFacts
 
     def field(self, path: str) -> str:
         """Return the value of a field path of the downward API; raises `ConfigError`."""
@@ -47,22 +66,34 @@ class PodFacts:
         if found := SUBSCRIPT.fullmatch(path):
             return str((metadata.get(found[1]) or {}).get(found[2], ""))
         if path in ("metadata.labels", "metadata.annotations"):
-            entries = (metadata.get(path.partition(".")[2]) or {}).items()
-            return "\n".join(f'{key}="{value}"' for key, value in sorted(entries))
+            return downward.as_lines(metadata.get(path.partition(".")[2]) or {})
         known = {
             "metadata.name": metadata["name"],
             "metadata.namespace": metadata["namespace"],
             "metadata.uid": metadata["uid"],
-            "spec.nodeName": self.node,
-            "spec.serviceAccountName": spec.get("serviceAccountName", "default"),
-            "status.hostIP": self.address,
-            "status.hostIPs": self.address,
+            "spec.nodeName": self.node.name,
+            "spec.serviceAccountName": spec.get("serviceAccountName") or "default",
+            "status.hostIP": self.node.address or self.address,
+            "status.hostIPs": self.node.address or self.address,
             "status.podIP": self.address,
             "status.podIPs": self.address,
         }
         if path not in known:
             raise ConfigError(f"unsupported fieldPath: {path}")
         return str(known[path])
+
+    def resource(self, selector: Document, container: Document | None = None) -> str:
+        """Return the value of a resourceFieldRef, of this container unless it names one; raises `ConfigError`."""
+        spec, name = self.pod["spec"], selector.get("containerName")
+        if name:
+            known = (*spec["containers"], *(spec.get("initContainers") or ()))
+            container = next((found for found in known if found["name"] == name), None)
+        if container is None:
+            raise ConfigError(f"container {name} not found")
+        found = downward.resource_value(container, selector, downward.of_pod(spec, self.node.allocatable))
+        if found is None:
+            raise ConfigError(f"unsupported container resource : {selector.get('resource')}")
+        return found
 
 
 class EnvironmentResolver:
@@ -75,29 +106,39 @@ class EnvironmentResolver:
         """Return the variables of a container; raises `ConfigError`."""
         found: dict[str, str] = {}
         for source in container.get("envFrom") or ():
-            found.update(self._all_of(source, facts.pod["metadata"]["namespace"]))
+            found.update(self._all_of(source, facts))
         for entry in container.get("env") or ():
-            value = self._value(entry, container, facts)
-            if value is not None:
-                found[entry["name"]] = expand(value, found) if "valueFrom" not in entry else value
+            if text := str(entry.get("value") or ""):
+                found[entry["name"]] = expand(text, found)
+            elif (value := self._value(entry.get("valueFrom") or {}, container, facts)) is not None:
+                found[entry["name"]] = value
         return found
 
     def data(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
-        """Return the data of a ConfigMap or a Secret, None if it does not exist."""
+        """Return the data of a ConfigMap or a Secret, None if it does not exist; raises `ConfigError`."""
         found = self._cluster.find(kind, namespace, name)
         if found is None:
             return None
-        texts = found.get("stringData" if kind == SECRET else "data") or {}
-        coded = found.get("data" if kind == SECRET else "binaryData") or {}
-        plain = {key: str(value).encode() for key, value in texts.items()}
-        return {key: base64.b64decode(value) for key, value in coded.items()} | plain
+        texts, coded = (found.get(field) or {} for field in FIELDS[kind])
+        try:
+            decoded = {key: base64.b64decode(value) for key, value in coded.items()}
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f'{kind.lower()} "{name}" has illegal base64 data') from error
+        return decoded | {key: str(value).encode() for key, value in texts.items()}
 
-    def _all_of(self, source: Document, namespace: str) -> Iterator[tuple[str, str]]:
+    def _texts(self, kind: str, facts: PodFacts, reference: Document) -> dict[str, bytes]:
+        """Return what variables can get: of a ConfigMap the texts only."""
+        data = self._required(kind, facts.pod["metadata"]["namespace"], reference)
+        if kind == SECRET:
+            return data
+        found = self._cluster.find(kind, facts.pod["metadata"]["namespace"], reference["name"]) or {}
+        return {key: data[key] for key in found.get("data") or ()}
+
+    def _all_of(self, source: Document, facts: PodFacts) -> Iterator[tuple[str, str]]:
         for field, kind in (("configMapRef", CONFIG_MAP), ("secretRef", SECRET)):
-            reference = source.get(field)
-            if reference:
-                data = self._required(kind, namespace, reference)
-                yield from ((f"{source.get('prefix', '')}{key}", value.decode()) for key, value in data.items())
+            if reference := source.get(field):
+                for key, value in self._texts(kind, facts, reference).items():
+                    yield f"{source.get('prefix') or ''}{key}", _text(value, f"{kind} {reference['name']}", key)
 
     def _required(self, kind: str, namespace: str, reference: Document) -> dict[str, bytes]:
         data = self.data(kind, namespace, reference["name"])
@@ -105,28 +146,30 @@ class EnvironmentResolver:
             raise ConfigError(f'{kind.lower()} "{reference["name"]}" not found')
         return data or {}
 
-    def _value(self, entry: Document, container: Document, facts: PodFacts) -> str | None:
-        """Return the value of an entry before expansion; None if an optional reference leads nowhere."""
-        source = entry.get("valueFrom") or {}
-        for field, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
-            if reference := source.get(field):
-                data = self._required(kind, facts.pod["metadata"]["namespace"], reference)
-                if reference["key"] in data:
-                    return data[reference["key"]].decode()
-                if reference.get("optional"):
-                    return None
-                raise ConfigError(f"couldn't find key {reference['key']} in {kind} {reference['name']}")
+    def _value(self, source: Document, container: Document, facts: PodFacts) -> str | None:
+        """Return the value from a source, empty without one; None if an optional reference leads nowhere."""
         if reference := source.get("fieldRef"):
             return facts.field(reference["fieldPath"])
         if reference := source.get("resourceFieldRef"):
-            return resource(container, reference["resource"])
-        return str(entry.get("value") or "")
+            return facts.resource(reference, container)
+        for field, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
+            if reference := source.get(field):
+                data, key = self._texts(kind, facts, reference), reference["key"]
+                if key in data:
+                    return _text(data[key], f"{kind} {reference['name']}", key)
+                if reference.get("optional"):
+                    return None
+                place = f"{facts.pod['metadata']['namespace']}/{reference['name']}"
+                raise ConfigError(f"couldn't find key {key} in {kind} {place}")
+        return ""
 
 
-def resource(container: Document, path: str) -> str:
-    """Return a resource such as `limits.cpu` as it is written; 0 if it is not."""
-    part, _, name = path.partition(".")
-    return str(((container.get("resources") or {}).get(part) or {}).get(name, 0))
+def _text(value: bytes, where: str, key: str) -> str:
+    """Return the value of a variable; raises `ConfigError`, as a container runtime refuses one that is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"key {key} in {where} is not UTF-8 and cannot be the value of a variable") from error
 
 
 class Gpus:
@@ -141,7 +184,8 @@ class Gpus:
 
         They are separated by commas. If there are fewer than it asks for, it gets those that are free.
         """
-        count = int(float(resource(container, f"limits.{GPU}")))
+        limits = (container.get("resources") or {}).get("limits") or {}
+        count = int(parse_quantity(limits.get(GPU)) or 0)
         if not count:
             return None
         held = self._held.setdefault(uid, {})

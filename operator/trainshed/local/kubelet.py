@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import shutil
 import signal
 from collections import deque
@@ -17,7 +16,8 @@ from trainshed.api.job import Document
 
 from . import tasks
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
-from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
+from .downward import NodeFacts
+from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
 from .volumes import TERMINATION_LOG, Volume, Volumes, mounts
@@ -30,8 +30,6 @@ CHUNK = 65536
 DRAIN = 2.0
 #: Seconds between tries to create a container whose configuration is incomplete.
 CONFIG_RETRY = 1.0
-#: Errors of the machine, and not of a pod: nothing can go on.
-MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: The exit code of a container that was never started, as containerd reports it.
 NOT_STARTED = 128
 
@@ -61,7 +59,7 @@ class Dependencies:
     volumes: Volumes
     resolver: EnvironmentResolver
     gpus: Gpus
-    node: str
+    node: NodeFacts
     back_off: BackOff = BackOff()
 
 
@@ -384,17 +382,8 @@ class PodWorker:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     def _report(self) -> None:
-        self._shared.cluster.set_pod_status(self._pod, self._record.status(self._shared.now()), self._shared.node)
+        self._shared.cluster.set_pod_status(self._pod, self._record.status(self._shared.now()), self._shared.node.name)
 
     def _confirm(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._shared.cluster.confirm_deletion(self._pod)
-
-
-def incomplete(error: ConfigError | OSError) -> str:
-    """Return what is wrong with the configuration of a pod, such as a subPath below a file; raises `MACHINE` again."""
-    if isinstance(error, OSError):
-        if error.errno in MACHINE:
-            raise error
-        return f"{error.strerror}: {error.filename}"
-    return str(error)

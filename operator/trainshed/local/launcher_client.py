@@ -35,6 +35,7 @@ AT_ONCE = 64
 #: Seconds between two questions whether the launcher still works, and after which silence means that it does not.
 PING, SILENCE = 5.0, 60.0
 ENDED = "the program that starts containers has ended unexpectedly, and with it all replicas"
+LATE = f"the program that starts containers has not started within {START:.0f} s"
 STUCK = "the program that starts containers did not end, and was killed"
 SILENT = (
     f"the program that starts containers has not answered for {SILENCE:.0f} s; it is ended, and with it all replicas"
@@ -131,7 +132,7 @@ class LauncherClient:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()  # it may still run, and then its output does not end
             errors = await self._process.stderr.read() if self._process.stderr else b""
-            raise StartFailed(errors.decode(errors="replace").strip() or str(error) or SILENT) from None
+            raise StartFailed(errors.decode(errors="replace").strip() or str(error) or LATE) from None
         self._look()
 
     async def request(self, message: Mapping[str, Any]) -> None:

@@ -21,10 +21,11 @@ from . import summary, tasks
 from .cluster import EVENT, POD, LocalCluster, Stored
 from .controller import LocalController
 from .docker_cli import ENGINES
+from .downward import NodeFacts, allocatable
 from .environment import EnvironmentResolver, Gpus
 from .exec_server import ExecServer
 from .failures import FailureInjector
-from .hosts import Hosts
+from .hosts import LOOPBACK, Hosts
 from .kubelet import Dependencies, Kubelet
 from .options import LocalJob, Options, Refused
 from .output import Output, StatusLine, print_error_line, print_line
@@ -85,6 +86,8 @@ class LocalRun:
         self._faults.watch()
         try:
             return await self._run()
+        except Refused as error:
+            raise Refused(self._faults.sentence() or str(error)) from self._faults.first or error
         finally:
             self._output.close()
             self._folder.close()
@@ -97,7 +100,7 @@ class LocalRun:
         server: ExecServer | None = None
         try:
             self._introduce(runtime)
-            kubelet = self._kubelet = self._make_kubelet(runtime)
+            kubelet = self._kubelet = self._make_kubelet(runtime, hosts)
             if folder := self._choice.mpi_folder:
                 server = ExecServer(
                     folder, kubelet.container, self._choice.secret, in_containers=self._choice.in_containers
@@ -142,7 +145,7 @@ class LocalRun:
                 self._output.write_line = print_line
                 status.stop()
         if self._faults.first:
-            raise Refused(self._faults.sentence()) from self._faults.first
+            raise Refused
         if runtime.problem and not self._interrupted.is_set():
             raise Refused(runtime.problem)
 
@@ -224,9 +227,10 @@ class LocalRun:
         if self._choice.ignored:
             self._output.say(f"without effect here: {'; '.join(self._choice.ignored)}")
 
-    def _make_kubelet(self, runtime: Runtime) -> Kubelet:
+    def _make_kubelet(self, runtime: Runtime, hosts: Hosts) -> Kubelet:
         resolver = EnvironmentResolver(self._cluster)
         modes = ANY_USER if self._choice.name in ENGINES else OWN_USER
+        address = LOOPBACK if self._choice.name == "processes" else str(hosts.gateway)
         return Kubelet(
             Dependencies(
                 cluster=self._cluster,
@@ -237,7 +241,7 @@ class LocalRun:
                 volumes=Volumes(resolver, self._folder.state.path, self._choice.rewrite, modes),
                 resolver=resolver,
                 gpus=Gpus(gpu_numbers()),
-                node=socket.gethostname(),
+                node=NodeFacts(socket.gethostname(), address, allocatable(self._folder.pods)),
             )
         )
 

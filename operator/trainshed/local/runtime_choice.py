@@ -141,7 +141,8 @@ class RuntimeChoice:
         ignored: list[str] = []
         for item in self._options.jobs:
             known = (*self._options.objects, *item.dependents)
-            objects = {(found["kind"], found["metadata"]["name"]): found for found in known}
+            here = (found for found in known if found["metadata"]["namespace"] == item.job.namespace)
+            objects = {(found["kind"], found["metadata"]["name"]): found for found in here}
             pods = self.pods(item)
             problems += differences.refused(pods, objects, runtime=self.name, path=path)
             problems += volumes.misleading(pods, self._folder.state.path)

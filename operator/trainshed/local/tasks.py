@@ -52,6 +52,8 @@ class Faults:
 def described(error: BaseException, where: str = "") -> str:
     """Return a sentence about an error: what the system does not permit, or that Trainshed has a fault."""
     place = f"{where}: " if where else ""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, OSError) and error.strerror:
         return f"{place}{error.strerror}{f' ({error.filename})' if error.filename else ''}"
     if isinstance(error, MemoryError):

@@ -23,7 +23,7 @@ from pathlib import Path
 from trainshed.api.job import Document
 
 from .cluster import CONFIG_MAP, SECRET
-from .environment import REFERENCE, ConfigError, EnvironmentResolver, PodFacts, expand, resource
+from .environment import REFERENCE, ConfigError, EnvironmentResolver, PodFacts, expand
 from .names import descending, quoted, writable
 from .paths import Creation, opened, resolve, write
 from .runtime import Mount
@@ -175,9 +175,7 @@ class Volumes:
     def _downward(self, item: Document, facts: PodFacts) -> str:
         if item.get("fieldRef"):
             return facts.field(item["fieldRef"]["fieldPath"])
-        wanted = item["resourceFieldRef"]
-        containers = {found["name"]: found for found in facts.pod["spec"]["containers"]}
-        return resource(containers[wanted["containerName"]], wanted["resource"])
+        return facts.resource(item["resourceFieldRef"])
 
 
 def _items(wanted: Document, data: Mapping[str, bytes], what: str, default: int) -> Iterator[VolumeFile]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import os
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
 from support.virtual_time import in_virtual_time
 from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
 from trainshed.local.differences import foreign_host_paths
+from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
 from trainshed.local.volumes import Volume, Volumes, cannot_create, mounts
 
+OF_NODE = {"cpu": Decimal(8), "memory": Decimal(32 << 30), "ephemeral-storage": Decimal(100 << 30)}
 METADATA = {"name": "pod", "namespace": "ml", "uid": "u", "labels": {"team": "a"}}
 
 
@@ -22,7 +25,9 @@ def resolver() -> EnvironmentResolver:
 
     async def fill() -> None:
         for kind, name, data in (
-            (CONFIG_MAP, "settings", {"data": {"rate": "0.1", "depth": "3"}}),
+            (CONFIG_MAP, "settings", {"data": {"rate": "0.1", "depth": "3"}, "binaryData": {"raw": "AP8="}}),
+            (SECRET, "binary", {"data": {"raw": "AP8="}}),
+            (SECRET, "broken", {"data": {"k": "abc"}}),
             (SECRET, "keys", {"data": {"token": base64.b64encode(b"secret").decode()}, "stringData": {"user": "me"}}),
         ):
             cluster.apply({"kind": kind, "metadata": {"name": name, "namespace": "ml"}, **data})
@@ -32,12 +37,28 @@ def resolver() -> EnvironmentResolver:
 
 
 def facts(**spec) -> PodFacts:
-    return PodFacts({"metadata": METADATA, "spec": {"containers": [], **spec}}, "198.18.0.2", "node")
+    return PodFacts(
+        {"metadata": METADATA, "spec": {"containers": [], **spec}},
+        "198.18.0.2",
+        NodeFacts("node", "198.18.0.1", OF_NODE),
+    )
 
 
-def test_references_are_expanded():
-    known = {"A": "1", "B": "2"}
-    assert expand("$(A) $(B)$(C) $$(A) $A", known) == "1 2$(C) $(A) $A"
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A) $(B)$(C)", "1 2$(C)"),
+        ("$$(A) $A $", "$(A) $A $"),
+        ("$$$(A) $$$$(A)", "$1 $$(A)"),
+        ("$(A", "$(A"),
+        ("$(C$(A))", "$(C$(A))"),
+        ("$($(A)", "$($(A)"),
+        ("$x$(A)$", "$x1$"),
+        ("$()", "$()"),
+    ],
+)
+def test_references_are_expanded(text, expanded):
+    assert expand(text, {"A": "1", "B": "2"}) == expanded
 
 
 def test_variables_come_from_everywhere():
@@ -47,17 +68,31 @@ def test_variables_come_from_everywhere():
         {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}},
         {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         {"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}},
+        {"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+        {"name": "ACCOUNT", "valueFrom": {"fieldRef": {"fieldPath": "spec.serviceAccountName"}}},
+        {"name": "PLAIN", "value": "later"},
+        {"name": "EMPTY"},
+        {"name": "BEFORE", "value": "$(AFTER)"},
+        {"name": "AFTER", "value": "x"},
+        {"name": "OTHER", "valueFrom": {"resourceFieldRef": {"containerName": "side", "resource": "limits.memory"}}},
         {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
         {"name": "NONE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "no", "optional": True}}},
     ]
     container = {"env": env, "resources": {"limits": {"cpu": 2}}}
     container["envFrom"] = [{"configMapRef": {"name": "settings"}, "prefix": "P_"}, {"secretRef": {"name": "keys"}}]
-    assert resolver().environment(container, facts()) == {
+    side = {"name": "side", "resources": {"limits": {"memory": "1Ki"}}}
+    assert resolver().environment(container, facts(initContainers=[side])) == {
         "P_rate": "0.1",
         "P_depth": "3",
         "token": "secret",
         "user": "me",
-        "PLAIN": "x",
+        "PLAIN": "later",
+        "HOST": "198.18.0.1",
+        "ACCOUNT": "default",
+        "EMPTY": "",
+        "BEFORE": "$(AFTER)",
+        "AFTER": "x",
+        "OTHER": "1024",
         "BOTH": "x-0.1",
         "TOKEN": "secret",
         "IP": "198.18.0.2",
@@ -70,8 +105,13 @@ def test_variables_come_from_everywhere():
     ("source", "message"),
     [
         ({"configMapKeyRef": {"name": "no", "key": "x"}}, 'configmap "no" not found'),
-        ({"secretKeyRef": {"name": "keys", "key": "x"}}, "couldn't find key x in Secret keys"),
+        ({"secretKeyRef": {"name": "keys", "key": "x"}}, "couldn't find key x in Secret ml/keys"),
+        ({"configMapKeyRef": {"name": "settings", "key": "raw"}}, "couldn't find key raw in ConfigMap ml/settings"),
+        ({"secretKeyRef": {"name": "binary", "key": "raw"}}, "key raw in Secret binary is not UTF-8"),
+        ({"secretKeyRef": {"name": "broken", "key": "k"}}, 'secret "broken" has illegal base64 data'),
         ({"fieldRef": {"fieldPath": "status.phase"}}, "unsupported fieldPath: status.phase"),
+        ({"resourceFieldRef": {"resource": "limits.x"}}, "unsupported container resource : limits.x"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}}, "container x not found"),
     ],
 )
 def test_a_reference_to_nothing_is_an_error(source, message):
@@ -103,7 +143,7 @@ def test_volumes_are_folders(tmp_path):
     assert list(found["scratch"].iterdir()) == []
     assert found["host"] == host
     assert found["claim"] == tmp_path / "state/claims/ml/data"
-    assert sorted(path.name for path in found["mixed"].iterdir()) == ["depth", "rate", "token", "user"]
+    assert sorted(path.name for path in found["mixed"].iterdir()) == ["depth", "rate", "raw", "token", "user"]
     assert (found["down"] / "name").read_text() == "pod"
 
 

@@ -13,6 +13,7 @@ import pytest
 from support.scripted_runtime import NoLogs, ScriptedRuntime
 from support.virtual_time import in_virtual_time, now
 from trainshed.local.cluster import CONFIG_MAP, POD, LocalCluster, pod_of, timestamp
+from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
 from trainshed.local.volumes import Volumes
@@ -28,7 +29,9 @@ class Node:
         resolver = EnvironmentResolver(self.cluster)
         volumes = Volumes(resolver, folder)
         self.kubelet = Kubelet(
-            Dependencies(self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), "node")
+            Dependencies(
+                self.cluster, runtime, self.logs, now, folder, volumes, resolver, Gpus(gpus), NodeFacts("node")
+            )
         )
 
     async def create(self, *containers: dict, policy: str = "Never", name: str = "pod", **spec) -> None:
@@ -258,22 +261,66 @@ def test_gpus_are_split_among_pods(tmp_path):
 
 
 def test_a_changed_config_map_changes_in_the_volume(tmp_path):
-    def a_map(text: str) -> dict:
-        metadata = {"name": "settings", "namespace": "ml"}
-        return {"apiVersion": "v1", "kind": CONFIG_MAP, "metadata": metadata, "data": {"key": text}}
-
     async def test(node: Node) -> None:
-        node.cluster.apply(a_map("before"))
+        node.cluster.apply(a_map(key="before"))
         mount = {"volumeMounts": [{"name": "v", "mountPath": "/settings"}]}
         volume = [{"name": "v", "configMap": {"name": "settings"}}]
         await node.create({"command": ["train"], **mount}, volumes=volume)
         file = node.runtime.started[0].spec.mounts[0].source / "key"
         assert file.read_text() == "before"
-        node.cluster.apply(a_map("after"))
+        node.cluster.apply(a_map(key="after"))
         await asyncio.sleep(0.1)
         assert file.read_text() == "after"
 
     play(tmp_path, test)
+
+
+def a_map(**data: str) -> dict:
+    metadata = {"name": "settings", "namespace": "ml"}
+    return {"apiVersion": "v1", "kind": CONFIG_MAP, "metadata": metadata, "data": data}
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])
+@pytest.mark.parametrize("init", [False, True])
+def test_a_container_waits_for_its_configuration_under_every_policy(tmp_path, policy, init):
+    source = {"env": [{"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "rate"}}}]}
+    first = {"initContainers": [{"name": "first", **source}]} if init else {}
+
+    async def test(node: Node) -> None:
+        node.cluster.apply(a_map(other="1"))
+        await node.create({"command": ["train"], **({} if init else source)}, policy=policy, **first)
+        await asyncio.sleep(60)
+        statuses = node.pod()["status"]["initContainerStatuses" if init else "containerStatuses"]
+        assert statuses[0]["state"]["waiting"] == {
+            "reason": "CreateContainerConfigError",
+            "message": "couldn't find key rate in ConfigMap ml/settings",
+        }
+        assert (pod_of(node.pod()).phase, statuses[0]["restartCount"], node.runtime.started) == ("Pending", 0, [])
+        node.cluster.apply(a_map(rate="0.1"))
+        await asyncio.sleep(2)
+        (started,) = node.runtime.started
+        assert started.spec.env == {"RATE": "0.1"}
+
+    play(tmp_path, test)
+
+
+def test_a_part_of_a_volume_below_a_file_is_a_wrong_configuration(tmp_path):
+    async def test(node: Node) -> None:
+        node.cluster.apply(a_map(key="text"))
+        mount = {"name": "v", "mountPath": "/v", "subPath": "key/below"}
+        volume = {"name": "v", "configMap": {"name": "settings"}}
+        await node.create({"command": ["train"], "volumeMounts": [mount]}, volumes=[volume])
+        assert node.state()["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+
+    play(tmp_path, test)
+
+
+def test_gpus_are_counted_as_quantities(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"], "resources": {"limits": {"nvidia.com/gpu": "1k"}}})
+        assert node.runtime.started[0].spec.gpus == "0,1"
+
+    play(tmp_path, test, gpus=(0, 1))
 
 
 @pytest.mark.parametrize("killed", ["pod", "other"])
