@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from support.replace import replace
 from trainshed.api import status_codec
 from trainshed.api.actions import ApiRefusal, CreatePod, CreateService, DeletePod, DeleteService, Plan, Snapshot
-from trainshed.api.framework import Framework, JobDefaults
+from trainshed.api.framework import Framework, JobDefaults, own_container
 from trainshed.api.job import CleanPodPolicy, Job, Port, ReplicaGroup, RestartPolicy, RunPolicy, Scope
 from trainshed.api.objects import Container, Phase, Pod, Service
 from trainshed.api.status import ConditionType, Status
@@ -40,8 +40,9 @@ def a_job(kind="TFJob", *, restart="Never", name="mnist", options=None, policy=N
     groups = [(ROLES[role], rest.pop(role)) for role in list(rest) if role in ROLES]
     template = rest.pop("template", {"spec": {"containers": [{"name": framework.container.name, "image": "x"}]}})
     port = Port(framework.container.port_name, framework.container.port)
+    own = own_container(framework.container, template.get("spec", {}).get("containers") or ()).get("name", "")
     replicas = tuple(
-        ReplicaGroup(role, count, RestartPolicy(restart), template, (port,), framework.container.port)
+        ReplicaGroup(role, count, RestartPolicy(restart), template, (port,), framework.container.port, container=own)
         for role, count in sorted(groups, key=lambda group: framework.roles.index(group[0]))
     )
     fields = {"kind": kind, "namespace": "ml", "name": name, "uid": "job-uid", "version": "1", "generation": 1}

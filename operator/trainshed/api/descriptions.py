@@ -201,7 +201,7 @@ FIELDS = {
     ),
     "status.reason": "The reason of the condition that state names.",
     "status.limitExceeded": "The limit that failed the job: activeDeadlineSeconds, backoffLimit or an annotation.",
-    "status.waiting": "Replicas whose pods exist but do not run, by cause; at most five causes.",
+    "status.waiting": "Replicas whose pods, or some of their containers, do not run, by cause; at most five causes.",
     "status.waiting.replicaType": "The replica type.",
     "status.waiting.indexes": "The indexes of the replicas, such as 0-3,7; the last ones may be missing.",
     "status.waiting.count": "Number of replicas.",

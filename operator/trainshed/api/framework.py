@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -234,6 +234,17 @@ class Framework(msgspec.Struct, frozen=True):
 def owned_resources(frameworks: Iterable[Framework]) -> tuple[Resource, ...]:
     """Return the kinds of dependents that jobs of these frameworks may own, without PodGroups; each once."""
     return tuple(dict.fromkeys(resource for framework in frameworks for resource in framework.objects.owns))
+
+
+def own_container(known: FrameworkContainer, containers: Sequence[Document], main: str = "") -> Document:
+    """Return the framework's own container of a pod template, an empty document if the template has no container.
+
+    It is the container with the name `main`, which the job gives, else with that of the framework, else the first. Pods
+    have more containers, before and after it, if admission webhooks inject some: there it is found by its name.
+    """
+    names = (main, known.name if known.by_name else "")
+    found = (container for name in names if name for container in containers if container.get("name") == name)
+    return next(found, containers[0] if containers else {})
 
 
 def child_name(job: Job, replica: Replica) -> str:

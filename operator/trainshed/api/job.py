@@ -79,7 +79,7 @@ class Port(msgspec.Struct, frozen=True):
 
 
 class ReplicaGroup(msgspec.Struct, frozen=True):
-    """The replicas of one role; `port` is the port of the framework's container.
+    """The replicas of one role; `port` is the port of the framework's container, `container` its name.
 
     `template_hash` changes with the template. Pods have it as an annotation.
     """
@@ -91,6 +91,7 @@ class ReplicaGroup(msgspec.Struct, frozen=True):
     ports: tuple[Port, ...]
     port: int
     template_hash: str = ""
+    container: str = ""
 
     @property
     def replicas(self) -> Iterator[Replica]:

@@ -43,6 +43,7 @@ class Container(msgspec.Struct, frozen=True):
     name: str
     init: bool = False
     sidecar: bool = False
+    ready: bool = False
     image: str = ""
     restarts: int = 0
     exit_code: int | None = None
@@ -118,11 +119,6 @@ class Pod(msgspec.Struct, frozen=True):
     def holds_resources(self) -> bool:
         """True if the pod has not ended; one without a node only if a scheduler may still give it one."""
         return not self.over and (self.phase is not Phase.PENDING or bool(self.node) or not self.deleting)
-
-    @property
-    def restarts(self) -> int:
-        """The number of restarts of its containers by the kubelet; those of sidecars do not count."""
-        return sum(container.restarts for container in self.containers if not container.sidecar)
 
     @property
     def deletion_requested(self) -> datetime | None:

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_snake
 
 from . import ports
 from .coerce import as_mapping, as_sequence, parse_integer, parse_time
-from .framework import Framework, FrameworkContainer, JobDefaults
+from .framework import Framework, JobDefaults, own_container
 from .job import (
     CleanPodPolicy,
     Document,
@@ -92,7 +92,7 @@ def _complete(
 ) -> Job:
     roles: dict[str, ReplicaSpec] = getattr(spec, _attribute(framework.field))
     written = {_canonical(framework, role): group for role, group in roles.items()}
-    groups = tuple(_replicas(framework, role, written[role]) for role in framework.roles if role in written)
+    groups = tuple(_replicas(framework, spec, role, written[role]) for role in framework.roles if role in written)
     form, unfit = _service_form(framework, groups, services, job_defaults.services)
     problems = (*found.problems, *violations(framework, ValidationInput(found.name, roles, spec)), *unfit)
     whole = replace(
@@ -120,9 +120,11 @@ def _canonical(framework: Framework, role: str) -> str:
     return next((known for known in framework.roles if known.lower() == role.lower()), role)
 
 
-def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> ReplicaGroup:
+def _replicas(framework: Framework, spec: JobSpec, role: str, group: ReplicaSpec) -> ReplicaGroup:
     template, container = group.template or {}, framework.container
-    declared = ports.of_container(_own_container(container, template), container)
+    listed = as_sequence(as_mapping(template.get("spec")).get("containers"))
+    containers = [item for item in listed if isinstance(item, dict)]
+    declared = ports.of_container(own_container(container, containers), container)
     return ReplicaGroup(
         role=role,
         count=_replica_count(framework, role, group),
@@ -131,6 +133,7 @@ def _replicas(framework: Framework, role: str, group: ReplicaSpec) -> ReplicaGro
         ports=declared,
         port=ports.own_number(declared, container),
         template_hash=_hash(template),
+        container=str(own_container(container, containers, spec.named_container).get("name", "")),
     )
 
 
@@ -156,14 +159,6 @@ def _restart_policy(framework: Framework, role: str, group: ReplicaSpec) -> Rest
 
 def _replica_count(framework: Framework, role: str, group: ReplicaSpec) -> int:
     return (0 if role in framework.defaults.zero_by_default else 1) if group.replicas is None else group.replicas
-
-
-def _own_container(own: FrameworkContainer, template: Document) -> Document:
-    containers = [
-        item for item in as_sequence(as_mapping(template.get("spec")).get("containers")) if isinstance(item, dict)
-    ]
-    named = (item for item in containers if own.by_name and item.get("name") == own.name)
-    return next(named, containers[0] if containers else {})
 
 
 def _policy(spec: JobSpec, framework: Framework, job_defaults: JobDefaults) -> RunPolicy:

@@ -87,6 +87,11 @@ class JobSpec(Model):
         """The cleanPodPolicy outside of `runPolicy`, where a kind has such a field."""
         return None
 
+    @property
+    def named_container(self) -> str:
+        """The name that the job gives the framework's own container, where a kind has such a field."""
+        return ""
+
 
 class ValidationInput(msgspec.Struct, frozen=True):
     """The input of a rule: `roles` as written, `name` from the metadata, `spec` an instance of the kind's model."""

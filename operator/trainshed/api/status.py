@@ -133,7 +133,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
     `indexes` are `count` indexes as ranges such as `0-3,7`; the last ones may be missing. `container` is "" if the
     whole pod waits, `node` if the pods are on several nodes or on none. `message` describes the pod with the lowest
-    index, `since` is the earliest time of all.
+    index, `since` is the earliest time of all. The framework's containers of the replicas may run all the same.
     """
 
     role: str

@@ -69,6 +69,7 @@ class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
 
     name: str = ""
     image: str = ""
+    ready: bool = False
     restart_count: int = 0
     state: ContainerState | None = None
     last_state: ContainerState | None = None
@@ -310,6 +311,7 @@ def _container(found: ContainerStatus, *, init: bool, sidecar: bool) -> Containe
         name=_name(found.name),
         init=init,
         sidecar=sidecar,
+        ready=found.ready,
         image=_name(found.image),
         restarts=parse_count(found.restart_count),
         exit_code=_code(ended) if ended else None,

@@ -56,6 +56,11 @@ class MPIJobSpec(JobSpec):
         """The older form."""
         return self.clean_pod_policy
 
+    @property
+    def named_container(self) -> str:
+        """The container that runs the MPI program."""
+        return self.main_container or ""
+
 
 @dataclass(frozen=True, slots=True)
 class MPIJobOptions:

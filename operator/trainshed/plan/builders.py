@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from trainshed.api import gang, objects, ports
@@ -14,6 +14,7 @@ from trainshed.api.framework import (
     child_name,
     index_label,
     job_labels,
+    own_container,
     role_labels,
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
@@ -143,25 +144,17 @@ def _template_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
     return dict(metadata.get(part) or {})
 
 
-def main_container(framework: Framework, containers: Sequence[Document]) -> Document | None:
-    """Return the framework's own container: the one with its name, or the first."""
-    named = (
-        item for item in containers if framework.container.by_name and item.get("name") == framework.container.name
-    )
-    return next(named, containers[0] if containers else None)
-
-
 def _spec(
     framework: Framework, group: ReplicaGroup, variables: tuple[Variable, ...], waits: tuple[Document, ...]
 ) -> dict[str, Any]:
     spec = dict(group.template.get("spec") or {})
     containers = spec.get("containers") or []
-    own = main_container(framework, containers)
+    own = own_container(framework.container, containers)
     spec["containers"] = [
         _container(container, variables if framework.container.env_in_all_containers or container is own else ())
         for container in containers
     ]
-    if own is not None and framework.container.port:
+    if containers and framework.container.port:
         _open_port(framework, group, spec, spec["containers"][containers.index(own)])
     if inits := [*(spec.get("initContainers") or []), *waits]:
         spec["initContainers"] = [{**TERMINATION_MESSAGE, **container} for container in inits]

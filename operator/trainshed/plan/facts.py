@@ -16,7 +16,7 @@ from trainshed.api.actions import Snapshot
 from trainshed.api.framework import Framework, Quorum, SuccessPolicy
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Job, Replica, ReplicaGroup, Scope, ServiceForm
-from trainshed.api.objects import Phase, Pod
+from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.status import ConditionType, Failure, ReplicaStatus, Status
 
 from . import failures
@@ -57,11 +57,6 @@ class Facts:
         lasting = INDEPENDENT + BY_REPLACED_PODS if same else INDEPENDENT
         found.__dict__.update({name: self.__dict__[name] for name in lasting if name in self.__dict__})
         return found
-
-    @property
-    def own_container(self) -> str:
-        """The name of the framework's own container; empty if that is the first container."""
-        return self.framework.container.name if self.framework.container.by_name else ""
 
     @cached_property
     def goal(self) -> SuccessPolicy | None:
@@ -170,8 +165,9 @@ class Facts:
     @cached_property
     def failed(self) -> dict[Replica, Failure]:
         """The failures of replicas, disruptions included, in the order in which they happened."""
-        now, own = self.now, self.own_container
-        found = {replica: failures.failure(pod, own, now) for replica, pod in self.eventful.items()} | self.early_exits
+        own, now = {role: group.container for role, group in self.groups.items()}, self.now
+        found = {replica: failures.failure(pod, own[replica.role], now) for replica, pod in self.eventful.items()}
+        found |= self.early_exits
         shown = {replica: failure for replica, failure in found.items() if failure and not self.finished(replica)}
         return dict(sorted(shown.items(), key=lambda item: (item[1].time, item[1].pod)))
 
@@ -185,7 +181,7 @@ class Facts:
         succeeded_pods = [pod for pod in done if self.replicas_by_pod[pod.name].role == goal.role]
         needed = {replica: pod for replica, pod in self.current.items() if replica.role == goal.depends_on}
         found = {
-            replica: failures.early_exit(pod, winner, self.now)
+            replica: failures.early_exit((pod, self.own_container(pod)), winner, self.own_container(winner), self.now)
             for winner in succeeded_pods
             for replica, pod in needed.items()
         }
@@ -211,16 +207,16 @@ class Facts:
     def replica_statuses(self) -> dict[str, ReplicaStatus]:
         """The counts by role for status.replicaStatuses. A running pod is active until it is gone, requested or not."""
         roles = {group.role.lower(): group.role for group in self.job.groups}
-        ended = {pod.uid for pod in self.eventful.values() if pod.over}
+        idle = {pod.uid for pod in self.eventful.values() if pod.phase is not Phase.RUNNING}
         running = [pod for pod in self.snapshot.pods if pod.phase is Phase.RUNNING]
-        if ended:
-            running = [pod for pod in running if pod.uid not in ended]
+        if idle:
+            running = [pod for pod in running if pod.uid not in idle]
         active = _tally([pod.role for pod in running])
         held = self.holding if self.job.in_queue else ()
         uids = {pod.uid for pod in running} if held else set()
         others = _tally([pod.role for pod in held if pod.uid not in uids])
         failed = _tally([replica.role for replica, pod in self.eventful.items() if pod.phase is Phase.FAILED])
-        ready = _tally([replica.role for replica, pod in self.current.items() if pod.ready and not pod.deleting])
+        ready = _tally([replica.role for replica, pod in self.current.items() if self.is_ready(pod)])
         return {
             role: ReplicaStatus(
                 active=active[label],
@@ -236,12 +232,8 @@ class Facts:
 
     @cached_property
     def container_restarts(self) -> int:
-        """The number of container restarts by the kubelet, over the existing pods."""
-        return sum(
-            pod.restarts
-            for replica, pod in self.eventful.items()
-            if self.group(replica).restart_policy.restarts_in_place
-        )
+        """The number of restarts of the framework's containers by the kubelet, over the existing pods."""
+        return sum(self.restarts_in_place(replica) for replica in self.eventful)
 
     @cached_property
     def observed(self) -> Status:
@@ -267,6 +259,21 @@ class Facts:
         """Return the replica group of a replica."""
         return self.groups[replica.role]
 
+    def own_container(self, pod: Pod) -> Container | None:
+        """Return the framework's own container of the pod of a replica, or None if it is not known."""
+        return failures.own_container(pod, self.group(self.replicas_by_pod[pod.name]).container)
+
+    def is_ready(self, pod: Pod) -> bool:
+        """Return whether the pod of a replica is ready, or at least the framework's own container."""
+        own = None if pod.ready or pod.deleting else self.own_container(pod)
+        return not pod.deleting and (pod.ready or bool(own and own.ready))
+
+    def restarts_in_place(self, replica: Replica) -> int:
+        """Return how often the kubelet has restarted the framework's own container of a replica that has a pod."""
+        group, pod = self.group(replica), self.current[replica]
+        in_place = group.restart_policy.restarts_in_place
+        return failures.container_restarts(pod, group.container) if in_place else 0
+
     def given_up(self, pod: Pod) -> bool:
         """Return whether a requested pod is to be replaced, or is of another attempt than its role."""
         replica, status = self.replicas_by_pod[pod.name], self.status
@@ -275,8 +282,8 @@ class Facts:
         return leftover or pod.uid in status.pending_replacement or pod.attempt != status.attempts.get(replica.role, 0)
 
     def _with_outcome(self, pod: Pod) -> Pod:
-        policy = self.group(self.replicas_by_pod[pod.name]).restart_policy
-        phase = failures.outcome(pod, self.own_container, policy)
+        group = self.group(self.replicas_by_pod[pod.name])
+        phase = failures.outcome(pod, group.container, group.restart_policy)
         return pod if phase is pod.phase else replace(pod, phase=phase)
 
     def _shrunk(self, role: str) -> int | None:

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from trainshed.api import coerce, foreign_text
 from trainshed.api.job import Document, Replica
-from trainshed.api.objects import Container, Pod, TerminatedState
+from trainshed.api.objects import Container, TerminatedState
 from trainshed.api.status import Failure
 
 from .facts import Facts
-from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit, own_container
+from .failures import APPLICATION, DISRUPTION, NEVER_RAN, culprit
 
 #: The maximum length in bytes of the line of the termination message that a sentence quotes.
 LINE = 240
@@ -47,36 +47,34 @@ CODES: Mapping[int, str] = MappingProxyType({126: "not executable", 127: "comman
 def with_message(facts: Facts, replica: Replica, failure: Failure) -> Failure:
     """Return the failure with the container's name, its run time and the summary, from the replica's pod."""
     pod = facts.current.get(replica)
-    own = own_container(pod, facts.own_container) if pod else None
-    ended = culprit(pod, facts.own_container) if pod else None
+    own = facts.own_container(pod) if pod else None
+    ended = culprit(pod, facts.group(replica).container) if pod else None
     container = ended.name if ended and ended.exit_code is not None and ended != own else ""
     full = replace(
         failure,
         replica=str(replica),
         container=container,
-        ran=_ran(pod, failure, container or facts.framework.container.name) if pod else None,
+        ran=_duration(ended.started, failure.time) if ended else None,
         termination_message=foreign_text.lines(failure.termination_message),
     )
     return replace(full, message=_message(facts, replica, full))
 
 
 def last_container_failure(facts: Facts) -> Failure | None:
-    """Return the last failure of the container with the most restarts, or None if no pod has one."""
-    pods = ((pod.restarts, replica, pod) for replica, pod in facts.current.items())
-    _, replica, pod = max(pods, key=lambda item: item[0], default=(0, None, None))
-    containers = [container for container in pod.containers if not container.sidecar] if pod else []
-    worst = max(containers, key=lambda container: container.restarts, default=None)
-    run = last_end(worst) if worst and worst.restarts else None
-    if replica is None or pod is None or worst is None or run is None:
+    """Return the last failure of the replica whose container was restarted most often, or None if there is none."""
+    replica = max(facts.current, key=facts.restarts_in_place, default=None)
+    if replica is None:
+        return None
+    pod = facts.current[replica]
+    own = facts.own_container(pod)
+    run = last_end(own) if own and own.restarts else None
+    if run is None:
         return None
     time = run.finished or facts.now
-    own = own_container(pod, facts.own_container)
     full = Failure(
         pod.name, APPLICATION, run.reason or "Error", run.exit_code, pod.node, foreign_text.lines(run.message), time
     )
-    named = replace(
-        full, replica=str(replica), container="" if worst == own else worst.name, ran=_duration(run.started, time)
-    )
+    named = replace(full, replica=str(replica), ran=_duration(run.started, time))
     return replace(named, message=_message(facts, replica, named))
 
 
@@ -164,11 +162,6 @@ def _exit(code: int) -> str:
     return f"exited with code {code}" + (f" ({CODES[code]})" if code in CODES else "")
 
 
-def _ran(pod: Pod, failure: Failure, name: str) -> int | None:
-    container = _named(pod, name) or own_container(pod, name)
-    return _duration(container.started, failure.time) if container else None
-
-
 def _duration(started: datetime | None, ended: datetime) -> int | None:
     # A runtime that has no start time for a container reports 1970, or the year 1.
     if started is None or started.timestamp() <= 0:
@@ -176,15 +169,11 @@ def _duration(started: datetime | None, ended: datetime) -> int | None:
     return max(0, round((ended - started).total_seconds()))
 
 
-def _named(pod: Pod, name: str) -> Container | None:
-    return next((container for container in pod.containers if container.name == name), None)
-
-
 def _limit(facts: Facts, replica: Replica, failure: Failure) -> str:
     """Return the memory limit of the container, as written in the template."""
     containers = _containers(facts.group(replica).template)
-    wanted = failure.container or facts.framework.container.name
-    found = next((item for item in containers if item.get("name") == wanted), containers[0] if containers else {})
+    wanted = failure.container or facts.group(replica).container
+    found = next((item for item in containers if item.get("name") == wanted), {})
     amount = _mapping(_mapping(found.get("resources")).get("limits")).get("memory")
     return str(amount) if isinstance(amount, (str, int)) else ""
 

@@ -133,9 +133,12 @@ def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
     """Return the phase of the framework's own container; other containers do not count.
 
     Kubernetes' phase is Running while any container runs, and Failed if any has failed. It is used only where the pod
-    as a whole was ended from outside. A container that the kubelet restarts has not ended.
+    as a whole was ended from outside, or where the container is not known. A container that the kubelet restarts has
+    not ended.
     """
     own = own_container(pod, framework_container)
+    if own and pod.phase is Phase.RUNNING and own.waiting and not has_begun(own):
+        return Phase.PENDING
     if own is None or own.exit_code is None or pod.phase is Phase.SUCCEEDED or _being_removed(pod) or pod.reason:
         return pod.phase
     if own.exit_code == 0:
@@ -146,9 +149,10 @@ def outcome(pod: Pod, framework_container: str, policy: RestartPolicy) -> Phase:
 def failure(pod: Pod, framework_container: str, now: datetime) -> Failure | None:
     """Return the failure of this pod, or None; `now` is its time if the pod has none.
 
-    A pod that is deleted before any container ran has no failure: it is created again without a restart.
+    A pod that is deleted before any container of it ran, other than sidecars, has no failure: it is created again
+    without a restart.
     """
-    if pod.phase is Phase.SUCCEEDED or (_being_removed(pod) and not _has_run(pod)):
+    if pod.phase is Phase.SUCCEEDED or (_being_removed(pod) and not _has_run(pod, framework_container)):
         return None
     ended = culprit(pod, framework_container)
     since = ended.finished if ended and ended.finished else pod.deletion_requested or now
@@ -173,39 +177,56 @@ def rejected(pod: Pod) -> bool:
     return failure_class(pod.reason) == DISRUPTION and any(words in pod.message for words in EVICTED_AT_ADMISSION)
 
 
-def early_exit(pod: Pod, succeeded: Pod, now: datetime) -> Failure | None:
+def early_exit(
+    member: tuple[Pod, Container | None], succeeded: Pod, winner: Container | None, now: datetime
+) -> Failure | None:
     """Return the failure of a pod that was deleted, exited or was restarted before pod `succeeded` succeeded, or None.
 
-    MPI launchers have been observed to exit with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
+    `member` is the pod with the framework's container in it, `winner` that of `succeeded`. MPI launchers have been
+    observed to exit with 0 when they lose a worker (Open MPI 5.0.7, 19 times of 24).
     """
+    pod, own = member
     if _being_removed(pod) or failure_class(pod.reason) == DISRUPTION:
         return _failure(pod, DISRUPTION, pod.disruption or pod.reason or "Deleted", None, now)
-    for container in pod.containers:
-        exited = any(_before(container.finished, other) for other in succeeded.containers) if pod.over else False
-        restarted = (
-            any(_within(container.started, other) for other in succeeded.containers) if container.restarts else False
-        )
-        if exited or restarted:
-            end = "it exited" if exited else "it was restarted"
-            message = f"{end} before {succeeded.name} succeeded, so the success of {succeeded.name} is not accepted"
-            return replace(_failure(pod, APPLICATION, "ExitedEarly", container, now), termination_message=message)
-    return None
+    if own is None or winner is None or winner.finished is None:
+        return None
+    exited = pod.over and own.finished is not None and own.finished < winner.finished
+    restarted = own.restarts and own.started and winner.started and winner.started < own.started < winner.finished
+    if not (exited or restarted):
+        return None
+    what = "it exited" if exited else "it was restarted"
+    message = f"{what} before {succeeded.name} succeeded, so the success of {succeeded.name} is not accepted"
+    return replace(_failure(pod, APPLICATION, "ExitedEarly", own, now), termination_message=message)
 
 
 def own_container(pod: Pod, framework_container: str) -> Container | None:
-    """Return the framework's own container: the one with its name, or the first."""
+    """Return the framework's own container: the one with its name, or the only one; None if it is not known.
+
+    Others are injected before and after it. Without a container of its name, as after an admission webhook has renamed
+    it, the phase of the pod decides, as in v1.
+    """
     proper = [container for container in pod.containers if not container.init]
     named = (container for container in proper if container.name == framework_container)
-    return next(named, proper[0] if proper else None)
+    return next(named, proper[0] if len(proper) == 1 else None)
+
+
+def container_restarts(pod: Pod, framework_container: str) -> int:
+    """Return how often the kubelet has restarted the framework's own container; all but init containers if unknown."""
+    own = own_container(pod, framework_container)
+    counted = [own] if own else [container for container in pod.containers if not container.init]
+    return sum(container.restarts for container in counted)
 
 
 def culprit(pod: Pod, framework_container: str) -> Container | None:
-    """Return the container that decides the pod: the framework's own, or the init container that failed before it."""
+    """Return the container that decides the pod: the framework's own, or the init container that failed before it.
+
+    If the framework's own is not known, it is the first that failed.
+    """
     own = own_container(pod, framework_container)
     if own and own.exit_code is not None:
         return own
-    failed = (container for container in pod.containers if container.init and container.exit_code)
-    return next((container for container in failed if not container.sidecar), own)
+    failed = (item for item in pod.containers if item.exit_code and not item.sidecar and (item.init or own is None))
+    return next(failed, own)
 
 
 def _ended_from_outside(pod: Pod, ended: Container | None) -> tuple[str, str] | None:
@@ -222,12 +243,17 @@ def _being_removed(pod: Pod) -> bool:
     return pod.deleting or bool(pod.disruption)
 
 
-def _has_run(pod: Pod) -> bool:
-    """Return whether any container of the pod has run."""
-    ran = any(
-        container.started or container.exit_code is not None or container.restarts for container in pod.containers
-    )
-    return ran or pod.phase is not Phase.PENDING
+def _has_run(pod: Pod, framework_container: str) -> bool:
+    """Return whether the framework's own container has run, or an init container before it."""
+    own = own_container(pod, framework_container)
+    before = (container for container in pod.containers if container.init and not container.sidecar)
+    return pod.phase is not Phase.PENDING or any(has_begun(container) for container in (*before, own) if container)
+
+
+def has_begun(container: Container) -> bool:
+    """Return whether a container has run, or runs."""
+    ended = container.exit_code is not None or container.before is not None
+    return ended or container.started is not None or container.restarts > 0
 
 
 def _failed_before_removal(pod: Pod, ended: Container | None) -> bool:
@@ -255,11 +281,3 @@ def _failure(pod: Pod, kind: str, reason: str, ended: Container | None, since: d
         time=ended.finished if ended and ended.finished else since,
         container=ended.name if ended and ended.init else "",
     )
-
-
-def _before(time: datetime | None, other: Container) -> bool:
-    return time is not None and not other.init and other.finished is not None and time < other.finished
-
-
-def _within(time: datetime | None, other: Container) -> bool:
-    return time is not None and _before(time, other) and other.started is not None and time > other.started

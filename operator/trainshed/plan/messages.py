@@ -191,7 +191,7 @@ def failures(facts: Facts, group: FailureGroup | None = None) -> tuple[Event, ..
 def pods(facts: Facts) -> tuple[Event, ...]:
     """Return Events for pods with problems: waiting containers, container restarts, pods that are not scheduled."""
     active = (pod for pod in facts.eventful.values() if not pod.over and not pod.deleting)
-    return tuple(islice((event for pod in active for event in _pod(pod)), MAX_LISTED))
+    return tuple(islice((event for pod in active for event in _pod(pod, facts.own_container(pod))), MAX_LISTED))
 
 
 def overwritten(facts: Facts) -> tuple[Event, ...]:
@@ -243,7 +243,7 @@ def _failure(facts: Facts, replica: Replica, failure: Failure) -> Event:
     return Event(EventType.WARNING, "PodDisrupted" if failure.kind == DISRUPTION else "PodFailed", full, key=key)
 
 
-def _pod(pod: Pod) -> Iterator[Event]:
+def _pod(pod: Pod, own: Container | None) -> Iterator[Event]:
     if pod.unschedulable and not pod.containers:
         message = f"Error pod {pod.name} condition message: {pod.unschedulable}"
         reason = pod.unplaced or "Unschedulable"
@@ -251,17 +251,19 @@ def _pod(pod: Pod) -> Iterator[Event]:
     for container in pod.containers:
         if container.waiting and container.message:
             message = f"Error pod {pod.name} container {container.name} waiting message: {container.message}"
-            yield Event(EventType.WARNING, container.reason, message, key=_key(pod, container))
+            yield Event(EventType.WARNING, container.reason, message, key=_key(pod, container, own))
         elif container.exit_code:
             message = (
                 f"Error pod {pod.name} container {container.name} exitCode: {container.exit_code}"
                 f" terminated message: {container.message}"
             )
-            yield Event(EventType.WARNING, container.reason or "Error", message, key=_key(pod, container))
+            yield Event(EventType.WARNING, container.reason or "Error", message, key=_key(pod, container, own))
 
 
-def _key(pod: Pod, container: Container) -> str:
-    return f"{pod.uid}/{container.name}/{container.reason}/{container.restarts}"
+def _key(pod: Pod, container: Container, own: Container | None) -> str:
+    """Return a key for each run of the framework's container or an init container, and one for all runs of others."""
+    aside = own is not None and container != own and (container.sidecar or not container.init)
+    return f"{pod.uid}/{container.name}/{container.reason}" + ("" if aside else f"/{container.restarts}")
 
 
 def _update(facts: Facts, kind: ConditionType, message: str, detail: str = "") -> ConditionUpdate:

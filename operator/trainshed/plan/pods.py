@@ -190,7 +190,7 @@ def gated_replicas(facts: Facts) -> frozenset[Replica]:
 def _all_ready(facts: Facts, role: str) -> bool:
     group = facts.job.of(role)
     pods = (pod for replica, pod in facts.current.items() if replica.role == role and not pod.deleting)
-    return group is None or sum(1 for pod in pods if pod.ready or pod.over) >= group.count
+    return group is None or sum(1 for pod in pods if pod.over or facts.is_ready(pod)) >= group.count
 
 
 def release_all(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:

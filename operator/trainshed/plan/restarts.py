@@ -18,7 +18,7 @@ from trainshed.api.status import MAX_RECENT_RESTARTS, ConditionType, Failure, Re
 from . import failures
 from .backoff import BASE_DELAY, RESET_AFTER, backoff_seconds
 from .facts import Facts, disappeared_for_good
-from .failures import APPLICATION, CASCADING, DISRUPTION, own_container
+from .failures import APPLICATION, CASCADING, DISRUPTION
 
 #: A job that is resumed within this number of seconds after it was suspended gets its pods after a short delay.
 QUICK_TOGGLE = 10
@@ -137,9 +137,7 @@ def next_attempt(facts: Facts, failed: FailureGroup) -> Status:
 
 def _keep_container_restarts(facts: Facts, status: Status, gone: Iterable[Replica]) -> Status:
     """Return the status with the container restarts of the replaced pods kept in a count of their own."""
-    lost = sum(
-        facts.current[replica].restarts for replica in gone if facts.group(replica).restart_policy.restarts_in_place
-    )
+    lost = sum(facts.restarts_in_place(replica) for replica in gone)
     retries = status.retries
     moved = replace(
         retries,
@@ -314,8 +312,8 @@ def settles_at(facts: Facts) -> datetime | None:
 
 
 def _dated(facts: Facts, failure: Failure) -> bool:
-    pods = (pod for pod in facts.current.values() if pod.name == failure.pod)
-    ended = (failures.culprit(pod, facts.own_container) for pod in pods)
+    pods = ((replica, pod) for replica, pod in facts.current.items() if pod.name == failure.pod)
+    ended = (failures.culprit(pod, facts.group(replica).container) for replica, pod in pods)
     return any(container.finished == failure.time for container in ended if container)
 
 
@@ -391,5 +389,5 @@ def _with_recovery(facts: Facts, restart: Restart) -> Restart:
 
 
 def _started(facts: Facts, pod: Pod) -> datetime | None:
-    own = own_container(pod, facts.own_container)
+    own = facts.own_container(pod)
     return own.started if own else None

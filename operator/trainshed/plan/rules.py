@@ -323,8 +323,8 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
         return conditions.set_condition(status, wait, facts.now)
     if stuck := stuck_pods.stuck_condition(facts):
         return conditions.set_condition(status, stuck, facts.now)
-    if status.waiting:
-        return conditions.set_condition(status, waiting.blocked(facts, status.waiting), facts.now)
+    if wait := waiting.blocked(facts, status.waiting):
+        return conditions.set_condition(status, wait, facts.now)
     known = status.condition(ConditionType.BLOCKED)
     if known is None:
         return status

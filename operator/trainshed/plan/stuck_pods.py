@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from trainshed.api.actions import DeletePod, Event, EventType
 from trainshed.api.job import Replica
-from trainshed.api.objects import Container, Pod
+from trainshed.api.objects import Container, Phase, Pod
 from trainshed.api.parse import FORCE_DELETE_AFTER
 from trainshed.api.status import ConditionType, Failure
 
@@ -143,8 +143,9 @@ def _startup_deadline(facts: Facts, pod: Pod) -> datetime | None:
     if seconds is None or pod.created is None or pod.over or pod.deleting:
         return None
     time = timedelta(seconds=seconds)
-    own = failures.own_container(pod, facts.own_container)
-    return pod.created + time if own is None or _not_started(pod.created, own, time) else None
+    own = facts.own_container(pod)
+    late = _not_started(pod.created, own, time) if own else pod.phase is Phase.PENDING
+    return pod.created + time if late else None
 
 
 def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
@@ -158,7 +159,7 @@ def _not_started(created: datetime, own: Container, time: timedelta) -> bool:
 
 
 def _startup_failure(facts: Facts, replica: Replica, pod: Pod) -> Failure:
-    container = _waiting_container(pod, failures.own_container(pod, facts.own_container))
+    container = _waiting_container(pod, facts.own_container(pod))
     reason, problem = _problem(pod, container)
     seconds = facts.job.startup_deadline or 0
     found = Failure(

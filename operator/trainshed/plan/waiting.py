@@ -23,7 +23,7 @@ from trainshed.api.status import (
     Waiting,
 )
 
-from . import failure_message
+from . import failure_message, failures
 from .conditions import ConditionUpdate
 from .facts import Facts
 from .failures import IMAGE_REASONS, INITIALIZING
@@ -60,7 +60,10 @@ NOT_SCHEDULED = "NotScheduled"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a pod does not run. It is reported from `since` + `delay` on, and until `until` if that is known."""
+    """Why a pod does not run. It is reported from `since` + `delay` on, and until `until` if that is known.
+
+    It is `aside` if only this container does not run, and the framework's own does: the training goes on.
+    """
 
     reason: str
     message: str
@@ -68,12 +71,13 @@ class Problem(msgspec.Struct, frozen=True):
     delay: timedelta = ERROR_DELAY
     container: str = ""
     until: datetime | None = None
+    aside: bool = False
 
 
 def waiting(facts: Facts) -> tuple[Waiting, ...]:
     """Return what `status.waiting` has to be: the replicas that wait, by cause, errors first and the longest first.
 
-    Those that only wait for others come after these.
+    Those that only wait for others come after these, and last those whose framework's container runs.
 
     While the first reason stays the same, changes of the rest are stored every `UPDATE_INTERVAL` at most.
     """
@@ -82,8 +86,14 @@ def waiting(facts: Facts) -> tuple[Waiting, ...]:
     return facts.status.waiting if unchanged_until and facts.now < unchanged_until else found
 
 
-def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate:
-    """Return the condition Blocked for these waiting replicas; the reason is that of the first."""
+def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate | None:
+    """Return the condition Blocked for these waiting replicas; the reason is that of the first.
+
+    Replicas whose framework's container runs do not count; without others the job is not blocked.
+    """
+    found = tuple(item for item in found if _key(item) not in facts.once(_keys_aside))
+    if not found:
+        return None
     size, count = facts.job.size, sum(item.count for item in found)
     head = f"{count} of {size} replica{'' if size == 1 else 's'} {'is' if count == 1 else 'are'} not running"
     message = f"{head}: {'; '.join(_sentence(item) for item in found)}"
@@ -108,21 +118,39 @@ def _unchanged_until(facts: Facts, found: tuple[Waiting, ...]) -> datetime | Non
     stored, known = facts.status.waiting, facts.status.condition(ConditionType.BLOCKED)
     if not found or known is None or found == stored or not is_cause_of(facts.status, known):
         return None
+    if _key(found[0]) in facts.once(_keys_aside):
+        return None
     return known.updated + UPDATE_INTERVAL if found[0].reason == known.reason else None
 
 
-def _causes(facts: Facts) -> tuple[Waiting, ...]:
-    problems = facts.once(_problems)
-    if not problems:
-        return ()
+def _groups(facts: Facts) -> tuple[list[tuple[Replica, Problem]], ...]:
+    """Return the replicas with a problem that is to be reported by now, by role, container and reason."""
     groups: dict[tuple[str, str, str], list[tuple[Replica, Problem]]] = {}
-    for replica, problem in problems:
+    for replica, problem in facts.once(_problems):
         if problem.since + problem.delay <= facts.now:
             groups.setdefault((replica.role, problem.container, problem.reason), []).append((replica, problem))
+    return tuple(groups.values())
+
+
+def _causes(facts: Facts) -> tuple[Waiting, ...]:
+    groups = facts.once(_groups)
+    if not groups:
+        return ()
     order = {group.role: number for number, group in enumerate(facts.job.groups)}
-    found = [(members[0][1].delay, _cause(facts, members)) for members in groups.values()]
-    found.sort(key=lambda item: (item[0], item[1].reason in WAITS_FOR_OTHERS, item[1].since, *_order(item[1], order)))
-    return tuple(item for _, item in found[:MAX_WAITING])
+    found = [(_is_aside(members), members[0][1].delay, _cause(facts, members)) for members in groups]
+    found.sort(key=lambda at: (*at[:2], at[2].reason in WAITS_FOR_OTHERS, at[2].since, *_order(at[2], order)))
+    return tuple(item for _, _, item in found[:MAX_WAITING])
+
+
+def _is_aside(members: list[tuple[Replica, Problem]]) -> bool:
+    return all(problem.aside for _, problem in members)
+
+
+def _keys_aside(facts: Facts) -> frozenset[tuple[str, str, str]]:
+    """Return the keys of the causes that do not keep the framework's container from running."""
+    groups = (members for members in facts.once(_groups) if _is_aside(members))
+    firsts = (members[0] for members in groups)
+    return frozenset((replica.role, _short(item.container), _short(item.reason)) for replica, item in firsts)
 
 
 def _order(item: Waiting, order: Mapping[str, int]) -> tuple[int, str, str]:
@@ -145,15 +173,19 @@ def _cause(facts: Facts, members: list[tuple[Replica, Problem]]) -> Waiting:
     before = _stored(facts, item)
     if before is None:
         return item
-    # The kubelet keeps no time at which a crash loop began, and only some of its messages say why a pull failed.
-    detailed = item.reason != PULL_BACKOFF or ": " in item.message
+    # The kubelet keeps no time at which a crash loop began, and only some of its messages say why a pull failed. The
+    # message about a container aside stays the first one: its restarts alone are no reason to write the status.
+    detailed = not _is_aside(members) and (item.reason != PULL_BACKOFF or ": " in item.message)
     since = min(item.since, before.since) if item.reason == CRASH_LOOP else item.since
     return replace(item, since=since, message=item.message if detailed else before.message)
 
 
 def _stored(facts: Facts, item: Waiting) -> Waiting | None:
-    key = (item.role, item.container, item.reason)
-    return next((other for other in facts.status.waiting if (other.role, other.container, other.reason) == key), None)
+    return next((other for other in facts.status.waiting if _key(other) == _key(item)), None)
+
+
+def _key(item: Waiting) -> tuple[str, str, str]:
+    return item.role, item.container, item.reason
 
 
 def _short(text: str) -> str:
@@ -166,16 +198,11 @@ def _sentence(item: Waiting) -> str:
 
 
 def _problems(facts: Facts) -> tuple[tuple[Replica, Problem], ...]:
-    templates = {group.role: group.template for group in facts.job.groups}
     pods = ((replica, pod) for replica, pod in facts.eventful.items() if not pod.over and not pod.deleting)
-    return tuple(
-        (replica, problem)
-        for replica, pod in pods
-        if (problem := _problem(pod, templates.get(replica.role, {}), facts.now))
-    )
+    return tuple((replica, problem) for replica, pod in pods if (problem := _problem(facts, replica, pod)))
 
 
-def _problem(pod: Pod, template: Document, now: datetime) -> Problem | None:
+def _problem(facts: Facts, replica: Replica, pod: Pod) -> Problem | None:
     """Return why this pod does not run, or None if it runs or if its creation time is unknown."""
     pending = pod.phase is Phase.PENDING
     if pod.created is None:
@@ -185,12 +212,14 @@ def _problem(pod: Pod, template: Document, now: datetime) -> Problem | None:
     since = max(pod.scheduled or pod.created, pod.created)
     if not pod.containers:
         return Problem(CREATING, "the kubelet has not reported the containers", since) if pending else None
+    own, template = facts.own_container(pod), facts.group(replica).template
+    runs = own is not None and own.started is not None and own.exit_code is None
     found = (
-        problem
-        for container in _next_containers(pod)
-        if (problem := _container_problem(pod, template, container, since, now))
+        replace(problem, aside=runs and container != own)
+        for container in _next_containers(pod, begun=own is not None and failures.has_begun(own))
+        if (problem := _container_problem(pod, template, container, since, facts.now))
     )
-    return min(found, key=lambda problem: problem.delay, default=None)
+    return min(found, key=lambda problem: (problem.aside, problem.delay), default=None)
 
 
 def _unscheduled(pod: Pod, since: datetime) -> Problem:
@@ -200,16 +229,17 @@ def _unscheduled(pod: Pod, since: datetime) -> Problem:
     return Problem(pod.unplaced or "Unschedulable", f"not scheduled: {pod.unschedulable or pod.unplaced}", since)
 
 
-def _next_containers(pod: Pod) -> Iterator[Container]:
+def _next_containers(pod: Pod, *, begun: bool) -> Iterator[Container]:
     """Yield the containers that have to run now: sidecars so far, and the first unfinished init container or else all.
 
-    The containers after an init container that has not finished only wait for it.
+    The containers after an init container that has not finished only wait for it; so do those after a sidecar that has
+    not started, until the framework's own has `begun`.
     """
     for container in pod.containers:
         if container.init and not container.sidecar and container.exit_code == 0:
             continue
         yield container
-        if container.init and (container.waiting or not container.sidecar):
+        if container.init and (not container.sidecar or (container.waiting and not begun)):
             return
 
 

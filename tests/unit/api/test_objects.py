@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_pod, at
-from trainshed.api.objects import Container
 
 
 @pytest.mark.parametrize(
@@ -14,16 +13,6 @@ from trainshed.api.objects import Container
 )
 def test_a_pod_is_over_when_its_containers_have_ended_for_good(phase, over):
     assert a_pod("worker-0", phase).over is over
-
-
-def test_restarts_of_all_containers_count():
-    containers = (Container("init", init=True, restarts=1), Container("a", restarts=2))
-    assert a_pod("worker-0", containers=containers).restarts == 3
-
-
-def test_restarts_of_a_sidecar_do_not():
-    containers = (Container("mesh", init=True, sidecar=True, restarts=7), Container("a", restarts=2))
-    assert a_pod("worker-0", containers=containers).restarts == 2
 
 
 def test_when_a_pod_was_dismissed_is_known_if_its_deletion_is():

@@ -53,7 +53,7 @@ POD = {
         ],
         "initContainerStatuses": [
             {"name": "first", "restartCount": 1, "state": {"waiting": {"reason": "X", "message": "m"}}},
-            {"name": "mesh", "restartCount": 9},
+            {"name": "mesh", "ready": True, "restartCount": 9},
         ],
         "containerStatuses": [
             {"name": "other"},
@@ -87,7 +87,7 @@ def test_every_fact_arrives():
     assert (own.exit_code, own.reason, own.restarts) == (137, "OOMKilled", 3)
     assert own.finished == datetime(2026, 1, 1, 12, tzinfo=UTC)
     assert (own.image, own.before) == ("x:1", TerminatedState(2, datetime(2026, 1, 1, 11, 30, tzinfo=UTC)))
-    assert pod.restarts == 4, "a sidecar's do not count"
+    assert [container.ready for container in pod.containers] == [True, False, False, False]
     assert (pod.created, pod.deletion_timestamp) == (
         datetime(2026, 1, 1, 11, tzinfo=UTC),
         datetime(2026, 1, 1, 12, tzinfo=UTC),

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import a_job, look, made, replace
 from trainshed.api.actions import CreateDependent, CreatePod
-from trainshed.api.framework import JobDefaults, Variable
+from trainshed.api.framework import JobDefaults, Variable, own_container
 from trainshed.api.job import Port, Replica, Scope
 from trainshed.frameworks.pytorch import PYTORCH
 from trainshed.frameworks.tensorflow import TENSORFLOW
@@ -100,7 +100,7 @@ def test_the_first_container_stands_in_where_none_has_the_frameworks_name():
     containers = [{"name": "first"}, {"name": "second"}]
     body = pod_of(with_template({"spec": {"containers": containers}}), "worker-0")
     assert ["env" in container for container in body["spec"]["containers"]] == [True, False]
-    assert builders.main_container(TENSORFLOW, []) is None
+    assert own_container(TENSORFLOW.container, []) == {}
 
 
 def test_a_port_of_that_name_is_kept_and_no_other_is_added():
