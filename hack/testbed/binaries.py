@@ -76,6 +76,14 @@ GROUPS = {
     "metrics-server": Group(
         "sigs.k8s.io/metrics-server", {"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"}, 4
     ),
+    "katib": Group(
+        "github.com/kubeflow/katib",
+        {
+            "file-metricscollector": "github.com/kubeflow/katib/cmd/metricscollector/v1beta1/file-metricscollector",
+            "katib-db-manager": "trainshed.dev/bed/katib",
+        },
+        1,
+    ),
     "helm3": Group("helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"}, 3),
     "helm4": Group("helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}, 3),
 }

@@ -125,7 +125,8 @@ class Job(msgspec.Struct, frozen=True):
     """A job; `version` is its resourceVersion.
 
     `problems` are the messages of its validation, empty for a valid job. `options` are those of its kind (see
-    `options_as`). `annotations` are the user's, as pairs. `force_delete_after` and `startup_deadline` are in seconds.
+    `options_as`). `annotations` are the user's, as pairs. `force_delete_after`, `startup_deadline` and `pod_end_grace`
+    are in seconds.
     A `queued` job is admitted by Kueue: it gives back its quota by what the status says.
     With `track_results` a finalizer holds the pods of the role that defines success until the status has their results.
     `services` is the form of Services of the pods that are created next.
@@ -145,6 +146,7 @@ class Job(msgspec.Struct, frozen=True):
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
     startup_deadline: int | None = None
+    pod_end_grace: int = 30
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
     queued: bool = False

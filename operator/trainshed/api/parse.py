@@ -63,6 +63,7 @@ def job(document: Document, framework: Framework, job_defaults: JobDefaults) -> 
         fail_on_disruption=annotations.fail_on_disruption,
         force_delete_after=annotations.force_delete_after,
         startup_deadline=annotations.startup_deadline,
+        pod_end_grace=annotations.pod_end_grace,
         track_results=annotations.track_results and job_defaults.track_results,
         queued=_names_kueue(metadata),
         problems=(*problems, *annotation_problems),
@@ -198,6 +199,7 @@ PREFIX = "trainshed.dev/"
 RESTART_SCOPE = f"{PREFIX}restart-scope"
 ON_DISRUPTION = f"{PREFIX}on-disruption"
 FORCE_DELETE_AFTER = f"{PREFIX}force-delete-after"
+POD_END_GRACE = f"{PREFIX}pod-end-grace"
 TRACK_RESULTS = f"{PREFIX}track-results"
 SERVICES = f"{PREFIX}services"
 #: All annotations of a job, with their values, the default first (that of SERVICES is a setting of the operator); the
@@ -207,9 +209,13 @@ ANNOTATIONS: dict[str, tuple[str, ...]] = {
     ON_DISRUPTION: ("Replace", "Fail"),
     STARTUP_DEADLINE: (),
     FORCE_DELETE_AFTER: (),
+    POD_END_GRACE: (),
     TRACK_RESULTS: ("false", "true"),
     SERVICES: (*ServiceForm,),
 }
+#: Seconds in which a pod may end by itself, once its job is over. A kubelet needs about two to report the end of a pod
+#: after that of its containers; a sidecar that reports results, such as Katib's metrics collector, polls each second.
+END_GRACE = 30
 #: A duration in Go's format, in whole seconds, and the longest that is accepted: a year.
 DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,8})s)?", re.ASCII)
 DURATION_FORM = "must be a length of time from 1s to 8760h, such as 90s, 10m or 1h30m"
@@ -223,6 +229,7 @@ class JobAnnotations(msgspec.Struct, frozen=True):
     fail_on_disruption: bool = False
     force_delete_after: int | None = None
     startup_deadline: int | None = None
+    pod_end_grace: int = END_GRACE
     track_results: bool = False
     services: ServiceForm | None = None
 
@@ -237,6 +244,7 @@ def job_annotations(annotations: Mapping[str, Any]) -> tuple[JobAnnotations, tup
         fail_on_disruption=disruption == "Fail",
         force_delete_after=_duration(annotations, FORCE_DELETE_AFTER, problems),
         startup_deadline=_duration(annotations, STARTUP_DEADLINE, problems),
+        pod_end_grace=_duration(annotations, POD_END_GRACE, problems) or END_GRACE,
         track_results=_choice(annotations, TRACK_RESULTS, problems) == "true",
         services=ServiceForm(_choice(annotations, SERVICES, problems)) if SERVICES in annotations else None,
     )

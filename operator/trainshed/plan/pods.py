@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
+from trainshed.api import objects
 from trainshed.api.actions import (
     Action,
     CreatePod,
@@ -20,7 +21,7 @@ from trainshed.api.actions import (
 from trainshed.api.job import CleanPodPolicy, Replica, Scope
 from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
-from trainshed.api.status import Condition, ReplicaStatus
+from trainshed.api.status import ReplicaStatus
 
 from . import builders, false_starts, pod_groups, restarts, services
 from .facts import Facts, pods_to_verify
@@ -28,9 +29,6 @@ from .facts import Facts, pods_to_verify
 #: The grace period in seconds of running pods that a restart after a failure deletes. Python as PID 1 has no handler
 #: for SIGTERM and would use up the whole default of 30 s.
 GRACE = 3
-#: Seconds in which the pods of a job of a queue may end by themselves under cleanPodPolicy None, once the job's end is
-#: decided. A kubelet needs about two to report the end of a pod after that of its containers; a sidecar may never end.
-END_GRACE = 30
 #: The largest number of pods that one plan creates; the next one creates the next. Of a large job a plan creates one
 #: part in PARTS, if that is more, because the time of a plan grows with the number of pods.
 MAX_CREATED, PARTS = 200, 20
@@ -107,12 +105,13 @@ def apply_clean_pod_policy(facts: Facts) -> tuple[Action, ...]:
     """Delete the pods of a finished job that `cleanPodPolicy` says, and their Services.
 
     Of a job that a limit has failed, the running pods are deleted also under None, so that they hold no resources. So
-    are those of a job of a queue that do not end by themselves.
+    are those of a job of a queue that do not end by themselves. `ending_pods` stay for a while.
 
     Delete running pods only at the observed resourceVersion, and their Services afterwards: a pod may have finished by
     now, and finished pods stay.
     """
-    stay = frozenset(pod.name for pod in facts.snapshot.pods if _stays(facts, pod))
+    ending = ending_pods(facts)
+    stay = frozenset(pod.name for pod in facts.snapshot.pods if pod in ending or _stays(facts, pod))
     going = [pod for pod in facts.snapshot.pods if pod.name not in stay and not pod.deleting]
     pods = [DeletePod(pod.name, pod.uid, version=pod.version if _depends(facts, pod) else "") for pod in going]
     conditional = frozenset(pod.name for pod in pods if pod.version)
@@ -143,14 +142,37 @@ def _depends(facts: Facts, pod: Pod) -> bool:
 def _policy(facts: Facts) -> CleanPodPolicy:
     """Return cleanPodPolicy, and Running instead of None for a job that a limit has failed or that ends too slowly."""
     policy, ending = facts.job.policy.clean_pods, facts.status.ending
-    too_slow = ending is not None and (facts.job.policy.suspend or facts.now >= end_deadline(ending))
+    deadline = end_deadline(facts) if ending else None
+    too_slow = deadline is not None and (facts.job.policy.suspend or facts.now >= deadline)
     stops = policy is CleanPodPolicy.NONE and (facts.status.limit_exceeded or too_slow)
     return CleanPodPolicy.RUNNING if stops else policy
 
 
-def end_deadline(ending: Condition) -> datetime:
-    """Return the time until which the pods of a job that ends may end by themselves under cleanPodPolicy None."""
-    return ending.changed + timedelta(seconds=END_GRACE)
+def end_deadline(facts: Facts) -> datetime | None:
+    """Return until when pods of a job whose end is decided may end by themselves; None if it is not decided.
+
+    Of a job of a queue these are all pods under cleanPodPolicy None, else `ending_pods`.
+    """
+    ending = facts.status.ending
+    decided = ending.changed if ending else facts.status.completion
+    return decided + timedelta(seconds=facts.job.pod_end_grace) if decided else None
+
+
+def ending_pods(facts: Facts) -> tuple[Pod, ...]:
+    """Return pods in which only other containers than the framework's run, which has succeeded, until the deadline.
+
+    These may report results after its end, as metrics collectors do, and their pods are not deleted before.
+    """
+    deadline = end_deadline(facts)
+    if deadline is None or facts.now >= deadline or facts.job.policy.suspend:
+        return ()
+    succeeded = {pod.uid for pod in facts.eventful.values() if pod.phase is Phase.SUCCEEDED}
+    left = (pod for pod in facts.snapshot.pods if pod.uid in succeeded and not pod.over and not pod.deleting)
+    return tuple(pod for pod in left if any(map(_runs_on, pod.containers)))
+
+
+def _runs_on(container: objects.Container) -> bool:
+    return container.exit_code is None and (container.sidecar or not container.init)
 
 
 def _has_ended(pod: Pod) -> bool:

@@ -70,11 +70,11 @@ def clean_up(facts: Facts) -> Plan | None:
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
     plan = Plan(counts_after_failure(facts), messages.pod_groups_deleted(actions), actions)
     ttl, completion = facts.job.policy.ttl, facts.status.completion
-    if ttl is None or completion is None:
-        return _with_stuck_pods(facts, plan)
-    end = completion + timedelta(seconds=ttl)
-    if facts.now < end:
-        return _with_stuck_pods(facts, replace(plan, requeue_at=end))
+    wait = pods.end_deadline(facts) if pods.ending_pods(facts) else None
+    end = completion + timedelta(seconds=ttl) if completion is not None and ttl is not None else None
+    if end is None or wait or facts.now < end:
+        requeue_at = _earliest(wait, end if end and facts.now < end else None)
+        return _with_stuck_pods(facts, replace(plan, requeue_at=requeue_at))
     return Plan(facts.status, actions=(DeleteJob(facts.job.uid, facts.job.version),))
 
 
@@ -88,8 +88,8 @@ def end(facts: Facts) -> Plan | None:
         return _end(facts, facts.status, ConditionUpdate(kind, ending.reason, ending.message))
     actions = (*pods.apply_clean_pod_policy(facts), *dependents.prune(facts))
     plan = Plan(_with_pods_left(facts, facts.status), messages.pod_groups_deleted(actions), actions)
-    deadline = pods.end_deadline(ending)
-    return _with_stuck_pods(facts, replace(plan, requeue_at=deadline if facts.now < deadline else None))
+    deadline = pods.end_deadline(facts)
+    return _with_stuck_pods(facts, replace(plan, requeue_at=deadline if deadline and facts.now < deadline else None))
 
 
 def refuse(facts: Facts) -> Plan | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainshed.api.job import Scope
-from trainshed.api.parse import FORCE_DELETE_AFTER, TRACK_RESULTS, JobAnnotations, job_annotations
+from trainshed.api.parse import FORCE_DELETE_AFTER, POD_END_GRACE, TRACK_RESULTS, JobAnnotations, job_annotations
 from trainshed.api.status import STARTUP_DEADLINE
 
 
@@ -28,8 +28,9 @@ def test_scope_and_disruption_are_chosen_from_what_there_is():
     ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2h5s", 7205), ("8760h", 31536000)]
 )
 def test_a_length_of_time_is_written_as_in_go(text, seconds):
-    found, problems = job_annotations({FORCE_DELETE_AFTER: text, STARTUP_DEADLINE: "1s"})
-    assert (found.force_delete_after, found.startup_deadline, problems) == (seconds, 1, ())
+    found, problems = job_annotations({FORCE_DELETE_AFTER: text, STARTUP_DEADLINE: "1s", POD_END_GRACE: "2s"})
+    assert (found.force_delete_after, found.startup_deadline, found.pod_end_grace) == (seconds, 1, 2)
+    assert problems == ()
 
 
 @pytest.mark.parametrize(

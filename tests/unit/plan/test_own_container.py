@@ -154,6 +154,16 @@ def test_a_looping_sidecar_is_named_once_and_blocks_nothing(kind, injection):
     assert look(kind, job, pods_of(job, (calm,), "Running"), later.status, 95).status.waiting == ()
 
 
+def test_a_job_is_no_longer_blocked_when_only_the_sidecar_loops_on():
+    kind = "PyTorchJob v1"
+    job, loops = job_of(kind, restart="OnFailure"), looping("exporter", 4)
+    both = (msgspec.structs.replace(loops, name="pytorch"), loops)
+    blocked = look(kind, job, pods_of(job, both, "Running"), Status(), 60).status
+    assert ("Blocked" in states(blocked), [item.container for item in blocked.waiting]) == (True, ["pytorch"])
+    status = look(kind, job, pods_of(job, (ran("pytorch"), loops), "Running"), blocked, 61).status
+    assert ("Blocked" in states(status), [item.container for item in status.waiting]) == (False, ["exporter"])
+
+
 def kind_of(injection: str) -> str:
     return "init container" if injection == "native" else "container"
 

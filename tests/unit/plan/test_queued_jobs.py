@@ -20,7 +20,7 @@ from support.builders import (
 )
 from trainshed.api import status_codec
 from trainshed.api.objects import Container
-from trainshed.plan.pods import END_GRACE
+from trainshed.api.parse import END_GRACE
 
 
 def active(status) -> dict[str, int]:

@@ -131,7 +131,7 @@ def test_a_pod_in_which_nothing_runs_any_more_is_no_running_one_whatever_its_pha
     pod = replace(own, containers=(*beside, *own.containers))
     over = look(job, *pods_of(job, pod)).status
     assert states(over)[-1] == "Succeeded", "the kubelet says it of the container first"
-    assert deleted(look(job, *pods_of(job, pod), status=over)) == goes
+    assert deleted(look(job, *pods_of(job, pod), status=over, now=at(30))) == goes
 
 
 def test_the_job_itself_goes_when_its_time_is_up():
