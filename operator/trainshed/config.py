@@ -14,8 +14,9 @@ from trainshed.api.job import CleanPodPolicy, ServiceForm
 
 #: The file in which Kubernetes stores the namespace of a pod.
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-#: The image of v1's init container, for a template that names none.
-INIT_IMAGE = "alpine:3.10"
+#: The image of v1's init container, for a template without an image of its own: a maintained release in place of v1's
+#: alpine:3.10, which has had no security updates since 2021.
+INIT_IMAGE = "docker.io/library/alpine:3.22"
 #: A bind address: an IPv6 address in brackets, or a host name, an IPv4 address or nothing; and a port.
 BIND_ADDRESS = re.compile(r"(?:\[([^\]]*)\]|((?:[\w-]{1,63}(?:\.[\w-]{1,63})*)?)):(\d{1,5})", re.ASCII)
 HIGHEST_PORT = 65535
@@ -82,6 +83,10 @@ class Config:
     mpi_version: str = "v1"
     #: The image with kubectl for the launcher of an MPIJob of v1.
     mpi_kubectl_image: str = JobDefaults().mpi_kubectl_image
+    #: Let service accounts that launchers name exec into the workers, although pods of others may use them; v1 did.
+    mpi_bind_named_accounts: bool = False
+    #: Requests and limits of the init containers that the operator adds, by resource; empty stands for small ones.
+    init_resources: tuple[tuple[str, str], ...] = ()
     #: Log level and format: "text" for people, "json" for machines.
     log_level: str = "info"
     log_format: str = "text"
@@ -101,6 +106,8 @@ class Config:
             track_results=self.track_results,
             services=ServiceForm(self.services),
             mpi_kubectl_image=self.mpi_kubectl_image,
+            mpi_bind_named_accounts=self.mpi_bind_named_accounts,
+            init_resources=self.init_resources,
         )
 
     @property

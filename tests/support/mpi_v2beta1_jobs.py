@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.builders import T0, a_pod
 from trainshed.api import parse
 from trainshed.api.actions import Plan, Snapshot
-from trainshed.api.framework import JobDefaults
+from trainshed.api.framework import JobDefaults, PodNames
 from trainshed.api.job import Job, Replica
 from trainshed.api.objects import CONFIG_MAPS, Service
 from trainshed.api.status import Status
@@ -55,7 +55,7 @@ def env(job: Job, role: str) -> dict[str, str]:
 
 def data(job: Job, *running: str, job_defaults=None) -> dict[str, str]:
     """The data of its ConfigMap."""
-    (wish,) = MPI_V2BETA1.hooks.dependents(job, job_defaults or JobDefaults(), running)
+    (wish,) = MPI_V2BETA1.hooks.dependents(job, job_defaults or JobDefaults(), PodNames(running))
     assert (wish.resource, wish.name, wish.labels) == (CONFIG_MAPS, "m-config", (("app", "m"),))
     return wish.content["data"]
 

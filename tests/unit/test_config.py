@@ -26,7 +26,7 @@ def test_the_site_has_the_scheduler_and_the_kubectl_image():
 
 def test_a_template_of_init_containers_enables_them():
     assert Config(init_template="- name: a").job_defaults == JobDefaults(
-        init_image="alpine:3.10", init_template="- name: a"
+        init_image="docker.io/library/alpine:3.22", init_template="- name: a"
     )
     assert Config(init_template="- name: a", init_image="busybox").job_defaults.init_image == "busybox"
 

@@ -38,7 +38,9 @@ class JobDefaults(msgspec.Struct, frozen=True):
     With `init_image`, PyTorch workers get v1's init container, made from `init_template` if there is one. With
     `gang_scheduler`, the pods of a job are scheduled together: `volcano`, `kubernetes`, `kai-scheduler`, or the name of
     a scheduler that runs the coscheduling plugin. `track_results` allows a finalizer on pods until their results are in
-    the status. `services` is the form of Services of jobs that do not choose one.
+    the status. `services` is the form of Services of jobs that do not choose one. `init_resources` are requests and
+    limits of the init containers that the operator adds, if they are set. With `mpi_bind_named_accounts` a service
+    account that the launcher of an MPIJob names gets the right to exec into its workers.
     """
 
     cluster_domain: str = ""
@@ -50,7 +52,10 @@ class JobDefaults(msgspec.Struct, frozen=True):
     gang_scheduler: str = ""
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
-    mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
+    #: Of the release 1.9.4 of training-operator, whose manifests name this tag.
+    mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:v1-93c5489"
+    mpi_bind_named_accounts: bool = False
+    init_resources: tuple[tuple[str, str], ...] = ()
 
 
 class Quorum(StrEnum):
@@ -155,6 +160,13 @@ class Objects(msgspec.Struct, frozen=True):
     retained_roles: tuple[str, ...] = ()
 
 
+class PodNames(msgspec.Struct, frozen=True):
+    """The names of the pods of a job: of those that run, and of all that exist, in any order."""
+
+    running: Iterable[str] = ()
+    existing: Iterable[str] = ()
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """The functions of a kind; all are pure."""
 
@@ -177,10 +189,10 @@ class Hooks(msgspec.Struct, frozen=True):
     optional_roles: Callable[[Job], tuple[str, ...]] = lambda _job: ()
     #: The role whose replicas must be ready before replicas of this role are created; "" for none.
     start_after: Callable[[Job, str], str] = lambda _job, _role: ""
-    #: The objects of the kinds that the job owns, given the names of the running pods, in any order.
-    dependents: Callable[[Job, JobDefaults, Iterable[str]], tuple[DesiredDependent, ...]] = (
-        lambda _job, _defaults, _running: ()
-    )
+    #: The objects of the kinds that the job owns, given the names of its pods.
+    dependents: Callable[[Job, JobDefaults, PodNames], tuple[DesiredDependent, ...]] = lambda _job, _defaults, _pods: ()
+    #: Reason and message of a Warning about something that the job asks for in vain.
+    warnings: Callable[[Job, JobDefaults], tuple[tuple[str, str], ...]] = lambda _job, _defaults: ()
     #: The name of the Secret with the job's ssh keys; "" for none.
     ssh_secret_name: Callable[[Job], str] = lambda _job: ""
 

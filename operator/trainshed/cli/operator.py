@@ -14,8 +14,11 @@ from trainshed.api.job import ServiceForm
 from trainshed.config import Config, bind_address
 from trainshed.frameworks import FRAMEWORKS, MPI_VERSIONS
 from trainshed.frameworks.pytorch import TEMPLATE_VARIABLES, BadTemplate, init_containers_from_template
+from trainshed.plan.quantities import parse_quantity
 
 FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+#: The name of a resource of Kubernetes.
+RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?", re.ASCII)
 #: The values that Go's `strconv.ParseBool` accepts.
 TRUTH = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -151,6 +154,14 @@ def _template(context: click.Context, parameter: click.Parameter, value: str) ->
     return text
 
 
+def _resources(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[tuple[str, str], ...]:
+    pairs = tuple(part.partition("=")[::2] for part in value.split(",") if part)
+    for name, amount in pairs:
+        if not RESOURCE.fullmatch(name) or parse_quantity(amount) is None:
+            raise click.BadParameter(f"{name}={amount} is not a resource with its quantity, such as memory=64Mi")
+    return pairs
+
+
 def _gang(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
     return "" if value == "None" else value
 
@@ -283,6 +294,19 @@ def _add_ignored_flags(command: click.Command) -> None:
     default=Config().mpi_kubectl_image,
     show_default=True,
     help="Image that provides kubectl to the launchers of v1 MPIJobs.",
+)
+@click.option(
+    "--mpi-bind-named-service-accounts",
+    "mpi_bind_named_accounts",
+    is_flag=True,
+    help="Let the service accounts that launchers of v1 MPIJobs name exec into the workers, as in v1.",
+)
+@click.option(
+    "--init-container-resources",
+    "init_resources",
+    default="",
+    callback=_resources,
+    help="Requests and limits of init containers that the operator adds, such as cpu=1,memory=1Gi (default: small).",
 )
 @click.option(
     "--log-level", "--zap-log-level", default="info", callback=_level, help="Log level: debug, info, warning or error."

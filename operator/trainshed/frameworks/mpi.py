@@ -6,7 +6,7 @@ Names and contents of the objects are v1's. Open MPI 5 and MPICH read PRTE_MCA_ 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from trainshed.api.framework import (
     Hooks,
     JobDefaults,
     Objects,
+    PodNames,
     PodSpecMutator,
     Quorum,
     SuccessPolicy,
@@ -35,9 +36,15 @@ LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
 HOSTFILE, KUBEXEC, DISCOVER = "hostfile", "kubexec.sh", "discover_hosts.sh"
 RUNNABLE, READABLE = 0o555, 0o444
-#: With a gang scheduler the launcher starts together with its workers, so its script waits for each of them.
-WAIT = f'{KUBECTL}/kubectl wait --for=condition=Ready --timeout=600s "pod/$pod" >&2\n'
-DELIVERY_NEEDS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+#: With a gang scheduler the launcher starts together with its workers, so its script waits for each of them, and until
+#: the Role names it: the operator adds the names when all pods exist.
+ALLOWED = f'{KUBECTL}/kubectl auth can-i create "pods/$pod" --subresource=exec'
+WAIT = (
+    f'{KUBECTL}/kubectl wait --for=condition=Ready --timeout=600s "pod/$pod" >&2\n'
+    f"for _ in $(seq 60); do {ALLOWED} >/dev/null 2>&1 && break; sleep 1; done\n"
+)
+#: The reason of the Warning about an account that gets no right to exec.
+NOT_BOUND = "ServiceAccountNotBound"
 
 FIELD = "mpiReplicaSpecs"
 
@@ -95,33 +102,58 @@ def environment(job: Job, _defaults: JobDefaults) -> Environment:
     return lambda replica: variables if replica.role == LAUNCHER else ()
 
 
-def dependents(job: Job, job_defaults: JobDefaults, running: Iterable[str]) -> tuple[DesiredDependent, ...]:
-    """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only."""
+def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[DesiredDependent, ...]:
+    """Return the launcher's ConfigMap, and RBAC objects that allow `exec` in its own workers only.
+
+    The Role names pods that exist and are this job's: a pod of another job may have the name of a worker that does not
+    exist. Where all pods restart together it names all or none, so that it is written once for all of them.
+    """
     name, account, workers = f"{job.name}-launcher", _account(job), _workers(job)
     labels = (("app", job.name),)
     hosts = [f"{name} slots={job.options_as(MPIJobOptions).slots}"] if computes(job) else []
     hosts += [f"{worker} slots={job.options_as(MPIJobOptions).slots}" for worker in workers]
-    up = set(running)
+    up, there = set(pods.running), set(pods.existing)
+    entered = [worker for worker in workers if worker in there]
+    if len(entered) < len(workers) and (job.scope or scope(job)) is Scope.JOB:
+        entered = []
     data = {
         HOSTFILE: "".join(f"{host}\n" for host in hosts),
         KUBEXEC: _kubexec(job, job_defaults),
         DISCOVER: _discover(job, sorted(worker for worker in workers if worker in up)),
     }
-    enter = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": workers}]
+    enter = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": entered}]
     see = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": job.namespace}
     # A ServiceAccount that the job does not name must be its own: another's of that name would gain these rights.
+    binding = DesiredDependent(ROLE_BINDINGS, name, {"roleRef": reference, "subjects": [subject]}, labels)
     return (
         DesiredDependent(SERVICE_ACCOUNTS, account, {}, labels, shared=bool(_named_account(job))),
         DesiredDependent(CONFIG_MAPS, config_name(job), {"data": data}, labels),
         # An empty list of names would allow all pods, so without workers there is no such rule.
-        DesiredDependent(ROLES, name, {"rules": [see, *(enter if workers else ())]}, labels),
-        DesiredDependent(ROLE_BINDINGS, name, {"roleRef": reference, "subjects": [subject]}, labels),
+        DesiredDependent(ROLES, name, {"rules": [see, *(enter if entered else ())]}, labels),
+        *((binding,) if _is_bound(job, job_defaults) else ()),
     )
 
 
-def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:
+def warnings(job: Job, job_defaults: JobDefaults) -> tuple[tuple[str, str], ...]:
+    """Return that the account which the launcher names gets no right to exec."""
+    if _is_bound(job, job_defaults):
+        return ()
+    account, role = _account(job), f"{job.name}-launcher"
+    message = (
+        f"the operator does not let the service account {account} exec into the workers, because other pods may use it:"
+        f" remove serviceAccountName from the launcher, or bind the Role {role} to it, or let an administrator set"
+        " --mpi-bind-named-service-accounts"
+    )
+    return ((NOT_BOUND, message),)
+
+
+def _is_bound(job: Job, job_defaults: JobDefaults) -> bool:
+    return not _named_account(job) or job_defaults.mpi_bind_named_accounts
+
+
+def mutate_pod_spec(job: Job, _defaults: JobDefaults) -> PodSpecMutator:
     """Let workers sleep until `kubectl exec`; give the launcher kubectl, its configuration and a ServiceAccount."""
 
     def worker(spec: dict[str, Any]) -> None:
@@ -133,9 +165,8 @@ def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:
     def launcher(spec: dict[str, Any]) -> None:
         config = _config(job, {KUBEXEC: RUNNABLE, HOSTFILE: READABLE, DISCOVER: RUNNABLE})
         kubectl = {"name": "mpi-job-kubectl", "emptyDir": {}}
-        mounts = _mount(spec, spec["containers"][0], (kubectl, KUBECTL), (config, CONFIG))
+        _mount(spec, spec["containers"][0], (kubectl, KUBECTL), (config, CONFIG))
         spec["serviceAccountName"] = _account(job)
-        spec["initContainers"] = [*(spec.get("initContainers") or ()), _delivery(job, job_defaults, mounts)]
 
     return lambda replica, spec: (launcher if replica.role == LAUNCHER else worker)(spec)
 
@@ -158,9 +189,11 @@ def _account(job: Job) -> str:
 
 
 def _named_account(job: Job) -> str:
+    """Return the account that the launcher names, if it is not the job's own."""
     launcher = job.of(LAUNCHER)
     spec = (launcher.template.get("spec") or {}) if launcher else {}
-    return str(spec.get("serviceAccountName") or "")
+    account = str(spec.get("serviceAccountName") or "")
+    return "" if account == f"{job.name}-launcher" else account
 
 
 def _workers(job: Job) -> list[str]:
@@ -186,22 +219,25 @@ def _config(job: Job, items: dict[str, int]) -> Document:
     return {"name": "mpi-job-config", "configMap": {"name": config_name(job), "items": listed}}
 
 
-def _mount(spec: dict[str, Any], container: dict[str, Any], *volumes: tuple[Document, str]) -> list[Document]:
+def _mount(spec: dict[str, Any], container: dict[str, Any], *volumes: tuple[Document, str]) -> None:
     mounts: list[Document] = [{"name": volume["name"], "mountPath": path} for volume, path in volumes]
     container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
     spec["volumes"] = [*(spec.get("volumes") or ()), *(volume for volume, _ in volumes)]
-    return mounts
 
 
-def _delivery(job: Job, job_defaults: JobDefaults, mounts: list[Document]) -> Document:
-    return {
+def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tuple[Document, ...]:
+    """Return the init container that copies kubectl for the launcher."""
+    if replica.role != LAUNCHER:
+        return ()
+    volumes = {"mpi-job-kubectl": KUBECTL, "mpi-job-config": CONFIG}
+    delivery = {
         "name": "kubectl-delivery",
         "image": job_defaults.mpi_kubectl_image,
         "imagePullPolicy": "IfNotPresent",
         "env": [{"name": "TARGET_DIR", "value": KUBECTL}, {"name": "NAMESPACE", "value": job.namespace}],
-        "volumeMounts": mounts,
-        "resources": {"limits": DELIVERY_NEEDS, "requests": DELIVERY_NEEDS},
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in volumes.items()],
     }
+    return (delivery,)
 
 
 def _words(template: Document) -> Iterator[str]:
@@ -234,6 +270,8 @@ MPI = Framework(
         environment=environment,
         dependents=dependents,
         start_after=lambda _job, role: WORKER if role == LAUNCHER else "",
+        warnings=warnings,
+        init_containers=init_containers,
         mutate_pod_spec=mutate_pod_spec,
     ),
     age_first=True,

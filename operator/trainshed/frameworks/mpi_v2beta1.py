@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from trainshed.api.framework import (
     JobDefaults,
     Naming,
     Objects,
+    PodNames,
     PodSpecMutator,
     Quorum,
     SuccessPolicy,
@@ -155,13 +155,13 @@ def environment(job: Job, _defaults: JobDefaults) -> Environment:
     return lambda replica: launcher if replica.role == LAUNCHER else worker
 
 
-def dependents(job: Job, job_defaults: JobDefaults, running: Iterable[str]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap with the hostfile, and a script that prints the running hosts."""
     own = [f"{job.name}-launcher"] if _options(job).launcher_is_worker else []
     group = job.of(WORKER)
     workers = [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
     slots = f" slots={_options(job).slots}" if _options(job).implementation == "OpenMPI" else f":{_options(job).slots}"
-    there = [*own, *sorted(set(workers) & set(running))]
+    there = [*own, *sorted(set(workers) & set(pods.running))]
     data = {
         HOSTFILE: "".join(f"{_host(job, job_defaults, pod)}{slots}\n" for pod in (*own, *workers)),
         DISCOVER: "#!/bin/sh\n" + "".join(f"echo {_host(job, job_defaults, pod)}\n" for pod in there),
@@ -201,9 +201,14 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
     ):
         return ()
     first = launcher.template["spec"]["containers"][0]
-    same = ("image", "imagePullPolicy", "resources", "securityContext")
+    same = ("image", "imagePullPolicy")
     script = WAIT.format(own=f"{job.name}-launcher", enter=shlex.quote(ENTER))
-    container = {"name": "wait-for-workers", "command": ["sh", "-c", script], "volumeMounts": _mounts(job, replica)}
+    container: dict[str, Any] = {
+        "name": "wait-for-workers",
+        "command": ["sh", "-c", script],
+        "volumeMounts": _mounts(job, replica),
+    }
+    container["resources"] = first.get("resources") or {}  # ssh to many workers at once needs what the launcher has
     return ({**container, **{part: first[part] for part in same if part in first}},)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -19,6 +18,7 @@ from trainshed.api.framework import (
     JobDefaults,
     Naming,
     Objects,
+    PodNames,
     Quorum,
     SuccessPolicy,
     Variable,
@@ -323,7 +323,7 @@ def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
     return variables if static else (*variables, cure)
 
 
-def dependents(job: Job, _defaults: JobDefaults, _running: Iterable[str]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, _defaults: JobDefaults, _pods: PodNames) -> tuple[DesiredDependent, ...]:
     """Return v1's HorizontalPodAutoscaler, for an elastic job with metrics."""
     elastic = job.options_as(PyTorchJobOptions).elastic
     if elastic is None or not elastic.metrics:
@@ -348,14 +348,15 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
             job_defaults.init_template, (host, job_defaults.init_image, str(job_defaults.init_tries))
         )
     script = WAIT.format(tries=job_defaults.init_tries, host=host)
+    needs = dict(job_defaults.init_resources)
     return (
         {
             "name": "init-pytorch",
             "image": job_defaults.init_image,
             "imagePullPolicy": "IfNotPresent",
             "resources": {
-                "limits": {"cpu": "100m", "memory": "20Mi"},
-                "requests": {"cpu": "50m", "memory": "10Mi"},
+                "limits": needs or {"cpu": "100m", "memory": "20Mi"},
+                "requests": needs or {"cpu": "50m", "memory": "10Mi"},
             },
             "command": ["sh", "-c", script],
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -20,6 +20,7 @@ from trainshed.api.framework import (
     JobDefaults,
     Naming,
     Objects,
+    PodNames,
     Quorum,
     SuccessPolicy,
     Variable,
@@ -127,7 +128,7 @@ def shared(job: Job, job_defaults: JobDefaults) -> DesiredDependent | None:
     return DesiredDependent(CONFIG_MAPS, f"{job.name}-cluster-{digest}", {"data": {CLUSTER: text}, "immutable": True})
 
 
-def dependents(job: Job, job_defaults: JobDefaults, _running: Iterable[str]) -> tuple[DesiredDependent, ...]:
+def dependents(job: Job, job_defaults: JobDefaults, _pods: PodNames) -> tuple[DesiredDependent, ...]:
     """Return the ConfigMap of a large job. It is immutable: its name contains the hash of its content."""
     common = shared(job, job_defaults)
     return (common,) if common else ()

@@ -20,7 +20,7 @@ from trainshed.api.framework import (
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy
 from trainshed.api.objects import JOB_TRACKING_FINALIZER
 
-from . import services
+from . import init_containers, services
 
 #: With this policy the last log lines of a failure are in the pod's status: no permission to read logs is needed.
 TERMINATION_MESSAGE: Document = {"terminationMessagePolicy": "FallbackToLogsOnError"}
@@ -40,8 +40,8 @@ def pod_maker(framework: Framework, job: Job, job_defaults: JobDefaults) -> PodM
 
     def make(replica: Replica, attempt: int) -> CreatePod:
         name, shared = child_name(job, replica), common[replica.role]
-        init_containers = framework.hooks.init_containers(job, replica, job_defaults)
-        spec = _spec(framework, groups[replica.role], variables(replica), init_containers)
+        added = framework.hooks.init_containers(job, replica, job_defaults)
+        spec = _spec(framework, groups[replica.role], variables(replica), (added, job_defaults.init_resources))
         dress(replica, spec)
         spec.update(services.host_fields(job, job_defaults, name, spec))
         spec.update({field: value for field, value in gang_fields.items() if not spec.get(field)})
@@ -145,8 +145,12 @@ def _template_metadata(group: ReplicaGroup, part: str) -> dict[str, str]:
 
 
 def _spec(
-    framework: Framework, group: ReplicaGroup, variables: tuple[Variable, ...], waits: tuple[Document, ...]
+    framework: Framework,
+    group: ReplicaGroup,
+    variables: tuple[Variable, ...],
+    added: tuple[tuple[Document, ...], tuple[tuple[str, str], ...]],
 ) -> dict[str, Any]:
+    """Return the pod spec; `added` are the operator's init containers and their resources."""
     spec = dict(group.template.get("spec") or {})
     containers = spec.get("containers") or []
     own = own_container(framework.container, containers)
@@ -156,7 +160,7 @@ def _spec(
     ]
     if containers and framework.container.port:
         _open_port(framework, group, spec, spec["containers"][containers.index(own)])
-    if inits := [*(spec.get("initContainers") or []), *waits]:
+    if inits := [*(spec.get("initContainers") or []), *init_containers.fitted(spec, own or {}, *added)]:
         spec["initContainers"] = [{**TERMINATION_MESSAGE, **container} for container in inits]
     spec["restartPolicy"] = str(group.restart_policy if group.restart_policy.restarts_in_place else RestartPolicy.NEVER)
     return spec

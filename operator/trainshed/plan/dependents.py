@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
-from trainshed.api.framework import Framework, job_labels
+from trainshed.api.framework import Framework, PodNames, job_labels
 from trainshed.api.job import Job
-from trainshed.api.objects import Dependent, DesiredDependent, Phase
+from trainshed.api.objects import ROLES, Dependent, DesiredDependent, Phase
 
 from . import builders, pod_groups
 from .facts import Facts
@@ -22,7 +22,8 @@ LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"
 
 def desired(facts: Facts) -> tuple[DesiredDependent, ...]:
     """Return all objects that the job should own while it has pods."""
-    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, _running(facts))
+    pods = PodNames(_running(facts), (pod.name for pod in facts.snapshot.pods))
+    own = facts.framework.hooks.dependents(facts.job, facts.snapshot.job_defaults, pods)
     return (*pod_groups.desired(facts), *own)
 
 
@@ -37,8 +38,14 @@ def apply(facts: Facts) -> tuple[Action, ...]:
 
 
 def prune(facts: Facts) -> tuple[Action, ...]:
-    """Delete temporary objects: the job has no pods any more, or soon will not."""
-    return _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.temporary)
+    """Delete temporary objects: the job has no pods any more, or soon will not. Its Role names only those left."""
+    temporary = _delete(dependent for dependent in facts.snapshot.dependents if dependent.resource.temporary)
+    roles = {dependent.name: dependent for dependent in facts.snapshot.dependents if dependent.resource is ROLES}
+    if not roles:
+        return temporary
+    wanted = (target for target in desired(facts) if target.resource is ROLES and target.name in roles)
+    updates = (_create_or_update(facts, target, roles[target.name]) for target in wanted)
+    return (*(action for action in updates if action), *temporary)
 
 
 def _create_or_update(facts: Facts, target: DesiredDependent, found: Dependent | None) -> Action | None:

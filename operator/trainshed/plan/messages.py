@@ -218,6 +218,12 @@ def other_schedulers(facts: Facts) -> tuple[Event, ...]:
     return (_lasting_warning("SetPodTemplateSchedulerName", message),)
 
 
+def warnings(facts: Facts) -> tuple[Event, ...]:
+    """Return Warnings about what the job asks for in vain."""
+    found = facts.framework.hooks.warnings(facts.job, facts.snapshot.job_defaults)
+    return tuple(_lasting_warning(reason, message) for reason, message in found)
+
+
 def pod_groups_deleted(actions: tuple[Action, ...]) -> tuple[Event, ...]:
     """Return an Event for each PodGroup that is to be deleted."""
     groups = (action for action in actions if isinstance(action, DeleteDependent) and action.resource.kind == POD_GROUP)

@@ -222,6 +222,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
         *pods.create_missing(after),
     )
     wrong = (*messages.overwritten(facts), *messages.other_schedulers(facts), *pods.tracking_disabled(facts))
+    wrong = (*wrong, *messages.warnings(facts))
     events = (*wrong, *template_changed(facts), *messages.failures(facts), *messages.pods(facts))
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))

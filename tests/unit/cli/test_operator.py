@@ -77,6 +77,12 @@ def test_without_flags_the_settings_are_the_defaults():
         (["--pytorch-init-container-max-tries", "3"], "init_tries", 3),
         (["--gang-scheduler-name", "volcano"], "gang_scheduler", "volcano"),
         (["--gang-scheduler-name", "scheduler-plugins"], "gang_scheduler", "scheduler-plugins"),
+        (["--mpi-bind-named-service-accounts"], "mpi_bind_named_accounts", True),
+        (
+            ["--init-container-resources", "cpu=50m,memory=32Mi"],
+            "init_resources",
+            (("cpu", "50m"), ("memory", "32Mi")),
+        ),
         (["--mpi-kubectl-delivery-image", "kubectl:1"], "mpi_kubectl_image", "kubectl:1"),
         (["--mpi-version", "v2beta1"], "mpi_version", "v2beta1"),
         (["--log-level", "debug"], "log_level", "debug"),

@@ -10,7 +10,7 @@ from support.jobs import tfjob
 from support.replace import replace
 from support.user_client import MERGE, eventually
 from trainshed.api import parse
-from trainshed.api.framework import JobDefaults
+from trainshed.api.framework import JobDefaults, PodNames
 from trainshed.api.job import Replica
 from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, VOLCANO_GROUPS
 from trainshed.client import Conflict, Forbidden, Invalid, LabelRemoved, NameConflict, NotFound, Unavailable
@@ -60,7 +60,7 @@ async def test_creating_and_deleting_a_service_is_idempotent(gateway, user):
 
 async def test_dependents_are_created_once_updated_and_deleted(gateway, user):
     job = a_job(user, workers=65)
-    (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
+    (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), PodNames())
     wish = replace(wish, content={"data": wish.content["data"]})
     body = dependents.body(TENSORFLOW, job, wish)
     first = await gateway.create_dependent(CONFIG_MAPS, user.namespace, body)
@@ -79,7 +79,7 @@ async def test_dependents_are_created_once_updated_and_deleted(gateway, user):
 
 async def test_a_dependent_of_v1_is_returned_as_it_is(gateway, user):
     job = a_job(user, workers=65)
-    (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
+    (wish,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), PodNames())
     body = dependents.body(TENSORFLOW, job, wish)
     theirs = {"name": wish.name, "ownerReferences": body["metadata"]["ownerReferences"], "labels": {"app": "mnist"}}
     made = user.make("configmaps", {"metadata": theirs, "data": {"hosts": "a"}})["metadata"]

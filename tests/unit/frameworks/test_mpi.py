@@ -6,12 +6,37 @@ import subprocess
 
 import pytest
 
-from support.builders import a_job
-from trainshed.api.framework import JobDefaults
+from support.builders import a_job, a_pod, at, look, replace, run_policy, seen
+from trainshed.api.actions import CreateDependent, UpdateDependent
+from trainshed.api.framework import JobDefaults, PodNames
 from trainshed.api.job import Replica, Scope
-from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Dependent
+from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
-from trainshed.plan import builders
+from trainshed.plan import builders, plan
+
+WORKERS = ("m-worker-0", "m-worker-1")
+DONE = Condition(ConditionType.SUCCEEDED, True, "MPIJobSucceeded", "", at(9), at(9))
+
+
+def stored_dependent(action, before=None) -> Dependent:
+    """A dependent as the server stores it after its creation, or after an update of what was there before."""
+    document = {**(before or {}), **(action.patch if before else action.body)}
+    document["metadata"] = {"name": action.name, **document["metadata"], "uid": "u1"}
+    known = {"uid": "u1", "version": "7", "owner": "job-uid", "namespace": "ml", "job": "m"}
+    return Dependent(action.resource, action.name, document=document, **known)
+
+
+def role_names(job, *pods, role, **fields) -> list | None:
+    """The workers that this Role names after an update; None without an update."""
+    found = update(job, *pods, role=role, **fields)
+    return [name for rule in found.patch["rules"][1:] for name in rule["resourceNames"]] if found else None
+
+
+def update(job, *pods, role, **fields) -> UpdateDependent | None:
+    """The update of the job's Role, if there is one."""
+    actions = plan(replace(seen(job, *pods, **fields), dependents=(role,))).actions
+    return next((item for item in actions if isinstance(item, UpdateDependent) and item.resource is ROLES), None)
 
 
 def template(command=(), limits=None, **spec) -> dict:
@@ -26,9 +51,10 @@ def a_run(worker=2, slots=4, **fields):
     return a_job("MPIJob", name="m", launcher=1, worker=worker, options=options, **fields)
 
 
-def wishes(job, *running, job_defaults=None) -> dict:
-    """Return the dependents of the job, by kind."""
-    return {wish.resource: wish for wish in MPI.hooks.dependents(job, job_defaults or JobDefaults(), running)}
+def wishes(job, *running, job_defaults=None, existing=()) -> dict:
+    """Return the dependents of the job, by kind, given its running and its existing pods."""
+    found = MPI.hooks.dependents(job, job_defaults or JobDefaults(), PodNames(running, existing))
+    return {wish.resource: wish for wish in found}
 
 
 def data(job, *running, job_defaults=None) -> dict:
@@ -42,7 +68,7 @@ def spec(job, role, job_defaults=None, index=0) -> dict:
 
 
 def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
-    found = wishes(a_run())
+    found = wishes(a_run(), existing=WORKERS)
     assert {resource: wish.name for resource, wish in found.items()} == {
         SERVICE_ACCOUNTS: "m-launcher",
         CONFIG_MAPS: "m-config",
@@ -59,6 +85,40 @@ def test_the_launcher_owns_its_configuration_and_may_enter_its_workers_only():
     assert found[ROLE_BINDINGS].content["subjects"] == [
         {"kind": "ServiceAccount", "name": "m-launcher", "namespace": "ml"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("existing", "restart_scope", "entered"),
+    [
+        ((), None, []),
+        (WORKERS[:1], None, []),
+        (WORKERS, None, [*WORKERS]),
+        (WORKERS[1:], Scope.REPLICA, ["m-worker-1"]),
+        (("m-worker-2", "m-launcher"), Scope.REPLICA, []),
+    ],
+)
+def test_the_role_names_only_workers_that_exist(existing, restart_scope, entered):
+    """A name whose pod does not exist may become that of another job's pod."""
+    rules = wishes(a_run(scope=restart_scope), existing=existing)[ROLES].content["rules"]
+    assert [name for rule in rules[1:] for name in rule["resourceNames"]] == entered
+
+
+def test_the_role_is_written_once_when_all_workers_are_there_and_once_when_they_go():
+    job = a_run()
+    created = look(job)
+    roles = [action for action in created.actions if getattr(action, "resource", None) is ROLES]
+    assert [type(action) for action in roles] == [CreateDependent]
+    (role,) = roles
+    stored = stored_dependent(role)
+    pods = [a_pod(name, job="m", container="main") for name in ("worker-0", "worker-1")]
+    assert role_names(job, pods[0], role=stored) is None
+    assert role_names(job, *pods, role=stored) == [*WORKERS]
+    full = stored_dependent(update(job, *pods, role=stored), {**stored.document})
+    over = Status(start=at(0), completion=at(9), conditions=(DONE,))
+    assert role_names(job, *pods, status=over, role=full) is None
+    assert role_names(job, pods[0], status=over, role=full) == []
+    suspended = replace(job, policy=run_policy(suspend=True))
+    assert role_names(suspended, role=full) == []
 
 
 def test_without_workers_nobody_may_be_entered():
@@ -122,14 +182,15 @@ def test_a_launcher_finds_kubectl_and_its_configuration():
     (delivery,) = found["initContainers"]
     assert (delivery["name"], delivery["image"], delivery["volumeMounts"]) == (
         "kubectl-delivery",
-        "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest",
+        "ghcr.io/kubeflow/training-v1/kubectl-delivery:v1-93c5489",
         mounts,
     )
     assert {entry["name"]: entry["value"] for entry in delivery["env"]} == {
         "TARGET_DIR": "/opt/kube",
         "NAMESPACE": "ml",
     }
-    assert delivery["resources"]["limits"] == {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    needs = {"cpu": "100m", "memory": "64Mi"}
+    assert delivery["resources"] == {"limits": needs, "requests": needs}
     kubectl, config = found["volumes"]
     assert kubectl == {"name": "mpi-job-kubectl", "emptyDir": {}}
     assert {item["path"]: item["mode"] for item in config["configMap"]["items"]} == {
@@ -146,6 +207,24 @@ def test_a_launcher_keeps_the_account_that_it_names():
     assert spec(job, "Launcher")["serviceAccountName"] == "mine"
     assert wishes(job)[SERVICE_ACCOUNTS].name == "mine"
     assert [wish.resource for wish in wishes(job).values() if wish.shared] == [SERVICE_ACCOUNTS]
+
+
+@pytest.mark.parametrize("account", ["default", "builder"])
+def test_an_account_that_others_may_use_gets_no_right_unless_the_administrator_says_so(account):
+    job = a_run(template=template(serviceAccountName=account))
+    assert ROLE_BINDINGS not in wishes(job)
+    (event,) = [event for event in look(job).events if event.reason == "ServiceAccountNotBound"]
+    assert f"the service account {account} exec into the workers" in event.message
+    allowed = JobDefaults(mpi_bind_named_accounts=True)
+    (subject,) = wishes(job, job_defaults=allowed)[ROLE_BINDINGS].content["subjects"]
+    assert subject["name"] == account
+    assert "ServiceAccountNotBound" not in [event.reason for event in look(job, job_defaults=allowed).events]
+
+
+def test_a_launcher_may_name_the_account_that_is_the_jobs_own():
+    job = a_run(template=template(serviceAccountName="m-launcher"))
+    assert not [wish for wish in wishes(job).values() if wish.shared]
+    assert wishes(job)[ROLE_BINDINGS].content["subjects"][0]["name"] == "m-launcher"
 
 
 def test_workers_sleep_unless_they_have_something_to_do():

@@ -7,7 +7,7 @@ import pytest
 from support.builders import a_job, elastic, replace
 from support.jobs import pytorchjob
 from trainshed.api import parse
-from trainshed.api.framework import JobDefaults
+from trainshed.api.framework import JobDefaults, PodNames
 from trainshed.api.job import Replica, Scope
 from trainshed.api.objects import AUTOSCALERS
 from trainshed.frameworks.pytorch import PYTORCH, PyTorchJobOptions
@@ -236,7 +236,7 @@ def test_an_elastic_jobs_port_is_its_workers():
 def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = {"maxReplicas": 3, "metrics": metrics}
-    (wish,) = PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), ())
+    (wish,) = PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), PodNames())
     assert (wish.resource, wish.name, wish.shared) == (AUTOSCALERS, "j", False)
     spec = {key: value for key, value in wish.content["spec"].items() if value is not None}
     assert spec == {
@@ -251,4 +251,4 @@ def test_an_elastic_job_with_metrics_wishes_for_v1s_autoscaler(metrics):
 def test_without_metrics_there_is_no_autoscaler(policy):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = policy
-    assert PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), ()) == ()
+    assert PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), PodNames()) == ()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.builders import a_job, replace
-from trainshed.api.framework import JobDefaults
+from trainshed.api.framework import JobDefaults, PodNames
 from trainshed.api.job import Replica, Scope
 from trainshed.api.validation import MAX_VARIABLE_BYTES
 from trainshed.frameworks import tensorflow
@@ -83,14 +83,14 @@ def test_a_dynamic_worker_without_servers_is_told_of_none():
 @pytest.mark.fault("J10")
 def test_a_big_job_shares_one_text_which_expands_to_the_same():
     job = a_job(worker=LITERAL_UP_TO + 1)
-    (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
+    (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), PodNames())
     reference, whole = TENSORFLOW.hooks.environment(job, JobDefaults())(Replica("Worker", 3))
     assert reference.source == {"configMapKeyRef": {"name": shared.name, "key": CLUSTER}}
     expanded = json.loads(whole.value.replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
     assert expanded["task"] == {"type": "worker", "index": 3}
     assert len(expanded["cluster"]["worker"]) == LITERAL_UP_TO + 1
-    assert TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO), JobDefaults(), ()) == ()
-    (bigger,) = TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO + 2), JobDefaults(), ())
+    assert TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO), JobDefaults(), PodNames()) == ()
+    (bigger,) = TENSORFLOW.hooks.dependents(a_job(worker=LITERAL_UP_TO + 2), JobDefaults(), PodNames())
     assert bigger.name != shared.name
     assert shared.name.startswith("mnist-cluster-")
 
@@ -135,7 +135,7 @@ def test_jobs_that_are_refused_for_their_size_take_no_memory():
 
 def test_the_longest_config_is_measured_with_its_name_and_end():
     job = a_job(worker=2000)
-    (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), ())
+    (shared,) = TENSORFLOW.hooks.dependents(job, JobDefaults(), PodNames())
     longest = len(config(job, "Worker", 1999).replace(f"$({CLUSTER})", shared.content["data"][CLUSTER]))
     assert (longest + len("TF_CONFIG=") + 1 > MAX_VARIABLE_BYTES) == bool(TENSORFLOW.hooks.validate(job, JobDefaults()))
 

@@ -1,0 +1,69 @@
+"""The init containers that the operator adds: what Pod Security, a LimitRange and a quota look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.builders import FRAMEWORKS
+from trainshed.api import parse
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Replica
+from trainshed.plan import builders
+from trainshed.plan.init_containers import NOBODY, fitted
+
+REPORTED = Path(__file__).parents[2] / "reported"
+OURS = {"name": "ours", "image": "kubectl"}
+SMALL = {"cpu": "100m", "memory": "64Mi"}
+
+
+def fit(own=None, ours=None, needs=(), **spec):
+    """The container that a pod with this spec gets."""
+    main = {"name": "main", "image": "train", **(own or {})}
+    (found,) = fitted({"containers": [main], **spec}, main, [{**OURS, **(ours or {})}], needs)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("own", "pod", "context"),
+    [
+        ({}, {}, None),
+        ({"securityContext": {"capabilities": {"drop": ["ALL"]}}}, {}, {"capabilities": {"drop": ["ALL"]}}),
+        ({}, {"runAsNonRoot": True, "runAsUser": 1000}, None),
+        ({}, {"runAsNonRoot": True}, {"runAsUser": NOBODY}),
+        ({"securityContext": {"runAsNonRoot": True}}, {"runAsUser": 7}, {"runAsNonRoot": True}),
+        ({"securityContext": {"runAsNonRoot": False}}, {"runAsNonRoot": True}, {"runAsNonRoot": False}),
+    ],
+)
+def test_a_container_is_as_restricted_as_the_frameworks_and_not_root_where_that_is_forbidden(own, pod, context):
+    assert fit(own, securityContext=pod).get("securityContext") == context
+
+
+def test_a_container_from_the_image_of_the_frameworks_keeps_the_user_of_the_image():
+    context = {"runAsNonRoot": True}
+    assert fit({"securityContext": context}, {"image": "train"})["securityContext"] == context
+
+
+def test_resources_are_small_or_as_configured_and_none_where_the_pod_has_its_own():
+    assert fit()["resources"] == {"limits": SMALL, "requests": SMALL}
+    assert fit(needs=(("cpu", "5m"),))["resources"]["limits"] == {"cpu": "5m"}
+    assert fit(ours={"resources": {}})["resources"] == {}
+    assert "resources" not in fit(resources={"limits": {"memory": "32Mi"}})
+    same = {"resources": {"limits": {"memory": "16Mi"}}}
+    assert fit(same, same, resources={"limits": {"memory": "32Mi"}})["resources"] == same["resources"]
+
+
+def test_a_name_that_the_pod_has_gets_a_number():
+    assert fit(initContainers=[{"name": "ours"}, {"name": "ours-2"}])["name"] == "ours-3"
+
+
+@pytest.mark.reported("12-restricted-mpi")
+def test_the_launcher_of_a_job_that_keeps_the_restricted_standard_keeps_it_too():
+    framework, defaults = FRAMEWORKS["MPIJob"], JobDefaults()
+    job = parse.job(yaml.safe_load((REPORTED / "12-restricted-mpi.yaml").read_text()), framework, defaults)
+    spec = builders.pod_maker(framework, job, defaults)(Replica("Launcher", 0), 0).body["spec"]
+    (delivery,) = spec["initContainers"]
+    assert delivery["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert delivery["terminationMessagePolicy"] == "FallbackToLogsOnError"
