@@ -85,7 +85,7 @@ class Config:
     mpi_kubectl_image: str = JobDefaults().mpi_kubectl_image
     #: Let service accounts that launchers name exec into the workers, although pods of others may use them; v1 did.
     mpi_bind_named_accounts: bool = False
-    #: Requests and limits of the init containers that the operator adds, by resource; empty stands for small ones.
+    #: Requests and limits of the init containers that the operator adds, by resource; empty: those of their neighbour.
     init_resources: tuple[tuple[str, str], ...] = ()
     #: Log level and format: "text" for people, "json" for machines.
     log_level: str = "info"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.fake_kubelet import FakeKubelet
-from support.jobs import job
+from support.jobs import job, tfjob
 from support.kubectl import kubectl
 from support.pods import names
 from support.user_client import MERGE, Refused, UserClient, always, eventually
@@ -170,6 +170,41 @@ def test_a_foreign_service_account_of_that_name_gets_no_rights(user: UserClient)
     assert (owner["kind"], owner["name"]) == (MPI, "m")
 
 
+@pytest.mark.fault("J8")
+def test_a_worker_whose_name_a_pod_of_another_job_has_is_never_entered(user: UserClient):
+    user.create(tfjob("m", Worker=1))
+    eventually(lambda: user.state("TFJob", "m") == "Running")
+    user.create(job(MPI, "m", Launcher=1, Worker=2))
+    eventually(lambda: user.conditions(MPI, "m").get("Blocked", {}).get("reason") == "NameConflict")
+    assert found(user, "rolebindings")
+    assert not _may(user, "create", "pods", "m-worker-0", "exec")
+    user.delete_job("TFJob", "m")
+    eventually(lambda: user.state(MPI, "m") == "Running", 60)
+    assert _may(user, "create", "pods", "m-worker-0", "exec")
+
+
+@pytest.mark.fault("J8")
+def test_the_pod_of_another_job_is_not_entered_when_the_workers_are_gone(running: UserClient, kubelet: FakeKubelet):
+    running.patch_job(MPI, "m", {"spec": {"runPolicy": {"cleanPodPolicy": "All"}}})
+    kubelet.end("m-launcher", 0)
+    eventually(lambda: running.state(MPI, "m") == "Succeeded" and not running.pods())
+    running.create(tfjob("m", Worker=1))
+    eventually(lambda: running.state("TFJob", "m") == "Running")
+    eventually(lambda: not _may(running, "create", "pods", "m-worker-0", "exec"), 2)
+
+
+@pytest.mark.fault("J8")
+def test_an_account_that_other_pods_use_gets_no_right_and_the_job_says_so(user: UserClient):
+    wanted = job(MPI, "m", Launcher=1, Worker=1)
+    wanted["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "default"
+    user.create(wanted)
+    eventually(lambda: user.state(MPI, "m") == "Running")
+    assert found(user, "rolebindings") is None
+    assert not _account_may("default", user, "create", "pods", "m-worker-0", "exec")
+    (said,) = eventually(lambda: [text for _, reason, text in user.events("m") if reason == "ServiceAccountNotBound"])
+    assert "bind the Role m-launcher to it" in said
+
+
 def test_a_launcher_without_workers_runs_at_once_without_exec_rights(user: UserClient):
     user.create(job(MPI, "m", Launcher=1))
     eventually(lambda: user.state(MPI, "m") == "Running")
@@ -189,9 +224,13 @@ def test_the_job_continues_once_a_foreign_object_is_deleted(user: UserClient):
 
 
 def _may(user: UserClient, verb: str, resource: str, name: str, subresource: str = "") -> bool:
-    asked = {"namespace": user.namespace, "verb": verb, "resource": resource, "name": name, "subresource": subresource}
-    account = f"system:serviceaccount:{user.namespace}:m-launcher"
-    review = {"spec": {"user": account, "resourceAttributes": asked}}
+    """Return whether the launcher's own account has a right."""
+    return _account_may("m-launcher", user, verb, resource, name, subresource)
+
+
+def _account_may(account: str, user: UserClient, *right: str) -> bool:
+    asked = dict(zip(("verb", "resource", "name", "subresource"), right, strict=False), namespace=user.namespace)
+    review = {"spec": {"user": f"system:serviceaccount:{user.namespace}:{account}", "resourceAttributes": asked}}
     return user.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
 
 

@@ -306,7 +306,7 @@ def _add_ignored_flags(command: click.Command) -> None:
     "init_resources",
     default="",
     callback=_resources,
-    help="Requests and limits of init containers that the operator adds, such as cpu=1,memory=1Gi (default: small).",
+    help="Requests and limits of init containers that the operator adds, such as cpu=1,memory=1Gi.",
 )
 @click.option(
     "--log-level", "--zap-log-level", default="info", callback=_level, help="Log level: debug, info, warning or error."

@@ -79,6 +79,11 @@ def _template_value(known: dict[str, str], action: str) -> str:
 
 
 #: v1's script, in which workers wait until the master's name resolves. It is optional, because torch itself waits.
+#: v1's resources of the init container, for workers that have none.
+WAITING_NEEDS = {
+    "limits": {"cpu": "100m", "memory": "20Mi"},
+    "requests": {"cpu": "50m", "memory": "10Mi"},
+}
 WAIT = (
     "tries={tries}; until nslookup {host}; do tries=$((tries - 1)); "
     "[ $tries -gt 0 ] || exit 1; echo waiting for {host}; sleep 2; done"
@@ -338,6 +343,13 @@ def dependents(job: Job, _defaults: JobDefaults, _pods: PodNames) -> tuple[Desir
     return (DesiredDependent(AUTOSCALERS, job.name, {"spec": spec}),)
 
 
+def _has_resources(job: Job) -> bool:
+    """Return whether a container of the workers has requests or limits, which fit the namespace."""
+    group = job.of("Worker")
+    containers = (group.template.get("spec") or {}).get("containers") or () if group else ()
+    return any(container.get("resources") for container in containers)
+
+
 def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tuple[Document, ...]:
     """Return v1's init container for workers, if the operator is configured with an image for it."""
     if not (job_defaults.init_image and job.of("Master") and replica.role == "Worker"):
@@ -348,16 +360,12 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
             job_defaults.init_template, (host, job_defaults.init_image, str(job_defaults.init_tries))
         )
     script = WAIT.format(tries=job_defaults.init_tries, host=host)
-    needs = dict(job_defaults.init_resources)
     return (
         {
             "name": "init-pytorch",
             "image": job_defaults.init_image,
             "imagePullPolicy": "IfNotPresent",
-            "resources": {
-                "limits": needs or {"cpu": "100m", "memory": "20Mi"},
-                "requests": needs or {"cpu": "50m", "memory": "10Mi"},
-            },
+            **({} if job_defaults.init_resources or _has_resources(job) else {"resources": WAITING_NEEDS}),
             "command": ["sh", "-c", script],
         },
     )

@@ -1,4 +1,4 @@
-"""The init containers that the operator adds to a pod: as restricted as the framework's container, and small."""
+"""The init containers that the operator adds to a pod: where admission lets the framework's container, it lets them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from trainshed.api.job import Document
 
-#: Requests and limits of a container that brings none; a quota may demand both, and a LimitRange may allow little.
+#: Requests and limits beside a framework's container without any: the kubelet evicts pods without requests first.
 SMALL = {"cpu": "100m", "memory": "64Mi"}
+#: The resources that are copied; init containers run before the others, so the pod as a whole asks for no more.
+COPIED = ("cpu", "memory", "ephemeral-storage")
 #: The user of a container whose pod must not run as root, if nothing names one: many images leave it to be root.
 NOBODY = 65532
 
@@ -17,15 +19,17 @@ NOBODY = 65532
 def fitted(
     spec: Document, own: Document, containers: Iterable[Document], needs: tuple[tuple[str, str], ...]
 ) -> list[Document]:
-    """Return the containers with the security context of the framework's, resources, and names that the pod has not.
+    """Return the containers with the security context and the resources of the framework's, and names of their own.
 
-    `needs` are requests and limits of those that bring none. Under resources of the whole pod they get none.
+    A LimitRange or a quota that accepts the framework's container accepts them, too. `needs`, if there are any, are
+    requests and limits instead. Containers that bring resources keep them. Where the whole pod has resources, the
+    others have none.
     """
     taken = {part.get("name") for field in ("containers", "initContainers") for part in spec.get(field) or ()}
-    amounts = dict(needs) or SMALL
+    resources = _resources(own, dict(needs))
     found: list[Document] = []
     for container in containers:
-        fit: dict[str, Any] = {"resources": {"limits": amounts, "requests": amounts}, **container}
+        fit: dict[str, Any] = {"resources": resources, **container}
         fit["name"] = _free(str(container["name"]), taken)
         if spec.get("resources") and fit["resources"] != own.get("resources"):
             del fit["resources"]
@@ -35,6 +39,18 @@ def fitted(
             fit["securityContext"] = {**context, "runAsUser": NOBODY}
         found.append(fit)
     return found
+
+
+def _resources(own: Document, needs: dict[str, str]) -> Document:
+    if needs:
+        return {"limits": needs, "requests": needs}
+    known = {part: _copied((own.get("resources") or {}).get(part)) for part in ("limits", "requests")}
+    found = {part: amounts for part, amounts in known.items() if amounts}
+    return found or {"limits": SMALL, "requests": SMALL}
+
+
+def _copied(amounts: Document | None) -> Document:
+    return {name: amount for name, amount in (amounts or {}).items() if name in COPIED}
 
 
 def _free(name: str, taken: set[Any]) -> str:

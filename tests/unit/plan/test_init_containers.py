@@ -46,7 +46,12 @@ def test_a_container_from_the_image_of_the_frameworks_keeps_the_user_of_the_imag
     assert fit({"securityContext": context}, {"image": "train"})["securityContext"] == context
 
 
-def test_resources_are_small_or_as_configured_and_none_where_the_pod_has_its_own():
+def test_resources_are_those_of_the_frameworks_or_small_or_as_configured_and_none_where_the_pod_has_its_own():
+    theirs = {"limits": {"memory": "1Gi", "nvidia.com/gpu": 8}, "requests": {"cpu": "2"}}
+    copied = {"limits": {"memory": "1Gi"}, "requests": {"cpu": "2"}}
+    assert fit({"resources": theirs})["resources"] == copied
+    assert fit({"resources": theirs}, needs=(("cpu", "5m"),))["resources"]["requests"] == {"cpu": "5m"}
+    assert fit({"resources": {"limits": {"nvidia.com/gpu": 8}}})["resources"] == fit()["resources"]
     assert fit()["resources"] == {"limits": SMALL, "requests": SMALL}
     assert fit(needs=(("cpu", "5m"),))["resources"]["limits"] == {"cpu": "5m"}
     assert fit(ours={"resources": {}})["resources"] == {}
