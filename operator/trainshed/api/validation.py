@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from msgspec.structs import replace
 
+from .coerce import as_mapping, as_sequence
 from .framework import Framework
-from .job import Job
+from .job import Job, ReplicaGroup
 from .spec import MOST_REPLICAS, Level, Rule, ValidationInput, containers_of, has_pod_spec, replica_count
 
 #: The longest name of a Service, and so of a replica (RFC 1035).
@@ -233,3 +234,33 @@ def variable_too_long(job: Job, field: str, name: str, length: int) -> tuple[str
         " a shorter name"
     )
     return (problem,)
+
+
+#: The largest data of a ConfigMap in bytes (MaxSecretSize of Kubernetes).
+MAX_CONFIG_MAP_BYTES = 1024 * 1024
+
+
+def config_map_too_large(job: Job, field: str, name: str, length: int) -> tuple[str, ...]:
+    """Return the problem of a job that needs a ConfigMap `name` with `length` bytes of data, if that is too much."""
+    if length <= MAX_CONFIG_MAP_BYTES:
+        return ()
+    problem = (
+        f"spec.{field}: Invalid value: the ConfigMap {name} for {job.size} replicas takes {length} bytes, and the API"
+        f" server stores at most {MAX_CONFIG_MAP_BYTES}: ask for fewer replicas, or give the job a shorter name"
+    )
+    return (problem,)
+
+
+def taken_volumes(group: ReplicaGroup, field: str, mounts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the problems of a template that has a volume or a mount path which the operator adds.
+
+    `mounts` are the paths of these volumes in the framework's container, which is the template's first.
+    """
+    spec = as_mapping(group.template.get("spec"))
+    path = f"spec.{field}[{group.role}].template.spec"
+    names = [str(as_mapping(volume).get("name")) for volume in as_sequence(spec.get("volumes"))]
+    first = as_mapping(next(iter(as_sequence(spec.get("containers"))), {}))
+    paths = [str(as_mapping(mount).get("mountPath")) for mount in as_sequence(first.get("volumeMounts"))]
+    twice = [(f"{path}.volumes[*].name", name) for name in names if name in mounts]
+    twice += [(f"{path}.containers[0].volumeMounts[*].mountPath", at) for at in paths if at in mounts.values()]
+    return tuple(f'{where}: Invalid value: "{what}": is added by the operator' for where, what in twice)

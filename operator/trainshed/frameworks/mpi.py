@@ -29,7 +29,14 @@ from trainshed.api.framework import (
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, DesiredDependent
 from trainshed.api.spec import Count, JobSpec, ReplicaSpec, RunPolicyField, RunPolicySpec
-from trainshed.api.validation import named_containers, required_role, single_replica
+from trainshed.api.validation import (
+    config_map_too_large,
+    list_length,
+    named_containers,
+    required_role,
+    single_replica,
+    taken_volumes,
+)
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 #: The paths of the configuration and of kubectl in the launcher.
@@ -43,6 +50,8 @@ WAIT = (
     f'{KUBECTL}/kubectl wait --for=condition=Ready --timeout=600s "pod/$pod" >&2\n'
     f"for _ in $(seq 60); do {ALLOWED} >/dev/null 2>&1 && break; sleep 1; done\n"
 )
+#: More bytes than the scripts of the ConfigMap have without the workers.
+MARGIN = 4096
 #: The reason of the Warning about an account that gets no right to exec.
 NOT_BOUND = "ServiceAccountNotBound"
 
@@ -171,6 +180,16 @@ def mutate_pod_spec(job: Job, _defaults: JobDefaults) -> PodSpecMutator:
     return lambda replica, spec: (launcher if replica.role == LAUNCHER else worker)(spec)
 
 
+def validate(job: Job, _defaults: JobDefaults) -> tuple[str, ...]:
+    """Return what keeps the pods or the ConfigMap of a job from being created."""
+    line = f"{job.name}-{Replica(WORKER, 0)} slots={job.options_as(MPIJobOptions).slots}\n"
+    count = len(_workers(job))
+    data = 2 * list_length(line, count) + MARGIN  # the hostfile, and the script with all workers running
+    added = {LAUNCHER: {"mpi-job-kubectl": KUBECTL, "mpi-job-config": CONFIG}, WORKER: {"mpi-job-config": CONFIG}}
+    twice = (problem for group in job.groups for problem in taken_volumes(group, FIELD, added[group.role]))
+    return (*twice, *config_map_too_large(job, FIELD, config_name(job), data))
+
+
 def computes(job: Job) -> bool:
     """Return whether the launcher requests a GPU, and so is a host of ranks; v1's rule."""
     launcher = job.of(LAUNCHER)
@@ -270,6 +289,7 @@ MPI = Framework(
         environment=environment,
         dependents=dependents,
         start_after=lambda _job, role: WORKER if role == LAUNCHER else "",
+        validate=validate,
         warnings=warnings,
         init_containers=init_containers,
         mutate_pod_spec=mutate_pod_spec,

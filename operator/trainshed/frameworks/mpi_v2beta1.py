@@ -32,7 +32,14 @@ from trainshed.api.framework import (
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
 from trainshed.api.spec import NULL_IS_EMPTY, CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule
-from trainshed.api.validation import named_containers, required_role, single_replica
+from trainshed.api.validation import (
+    config_map_too_large,
+    list_length,
+    named_containers,
+    required_role,
+    single_replica,
+    taken_volumes,
+)
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, ROOT = "/etc/mpi", "/root/.ssh"
@@ -44,6 +51,8 @@ SSH_OPTIONS = "-o ConnectionAttempts=10"
 #: The script of the launcher's init container: it ends after an ssh login to each worker has succeeded.
 ENTER = 'until ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true </dev/null; do sleep 1; done'
 WAIT = f"sed 's/[: ].*//' {CONFIG}/{HOSTFILE} | grep -v '^{{own}}[.]' | xargs -r -P 32 -I HOST sh -c {{enter}} sh HOST"
+#: More bytes than the scripts of the ConfigMap have without the workers.
+MARGIN = 4096
 #: The default of a batch/v1 Job.
 BACKOFF_LIMIT = 6
 
@@ -169,6 +178,16 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
     return (DesiredDependent(CONFIG_MAPS, f"{job.name}-config", {"data": data}, (("app", job.name),)),)
 
 
+def validate(job: Job, job_defaults: JobDefaults) -> tuple[str, ...]:
+    """Return what keeps the pods or the ConfigMap of a job from being created."""
+    group = job.of(WORKER)
+    line = f"echo {_host(job, job_defaults, f'{job.name}-{Replica(WORKER, 0)}')} slots={_options(job).slots}\n"
+    data = 2 * list_length(line, group.count if group else 0) + MARGIN  # the hostfile, and the script with all workers
+    mounts = {role: {m["name"]: m["mountPath"] for m in _mounts(job, Replica(role, 0))} for role in (LAUNCHER, WORKER)}
+    twice = (problem for found in job.groups for problem in taken_volumes(found, FIELD, mounts[found.role]))
+    return (*twice, *config_map_too_large(job, FIELD, f"{job.name}-config", data))
+
+
 def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:
     """Give each pod a host name in the job's domain, and the keys; workers run sshd."""
     domain = f"{job.name}.{job.namespace}.svc.{job_defaults.cluster_domain or 'cluster.local'}"
@@ -281,6 +300,7 @@ MPI_V2BETA1 = Framework(
         environment=environment,
         dependents=dependents,
         start_after=start_after,
+        validate=validate,
         init_containers=init_containers,
         mutate_pod_spec=mutate_pod_spec,
         extra_labels=extra_labels,

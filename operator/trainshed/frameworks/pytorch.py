@@ -331,11 +331,13 @@ def rendezvous_variables(job: Job, elastic: Elastic) -> tuple[Variable, ...]:
 def dependents(job: Job, _defaults: JobDefaults, _pods: PodNames) -> tuple[DesiredDependent, ...]:
     """Return v1's HorizontalPodAutoscaler, for an elastic job with metrics."""
     elastic = job.options_as(PyTorchJobOptions).elastic
-    if elastic is None or not elastic.metrics:
+    if elastic is None or not elastic.metrics or not elastic.maximum:
         return ()
+    # The server accepts 0 replicas only with a metric that does not come from the pods.
+    from_pods = not any(metric.get("type") in ("Object", "External") for metric in elastic.metrics)
     spec = {
         "scaleTargetRef": {"apiVersion": job.api_version, "kind": job.kind, "name": job.name},
-        "minReplicas": elastic.minimum,
+        "minReplicas": max(elastic.minimum, 1) if from_pods else elastic.minimum,
         "maxReplicas": elastic.maximum,
         "metrics": list(elastic.metrics),
         "behavior": None,  # a job has no field for it, and a manual change is removed: v1's rule

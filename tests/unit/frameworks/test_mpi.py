@@ -13,6 +13,7 @@ from trainshed.api.job import Replica, Scope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Dependent
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
+from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.plan import builders, plan
 
 WORKERS = ("m-worker-0", "m-worker-1")
@@ -259,3 +260,30 @@ def test_a_launcher_that_looks_for_hosts_now_and_then_stands_the_loss_of_one():
     elastic = template(["horovodrun", "--host-discovery-script", "/etc/mpi/discover_hosts.sh"])
     assert MPI.hooks.scope(a_run(template=elastic)) is Scope.REPLICA
     assert MPI.hooks.scope(a_job("MPIJob", name="m", worker=1)) is Scope.JOB
+
+
+@pytest.mark.parametrize("framework", [MPI, MPI_V2BETA1], ids=lambda framework: framework.version)
+def test_a_volume_or_a_path_that_the_operator_adds_fails_the_job_with_the_reason(framework):
+    mount = {"name": "mine", "mountPath": "/etc/mpi"}
+    container = {"name": "main", "image": "x", "volumeMounts": [mount, {"name": "mine", "mountPath": "/data"}]}
+    spec = {"containers": [container], "volumes": [{"name": "mine"}, {"name": "mpi-job-config"}]}
+    job = a_job("MPIJob", name="m", launcher=1, template={"spec": spec})
+    at = "spec.mpiReplicaSpecs[Launcher].template.spec"
+    assert framework.hooks.validate(job, JobDefaults()) == (
+        f'{at}.volumes[*].name: Invalid value: "mpi-job-config": is added by the operator',
+        f'{at}.containers[0].volumeMounts[*].mountPath: Invalid value: "/etc/mpi": is added by the operator',
+    )
+
+
+@pytest.mark.parametrize("framework", [MPI, MPI_V2BETA1], ids=lambda framework: framework.version)
+def test_a_hostfile_that_no_config_map_can_hold_fails_the_job_with_the_reason(framework):
+    name, defaults = "m" * 40, JobDefaults(cluster_domain="cluster.local")
+    for count in (10, 1_000, 3_000, 8_000, 20_000):
+        job = a_job("MPIJob", name=name, launcher=1, worker=count)
+        everyone = [f"{name}-worker-{index}" for index in range(count)]
+        wanted = framework.hooks.dependents(job, defaults, PodNames(everyone, everyone))
+        (config,) = (wish for wish in wanted if wish.resource is CONFIG_MAPS)
+        size = sum(map(len, config.content["data"].values()))
+        problems = framework.hooks.validate(job, defaults)
+        assert problems or size <= 2**20, count
+        assert not problems or size > 2**19, count

@@ -252,3 +252,13 @@ def test_without_metrics_there_is_no_autoscaler(policy):
     document = pytorchjob("j", Worker=2)
     document["spec"]["elasticPolicy"] = policy
     assert PYTORCH.hooks.dependents(parse.job(document, PYTORCH, JobDefaults()), JobDefaults(), PodNames()) == ()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind", "bounds"),
+    [(0, 3, "Resource", [(1, 3)]), (0, 3, "External", [(0, 3)]), (2, 3, "Pods", [(2, 3)]), (0, 0, "Resource", [])],
+)
+def test_the_bounds_of_the_autoscaler_are_those_that_the_server_accepts(low, high, kind, bounds):
+    job = a_job("PyTorchJob", worker=2, options=elastic(low, high, metrics=({"type": kind},)))
+    found = [wish.content["spec"] for wish in PYTORCH.hooks.dependents(job, JobDefaults(), PodNames())]
+    assert [(spec["minReplicas"], spec["maxReplicas"]) for spec in found] == bounds
