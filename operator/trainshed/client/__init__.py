@@ -95,13 +95,14 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The server asks the client to wait `wait` seconds."""
+    """The server, or an admission webhook, asks the client to wait `wait` seconds."""
 
     reason = "TooManyRequests"
 
-    def __init__(self, message: str, wait: float = 1.0) -> None:
+    def __init__(self, message: str, wait: float = 1.0, *, from_webhook: bool = False) -> None:
         super().__init__(message)
         self.wait = wait
+        self.from_webhook = from_webhook
 
 
 class NotLeader(ApiError):

@@ -51,10 +51,12 @@ class TokenBucket:
 class Limiter:
     """Limits concurrent requests: `width` is halved after a 429, and grows by one after `width` successful responses.
 
+    A 429 of an admission webhook says nothing about the server, and counts as a slow response of its flow.
+
     Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
     jobs of one namespace do not delay the others. Within a queue the request with the lowest RECONCILE_NUMBER is
-    next. No flow may use the whole width. The share of a flow with slow responses, as a webhook of its namespace may
-    cause them, is halved, so that other flows are admitted at once.
+    next. No flow may use the whole width. The share of a flow with slow responses or errors, as a webhook of its
+    namespace may cause them, is halved, so that other flows are admitted at once.
     """
 
     def __init__(self, width: int, token_bucket: TokenBucket) -> None:
@@ -89,23 +91,36 @@ class Limiter:
             await self._wait_for_turn(flow)
         else:
             self._count(flow)
-        clock = asyncio.get_running_loop().time
         try:
             if self._token_bucket.limits:
                 await self._token_bucket.wait()
             if self._closed:
                 raise _shutting_down()
-            began = clock()
-            result = await call()
-        except TooManyRequests:
-            self._resize(max(self._width / 2, 1.0))
-            raise
-        else:
-            now = clock()
-            self._learn(flow, now, slow=now - began > SLOW)
-            return result
+            return await self._observed(flow, call)
         finally:
             self._leave(flow)
+
+    async def _observed(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Await `call`, and learn from how it ends. An error that comes quickly says nothing."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            result = await call()
+        except TooManyRequests as error:
+            if error.from_webhook:
+                self._learn_share(flow, clock(), slow=True)
+            else:
+                self._resize(max(self._width / 2, 1.0))
+            raise
+        except (ApiError, asyncio.CancelledError):
+            if (now := clock()) - began > SLOW:
+                self._learn_share(flow, now, slow=True)
+            raise
+        now = clock()
+        if self._width < self._widest:
+            self._resize(min(self._width + 1 / self._width, self._widest))
+        self._learn_share(flow, now, slow=now - began > SLOW)
+        return result
 
     def close(self) -> None:
         """Admit no more requests: waiting and new ones raise `NotLeader`; those in flight continue."""
@@ -167,9 +182,7 @@ class Limiter:
         self.width = max(1, int(width))
         self._largest_share = max(1, int(self.width * LARGEST_SHARE))
 
-    def _learn(self, flow: str, now: float, *, slow: bool) -> None:
-        if self._width < self._widest:
-            self._resize(min(self._width + 1 / self._width, self._widest))
+    def _learn_share(self, flow: str, now: float, *, slow: bool) -> None:
         if not (slow or self._shares):
             return
         share, _ = self._shares.pop(flow, (self._widest, 0.0))
@@ -203,11 +216,14 @@ def _shutting_down() -> NotLeader:
     return NotLeader("not sent: the operator is shutting down")
 
 
-async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], width: int = 32) -> list[ApiError]:
+async def run_with_slow_start(
+    tasks: Sequence[Callable[[], Awaitable[None]]], width: int = 32, *, proceed: Awaitable[bool] | None = None
+) -> list[ApiError]:
     """Run tasks, the first alone and the others `width` at a time; a definite error stops the tasks not yet started.
 
     A bad template or an exhausted quota then costs only one request, or those in flight, instead of one for each pod.
-    If only the first task's name is taken, the others run: their names may be free. Return the errors.
+    If only the first task's name is taken, the others run: their names may be free. If `proceed` has the result
+    False, only the first task runs. Return the errors.
     """
     errors: list[ApiError] = []
     remaining = iter(tasks)
@@ -222,6 +238,8 @@ async def run_with_slow_start(tasks: Sequence[Callable[[], Awaitable[None]]], wi
                 return
 
     await work(1)
+    if proceed is not None and not await proceed:
+        return errors
     if len(tasks) > 1 and (not errors or isinstance(errors[0], NameConflict)):
         await run_concurrently([partial(work, len(tasks))] * min(width, len(tasks) - 1))
     return errors

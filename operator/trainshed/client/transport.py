@@ -102,6 +102,8 @@ MAX_LINE_BYTES, HEAD_BYTES = 16 * 1024 * 1024, 4096
 YIELD_LINES, YIELD_BYTES = 200, 1024 * 1024
 #: Pages of lists that are read at a time: all informers list when the operator starts.
 MAX_PAGES = 8
+#: How the message of a refusal by an admission webhook begins (apiserver/pkg/admission/plugin/webhook/errors).
+WEBHOOK = "admission webhook "
 #: Characters that are kept of the server's error message.
 MAX_ERROR_LENGTH = 2000
 #: Status codes after which a repeated request may succeed: a new token is read, or the server recovers.
@@ -260,7 +262,7 @@ def _error(answer: Answer, body: object = None) -> ApiError:
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists(message)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyRequests(message, _seconds(answer.wait))
+        return TooManyRequests(message, _seconds(answer.wait), from_webhook=message.startswith(WEBHOOK))
     if status == HTTPStatus.FORBIDDEN:
         return Forbidden(message, _denial(message))
     if status in UNSETTLED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:

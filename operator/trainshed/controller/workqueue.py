@@ -38,6 +38,9 @@ IDLE_INTERVAL_PER_POD = 0.0001
 #: the namespace. The next ones start together when at most FEW_STARTING of these are left: plans in a row cost less
 #: processor time, because the code and data of one are in the processor's caches for the next.
 MAX_STARTING, FEW_STARTING, STARTING = 16, 4, 1.0
+#: The largest number of jobs of one namespace that are processed at a time: where an admission webhook does not answer,
+#: reconciles wait for it, and must leave room for those of other namespaces.
+MAX_PROCESSING = 250
 #: Seconds by which a timer may fire early.
 INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
@@ -49,7 +52,8 @@ class WorkQueue:
     """The work queue; a key is in at most one of `ready` and `processing`.
 
     `ready` keys wait for a worker, `processing` ones have one, `again` were added meanwhile, and `later` have a timer.
-    A job that another client writes as well has a `not_before` time. Keys of a `full` namespace wait. `waited` is
+    A job that another client writes as well has a `not_before` time. Keys of a `full` namespace wait: it has too many
+    that start or that are processed. `waited` is
     called with the seconds that each key has been ready.
     """
 
@@ -58,6 +62,7 @@ class WorkQueue:
         self._ready: OrderedDict[str, deque[JobKey]] = OrderedDict()
         self._since: dict[JobKey, float] = {}
         self._processing: set[JobKey] = set()
+        self._processing_in: Counter[str] = Counter()
         self._again: set[JobKey] = set()
         self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
@@ -108,8 +113,9 @@ class WorkQueue:
             self._ready[namespace] = keys
         self._waited(_clock() - self._since.pop(key))
         self._processing.add(key)
+        self._processing_in[namespace] += 1
         self._starting_in[namespace] += 1
-        if self._starting_in[namespace] >= MAX_STARTING:
+        if self._starting_in[namespace] >= MAX_STARTING or self._processing_in[namespace] >= MAX_PROCESSING:
             self._full.add(namespace)
         self._starting[key] = asyncio.get_running_loop().call_later(STARTING, self._started, key)
         if timer := self._later.pop(key, None):
@@ -122,9 +128,12 @@ class WorkQueue:
         `idle` is whether its reconcile has changed nothing, `pods` the number of pods of the job. The next one follows
         at once if this one `continues`; if that one is idle, what it waits for will come soon.
         """
+        self._processing_in[key.namespace] -= 1
         if key in self._starting:
             self._starting[key].cancel()
             self._started(key)
+        else:
+            self._make_room(key.namespace)
         interval = max(MIN_RECONCILE_INTERVAL, IDLE_INTERVAL_PER_POD * pods if idle else 0.0)
         if key in self._continued:
             self._continued.remove(key)
@@ -171,10 +180,15 @@ class WorkQueue:
     def _started(self, key: JobKey) -> None:
         del self._starting[key]
         self._starting_in[key.namespace] -= 1
-        if self._starting_in[key.namespace] <= FEW_STARTING:
-            self._full.discard(key.namespace)
-        if not self._starting_in[key.namespace]:
-            del self._starting_in[key.namespace]
+        self._make_room(key.namespace)
+
+    def _make_room(self, namespace: str) -> None:
+        """Let the next key of a namespace be taken if few of it start and not too many are processed."""
+        if self._starting_in[namespace] <= FEW_STARTING and self._processing_in[namespace] < MAX_PROCESSING:
+            self._full.discard(namespace)
+        for counted in (self._starting_in, self._processing_in):
+            if not counted[namespace]:
+                del counted[namespace]
         self._some.set()
 
     def _release(self, key: JobKey) -> None:

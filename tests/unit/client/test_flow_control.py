@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from support.virtual_time import clock, in_virtual_time
-from trainshed.client import NotLeader, TooManyRequests
+from trainshed.client import ApiError, Forbidden, NotLeader, TooManyRequests, Unavailable
 from trainshed.client.flow_control import CREATES, RECONCILE_NUMBER, Limiter, Limiters, TokenBucket, run_concurrently
 
 
@@ -117,6 +117,42 @@ def test_a_namespace_whose_answers_are_slow_is_asked_less_and_others_are_not():
     shares, waited = in_virtual_time(scenario())
     assert shares == [12, 1, 12, 16, 12]
     assert waited < 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "error", "share"),
+    [
+        (0.5, Unavailable("500: a webhook has failed"), 12),
+        (10, Unavailable("500: a webhook has failed"), 4),
+        (10, Forbidden("a policy says no"), 4),
+        (0, TooManyRequests("admission webhook denied the request", from_webhook=True), 4),
+    ],
+)
+def test_slow_errors_and_a_webhooks_429_narrow_their_flow_only(seconds, error, share):
+    async def scenario() -> tuple[int, int, int]:
+        lane = Limiter(16, TokenBucket())
+
+        async def call() -> None:
+            await asyncio.sleep(seconds)
+            raise error
+
+        for _ in range(2):
+            with pytest.raises(ApiError):
+                await lane.run("bad", call)
+        return lane.share("bad"), lane.share("good"), lane.width
+
+    assert in_virtual_time(scenario()) == (share, 12, 16)
+
+
+def test_a_call_that_is_given_up_after_a_long_time_was_slow():
+    async def scenario() -> int:
+        lane = Limiter(16, TokenBucket())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(30):
+                await lane.run("bad", lambda: asyncio.sleep(100))
+        return lane.share("bad")
+
+    assert in_virtual_time(scenario()) == 8
 
 
 def test_a_reduced_share_is_kept_for_some_minutes():

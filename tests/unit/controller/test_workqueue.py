@@ -15,6 +15,7 @@ from trainshed.api.job import JobKey
 from trainshed.controller.workqueue import (
     FEW_STARTING,
     IDLE_INTERVAL_PER_POD,
+    MAX_PROCESSING,
     MAX_STARTING,
     MIN_RECONCILE_INTERVAL,
     MIN_WAIT,
@@ -129,6 +130,24 @@ def test_many_jobs_of_a_namespace_start_in_groups_and_slow_ones_do_not_hold_it_u
         assert (await take(queue, STARTING)).name == f"job-{MAX_STARTING + group}", "the slow ones no longer count"
 
     in_virtual_time(story())
+
+
+def test_jobs_that_are_processed_for_long_leave_room_for_other_namespaces():
+    async def scenario() -> tuple[int, JobKey | None, JobKey | None]:
+        queue = WorkQueue(lambda _seconds: None)
+        for number in range(2 * MAX_PROCESSING):
+            queue.add(JobKey("slow", "TFJob", f"{number}"))
+        taken = []
+        while key := await take(queue, 2 * STARTING):
+            taken.append(key)
+        queue.add(A)
+        other = await take(queue, 2 * STARTING)
+        queue.done(taken[0])
+        return len(taken), other, await take(queue, 2 * STARTING)
+
+    count, other, following = in_virtual_time(scenario())
+    assert (count, other) == (MAX_PROCESSING, A)
+    assert following == JobKey("slow", "TFJob", f"{MAX_PROCESSING}")
 
 
 async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):
