@@ -26,6 +26,9 @@ MAX_LAG, WINDOW, MAX_SINGLE_LAG, MAX_SILENCE, MAX_FAILING = 30.0, 60.0, 10.0, 15
 AFTER_SYNC, AT_LATEST = 0.25, 1.0
 #: Seconds: the interval of the measurements, the lag that is ignored, and the time for open responses at shutdown.
 INTERVAL, MIN_LAG, SHUTDOWN_TIMEOUT = 0.25, 0.01, 0.1
+#: Seconds for which a text of metrics answers all requests: with ten thousand jobs a new one takes the event loop tens
+#: of milliseconds, and every pod that may connect can ask for it.
+METRICS_AGE = 1.0
 
 
 #: Answers a request.
@@ -86,6 +89,7 @@ class HealthServer:
         self._lag_monitor = lag_monitor
         self._problem = problem
         self._metrics_text = metrics_text
+        self._last_metrics = (float("-inf"), b"")
         self._ready_message = ready_message
         self._bound: list[tuple[list[socket.socket], dict[str, Handler]]] = []
         self._runners: list[web.AppRunner] = []
@@ -147,7 +151,10 @@ class HealthServer:
         return _response(200, "\n".join(line for line in ("ok", self._ready_message()) if line) + "\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return _response(200, self._metrics_text(), EXPOSITION)
+        now = asyncio.get_running_loop().time()
+        if now - self._last_metrics[0] >= METRICS_AGE:
+            self._last_metrics = now, self._metrics_text()
+        return _response(200, self._last_metrics[1], EXPOSITION)
 
 
 def _sockets(host: str | None, port: int) -> Iterator[socket.socket]:

@@ -241,8 +241,11 @@ class NamespaceCaches:
                 yield from store.items.values()
 
     def states(self) -> Counter[tuple[str, str]]:
-        """Count the jobs by kind and state."""
-        return Counter((record.job.kind, record.status.current_state) for record in self.jobs())
+        """Return the number of jobs by kind and state."""
+        found: Counter[tuple[str, str]] = Counter()
+        for namespaced in self.all.values():
+            found.update(namespaced.cache.states)
+        return found
 
     def namespaces_and_kinds(self) -> set[tuple[str, str]]:
         """Return the pairs of namespace and kind that have jobs."""

@@ -11,7 +11,7 @@ import pytest
 
 from support.virtual_time import in_virtual_time
 from testbed.ports import free_port
-from trainshed.controller.health import HealthServer, LoopLagMonitor
+from trainshed.controller.health import METRICS_AGE, HealthServer, LoopLagMonitor
 
 
 def free_address() -> str:
@@ -44,6 +44,21 @@ async def test_the_endpoints_report_health_readiness_and_metrics():
         await server.close()
     with pytest.raises(aiohttp.ClientConnectionError):
         await ask(health, "/healthz")
+
+
+async def test_metrics_are_computed_once_a_second_however_many_ask():
+    metrics, computed = free_address(), []
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: computed.append(1) or b"m 1\n")
+    server.bind("", metrics)
+    await server.serve()
+    try:
+        assert [await ask(metrics, "/metrics") for _ in range(20)] == [(200, "m 1\n")] * 20
+        assert len(computed) <= 2
+        await asyncio.sleep(METRICS_AGE)
+        await ask(metrics, "/metrics")
+        assert len(computed) >= 2
+    finally:
+        await server.close()
 
 
 async def test_remarks_follow_the_ok_of_readyz():
