@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -126,7 +127,8 @@ class Executor:
         for action in wanted:
             tasks.setdefault(TRAITS[type(action)].group, []).append(partial(self._run, snapshot, action, record))
         try:
-            made, deleted = await run_concurrently([partial(_create, tasks), partial(_delete, tasks)])
+            create = partial(_create, tasks, was_refused=snapshot.refusal is not None)
+            made, deleted = await run_concurrently([create, partial(_delete, tasks)])
             errors = [*made, *deleted] or await run_with_slow_start(tasks.get(Group.JOB, ()))
         finally:
             for event, names in success_events(snapshot, record.done).items():
@@ -205,13 +207,35 @@ class Executor:
         return await self._client.update_dependent(resource, namespace, found.name, patch)
 
 
-async def _create(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
-    """Create the dependents, and then the Services and pods; return the errors."""
+async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> list[ApiError]:
+    """Create the dependents, and then the Services and pods; return the errors.
+
+    If the first pod is refused, at most one Service is created, and none if that `was_refused` the last time.
+    """
     errors = await run_with_slow_start(tasks.get(Group.DEPENDENTS, ()))
-    runs = [partial(run_with_slow_start, tasks[group]) for group in (Group.SERVICES, Group.PODS) if group in tasks]
-    if errors or not runs:
+    services, pods = tasks.get(Group.SERVICES, []), tasks.get(Group.PODS, [])
+    if errors:
         return errors
-    return [error for found in await run_concurrently(runs) for error in found]
+    if not (services and pods):
+        return await run_with_slow_start(services or pods)
+    accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def first_pod() -> None:
+        try:
+            await pods[0]()
+        except ApiError as error:
+            accepted.set_result(not isinstance(error, DEFINITE) or isinstance(error, NameConflict))
+            raise
+        accepted.set_result(True)
+
+    async def create_services() -> list[ApiError]:
+        wanted = not was_refused or await accepted
+        return await run_with_slow_start(services, proceed=accepted) if wanted else []
+
+    async def create_pods() -> list[ApiError]:
+        return await run_with_slow_start([first_pod, *pods[1:]])
+
+    return [error for found in await run_concurrently([create_services, create_pods]) for error in found]
 
 
 async def _delete(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:

@@ -39,11 +39,14 @@ def plan(snapshot: Snapshot) -> Plan:
 def _pods_to_verify(facts: Facts, rule: Rule) -> tuple[str, ...]:
     """Return the names of pods that may still exist, though the cache does not have them.
 
-    Before all replicas restart together these are all missing pods, whether or not they are known to have existed.
+    Only plans that create pods need to know, and those that may turn into a restart. Before all replicas restart
+    together these are all missing pods, whether or not they are known to have existed.
     """
+    if rule not in _RESTARTS:
+        return ()
     known, missing = pods_to_verify(facts), missing_pods(facts)
     # Most missing pods have not been created yet: without a failure there is nothing to check.
-    if not missing or rule not in _RESTARTS or restarts.failure_group(facts) is None:
+    if not missing or restarts.failure_group(facts) is None:
         return known
     return tuple(dict.fromkeys((*known, *missing)))
 

@@ -9,6 +9,7 @@ import pytest
 from support.harness import KEY, Harness, a_spec
 from trainshed.api.actions import (
     Action,
+    ApiRefusal,
     CreateDependent,
     CreatePod,
     CreateService,
@@ -193,6 +194,22 @@ async def test_a_changed_job_is_not_deleted_and_no_event_is_written():
     assert isinstance(error, Conflict)
     assert scene.view.snapshot(KEY, scene.world.now).job == job
     assert await scene.events() == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "before", "services"),
+    [(Forbidden("no"), None, 1), (Forbidden("no"), "Forbidden", 0), (NameConflict("taken"), "NameConflict", 40)],
+)
+async def test_services_are_not_created_for_pods_that_are_refused(refusal, before, services):
+    scene = Scene(workers=40)
+    if before:
+        scene.view.refusal(KEY, ApiRefusal(before, "no"), scene.now())
+    scene.executor = Executor(
+        Refusing(scene.world, ("create_pod",), refusal), scene.view, scene.recorder, scene.metrics
+    )
+    actions = [action for action in scene.planned() if isinstance(action, (CreateService, CreatePod))]
+    assert isinstance(await scene.run(*actions), type(refusal))
+    assert len(scene.world.services) == services
 
 
 async def test_services_and_pods_are_created_concurrently():

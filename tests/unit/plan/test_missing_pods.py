@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import a_job, a_pod, at, look, made, message, pods_of, replace, running, seen, states
+from support.builders import a_job, a_pod, at, look, made, message, pods_of, replace, run_policy, running, seen, states
 from trainshed.plan import plan
 
 DDP = a_job("PyTorchJob", master=1, worker=2, restart="OnFailure")
@@ -89,6 +89,12 @@ def test_one_of_an_earlier_attempt_is_waited_for_and_not_missed():
     assert waiting.actions == ()
     assert waiting.status.attempts == status.attempts
     assert made(look(DDP, *pods, status=waiting.status, now=at(20))) == ["mnist-worker-0"]
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_pods_are_not_looked_for_when_none_will_be_created(deleting):
+    job = replace(DDP, deleting=True) if deleting else replace(DDP, policy=run_policy(suspend=True))
+    assert pods_to_verify(seen(job, *without("mnist-worker-0"), status=running(DDP))) == ()
 
 
 def test_one_whose_name_another_has_by_now_is_not_waited_for():
