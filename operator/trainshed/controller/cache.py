@@ -189,6 +189,8 @@ class Cache:
         self._refusals: dict[JobKey, _Reported] = {}
         self._scheduler_messages: dict[JobKey, SchedulerMessage] = {}
         self._staleness = Staleness()
+        #: The number of jobs by kind and state, of which some are 0.
+        self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self._lost_pods: dict[str, LostPods] = {}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed, self._lost)
@@ -245,6 +247,10 @@ class Cache:
         """Return whether the writer of this status may have seen newer pods than the cache contains."""
         return not snapshot.status.over and self._staleness.beyond(snapshot.job.uid, self.pods.store.latest)
 
+    def knows_jobs_as_late_as_pods(self, kind: str) -> bool:
+        """Return whether the watch of these jobs has delivered everything until the version that the pods' has."""
+        return not is_older(self.jobs[kind].latest, self.pods.store.latest)
+
     def asked(self, snapshot: Snapshot, pods: Iterable[Pod], version: str) -> bool:
         """Store a list of the job's pods from the API server; return False if the cache is newer."""
         if not self.pods.store.asked(snapshot.pods, pods, version):
@@ -292,6 +298,9 @@ class Cache:
         return [key for key in self._current if key.kind not in self.unsynced]
 
     def _heard_of_job(self, before: CachedJob | None, after: CachedJob | None) -> None:
+        for version, step in ((before, -1), (after, 1)):
+            if version:
+                self.states[version.job.kind, version.status.current_state] += step
         record = after or before
         if record is None:
             return

@@ -200,10 +200,11 @@ class Reconciler:
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
         """Verify with a GET, before any action, that the job still exists at the cached version.
 
-        A new job is not read: its copy in the cache cannot be older than the job.
+        A new job is not read while the watch of jobs has come as far as that of pods: then no pod of the job can have
+        come and gone, and no other pod been seen, since the cache has its copy (docs/decisions/new-jobs-by-version.md).
         """
         job = snapshot.job
-        if not plan.actions or _is_new(snapshot):
+        if not plan.actions or (_is_new(snapshot) and self._cache.knows_jobs_as_late_as_pods(job.kind)):
             return
         document = await self._client.read_job(snapshot.framework, job.namespace, job.name)
         if document is None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support.builders import T0, a_pod, a_service, at
 from support.replace import replace
@@ -218,3 +222,17 @@ def test_a_change_of_a_job_that_matters_is_noticed_and_so_is_its_end(known, chan
         record = known.view.record(document, TENSORFLOW)
         assert record.job == parse.job(document, TENSORFLOW, JobDefaults())
         known.view.jobs["TFJob"].changed(record)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "Running", "Failed", None])), max_size=20))
+def test_the_counts_by_state_are_those_of_the_cached_jobs(changes):
+    known = Known()
+    for version, (name, state) in enumerate(changes, 2):
+        conditions = [{"type": state, "status": "True"}] if state else []
+        document = a_document(uid=name, name=name, version=str(version), status={"conditions": conditions})
+        record = known.view.record(document, TENSORFLOW)
+        store = known.view.jobs["TFJob"]
+        (store.removed if state is None else store.changed)(record)
+    found = Counter((job.job.kind, job.status.current_state) for job in known.view.jobs["TFJob"].items.values())
+    assert +known.view.states == found

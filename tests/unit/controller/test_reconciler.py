@@ -121,6 +121,17 @@ async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made)
     assert sorted(harness.world.made) == (PODS if made else [])
 
 
+@pytest.mark.parametrize(("reached", "read"), [("1", False), ("9999", True)])
+async def test_a_new_job_is_read_if_the_watch_of_jobs_is_behind_that_of_pods(reached, read):
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", SMALL, created=harness.world.now)
+    harness.hear()
+    harness.view.pods.store.reached(reached)  # pods of the job may have come and gone
+    del harness.world.jobs["TFJob", "mnist"]
+    await harness.reconcile(deaf=True)
+    assert (harness.world.made == []) is read
+
+
 @pytest.mark.parametrize("has", ["pods", "status"])
 async def test_a_new_job_that_has_started_is_read_before_pods_are_created(has):
     harness = Harness()
