@@ -43,7 +43,8 @@ def create(options: dict[str, list[str]], image: str, words: list[str]) -> Path:
     folder.mkdir(parents=True)
     program = [*options.get("--entrypoint", ()), *words] or ["echo", "from the image"]
     labels = options.get("--label", [])
-    env = dict(entry.split("=", 1) for entry in options.get("--env", ()))
+    lines = [line for file in options.get("--env-file", ()) for line in Path(file).read_text().splitlines()]
+    env = dict(line.split("=", 1) for line in lines) | {name: os.environ[name] for name in options.get("--env", ())}
     (folder / "spec").write_text(json.dumps({"program": program, "labels": labels, "env": env, "image": image}))
     return folder
 

@@ -131,7 +131,8 @@ class DockerSandbox:
         name = self.runtime.container_name(self.spec, f"{spec.name}.{len(self.containers)}")
         self.containers.append(name)
         cli = self.runtime.cli
-        await cli.run("create", "--name", name, *self.runtime.labels(), *self._network(), *container_words(spec, cli))
+        words = ("--name", name, *self.runtime.labels(), *self._network(), *container_words(spec, cli))
+        await cli.create(words, spec.env)
         await cli.run("start", name)
         log = await cli.follow("logs", "--follow", name)
         return DockerContainer(self.runtime, name, log, limited="memory" in spec.limits)
@@ -297,8 +298,6 @@ def subnets(pods: int, first: int) -> Iterator[IPv4Network]:
 def container_words(spec: ContainerSpec, cli: DockerCli) -> list[str]:
     """Return the options, the image and the arguments of a container."""
     words = ["--security-opt", "label=disable", *mount_words(spec.mounts), *_limits(spec.limits)]
-    for name, value in spec.env.items():
-        words += ["--env", f"{name}={value}"]
     if spec.working_dir:
         words += ["--workdir", spec.working_dir]
     if spec.gpus and cli.program == "podman":

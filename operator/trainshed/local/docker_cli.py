@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import IO
 
+from . import docker_variables
 from .runtime import StartFailed
 
 #: The programs that this is for.
@@ -45,11 +47,22 @@ class DockerCli:
         async with self._slots:
             return await self.wait_for(*words)
 
-    async def wait_for(self, *words: str) -> str:
-        """Return the output of a command as `run` does, but let others run meanwhile."""
+    async def create(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Create a container with variables; raises `StartFailed` with the message of the engine."""
+        options, file, own = docker_variables.passed(variables, self.program)
+        with file:
+            async with self._slots:
+                await self.wait_for("create", *options, *words, source=file, own=own)
+
+    async def wait_for(self, *words: str, source: IO[bytes] | None = None, own: Mapping[str, str] | None = None) -> str:
+        """Return the output of a command as `run` does, but let others run meanwhile.
+
+        `source` is its standard input, and `own` are variables that it has besides those of this process.
+        """
         process = await asyncio.create_subprocess_exec(
             *(self.program, *words),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=source or asyncio.subprocess.DEVNULL,
+            env=os.environ | (own or {}),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends it only through the run

@@ -71,7 +71,7 @@ def options(words: list[str], name: str) -> list[str]:
 
 @pytest.mark.parametrize("program", ["docker", "podman"])
 def test_a_job_runs_in_containers(machine, engine, program):
-    job = a_job('echo "$RANK of $WORLD_SIZE"', volumes=[{"name": "v", "emptyDir": {}}])
+    job = a_job('echo "$RANK of $WORLD_SIZE from $MASTER_ADDR"', volumes=[{"name": "v", "emptyDir": {}}])
     containers(job)[0] |= {
         "workingDir": "/srv",
         "volumeMounts": [{"name": "v", "mountPath": "/data", "readOnly": True}],
@@ -79,21 +79,44 @@ def test_a_job_runs_in_containers(machine, engine, program):
     }
     done = machine.run(job, runtime=program)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {"master-0 | 0 of 2", "worker-0 | 1 of 2"} <= set(done.stdout.splitlines())
+    for line in ("master-0 | 0 of 2 from job-master-0", "worker-0 | 1 of 2 from job-master-0"):
+        assert line in done.stdout.splitlines()
     assert f"containers of {program} 99.0" in done.stdout
     assert "resource limits example.com/disk" in done.stdout
-    worker = next(words for words in engine.calls("create") if ".job-worker-0." in words[2])
+    worker = next(words for words in engine.calls("create") if ".job-worker-0." in options(words, "--name")[0])
     assert options(worker, "--hostname") == ["job-worker-0"]
     assert options(worker, "--workdir") == ["/srv"]
     assert options(worker, "--memory") == options(worker, "--memory-swap") == [str(2**30)]
     assert options(worker, "--cpu-quota") == ["150000"]
-    assert "MASTER_ADDR=job-master-0" in options(worker, "--env"), "names are not rewritten"
+    assert not any("job-master-0" in word for word in worker), "values are not in arguments"
     mounts = options(worker, "--mount")
     assert any(mount.endswith("target=/data,readonly") for mount in mounts)
     assert any("target=/etc/hosts,readonly" in mount for mount in mounts)
     (subnet,) = {value for words in engine.calls("network", "create") for value in options(words, "--subnet")}
     assert subnet.startswith(("198.18.", "198.19."))
     assert engine.left() == []
+
+
+def test_no_value_of_a_variable_is_in_the_arguments_of_the_engine(machine, engine):
+    key = "-----BEGIN-----\n of a 'key' \n-----END-----\n"
+    values = {"SSH_KEY": key, "PASSWORD": "s3cret", "PATH": "/usr/bin:/bin", "LD_PRELOAD": ""}
+    job = a_job('printf "%s|" "$SSH_KEY" "$PASSWORD"', restart="Never")
+    containers(job)[0]["env"] = [{"name": name, "value": value} for name, value in values.items()]
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert next(machine.runs.glob("2*/logs/job-worker-0.log")).read_text() == f"{key}|s3cret|"
+    words = [word for words in engine.calls("create") for word in words]
+    assert not [word for word in words if "BEGIN" in word or "s3cret" in word]
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "BASH_FUNC_exec%%", "DOCKER_HOST", "https_proxy"])
+def test_no_job_sets_the_variables_of_the_engine(machine, engine, name):
+    job = a_job("true", restart="Never")
+    containers(job)[0]["env"] = [{"name": name, "value": "/tmp/library.so\n"}]
+    done = machine.run(job, runtime="docker")
+    assert done.returncode == 1
+    assert f"docker cannot get the variable {name}, which it may read itself" in done.stdout
+    assert not engine.calls("create")
 
 
 def test_an_image_runs_its_own_entry_point(machine, engine):
@@ -172,8 +195,8 @@ def test_addresses_in_use_are_left_to_others(machine, engine, monkeypatch):
 @pytest.mark.parametrize(
     ("image", "policy", "message"),
     [
-        ("y", "Never", "image y is not here, and its imagePullPolicy is Never"),
-        ("y", "IfNotPresent", "cannot pull image y: Get https://registry.example.com/v2/: no such host"),
+        ("gone", "Never", "image gone is not here, and its imagePullPolicy is Never"),
+        ("gone", "IfNotPresent", "cannot pull image gone: Get https://registry.example.com/v2/: no such host"),
         ("x", "Always", "cannot pull image x: Get https://registry.example.com/v2/: no such host"),
     ],
 )
