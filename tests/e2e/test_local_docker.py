@@ -120,7 +120,7 @@ def test_volumes_variables_and_the_working_directory_are_there(machine):
     lines = done.stdout.splitlines()
     for expected in ("/srv", "bonjour", "job-worker-0", "read-only", "0"):
         assert f"worker-0 | {expected}" in lines
-    assert (machine.state / "claims/default/data/seen").exists()
+    assert (machine.runs / "claims/default/data/seen").exists()
 
 
 def test_replicas_reach_each_other_by_name_and_port(machine):
