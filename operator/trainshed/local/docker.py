@@ -131,7 +131,13 @@ class DockerSandbox:
         name = self.runtime.container_name(self.spec, f"{spec.name}.{len(self.containers)}")
         self.containers.append(name)
         cli = self.runtime.cli
-        words = ("--name", name, *self.runtime.labels(), *self._network(), *container_words(spec, cli))
+        words = (
+            "--name",
+            name,
+            *self.runtime.labels(),
+            *self._network(),
+            *container_words(spec, cli, self.runtime.is_own),
+        )
         await cli.create(words, spec.env)
         await cli.run("start", name)
         log = await cli.follow("logs", "--follow", name)
@@ -148,13 +154,13 @@ class DockerSandbox:
         """Let a container delete what only its user can delete."""
         if os.geteuid() == 0 or not any(path.lstat().st_uid != os.geteuid() for path in self.spec.folder.rglob("*")):
             return
-        mount = mount_words([Mount(self.spec.folder, "/folder")])
+        mount = mount_words([Mount(self.spec.folder, "/folder")], self.runtime.is_own)
         paths = [f"/folder/{path.name}" for path in self.spec.folder.iterdir()]
         words = ("run", "--rm", "--network", "none", *self.runtime.labels(), *mount)
         await self.runtime.cli.run(*words, "--entrypoint", "rm", self.spec.images[0], "-rf", *paths)
 
     def _network(self) -> list[str]:
-        hosts = mount_words([Mount(self.runtime.hosts_file, "/etc/hosts", read_only=True)])
+        hosts = mount_words([Mount(self.runtime.hosts_file, "/etc/hosts", read_only=True)], self.runtime.is_own)
         if self.holder:
             return ["--network", f"container:{self.holder}", "--ipc", f"container:{self.holder}", *hosts]
         return ["--network", self.runtime.network, "--ip", self.address, "--hostname", self.spec.name, *hosts]
@@ -220,6 +226,15 @@ class DockerRuntime:
     def labels(self) -> tuple[str, ...]:
         """Return the options with the labels of the run."""
         return ("--label", f"{RUN_LABEL}={self._folder.name}", "--label", f"{RUNS_LABEL}={self._folder.state.known}")
+
+    def is_own(self, mount: Mount) -> bool:
+        """Return whether a mount is a part of a volume, which SELinux may give the label of containers.
+
+        Host paths keep their labels. The folder with the socket is one of them: no label lets a container connect to
+        a program outside.
+        """
+        own = mount.source.is_relative_to(self._folder.state.path) and mount.source != self._folder.pods / "exec"
+        return own and ":" not in str(mount.source)
 
     def container_name(self, pod: SandboxSpec, name: str) -> str:
         """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
@@ -295,9 +310,11 @@ def subnets(pods: int, first: int) -> Iterator[IPv4Network]:
         yield found[(first + index) % len(found)]
 
 
-def container_words(spec: ContainerSpec, cli: DockerCli) -> list[str]:
-    """Return the options, the image and the arguments of a container."""
-    words = ["--security-opt", "label=disable", *mount_words(spec.mounts), *_limits(spec.limits)]
+def container_words(spec: ContainerSpec, cli: DockerCli, is_own: Callable[[Mount], bool]) -> list[str]:
+    """Return the options, the image and the arguments of a container; SELinux confines it if all mounts are own."""
+    words = [*mount_words(spec.mounts, is_own), *_limits(spec.limits)]
+    if not all(map(is_own, spec.mounts)):
+        words += ["--security-opt", "label=disable"]
     if spec.working_dir:
         words += ["--workdir", spec.working_dir]
     if spec.gpus and cli.program == "podman":
@@ -309,10 +326,16 @@ def container_words(spec: ContainerSpec, cli: DockerCli) -> list[str]:
     return [*words, spec.image, *spec.command[1:], *spec.args]
 
 
-def mount_words(mounts: Iterable[Mount]) -> list[str]:
-    """Return the options for mounts, whose values are lines of CSV."""
+def mount_words(mounts: Iterable[Mount], is_own: Callable[[Mount], bool]) -> list[str]:
+    """Return the options for mounts; those of host paths have lines of CSV as values.
+
+    Own ones get the label of containers where SELinux is enforced, for which docker has an option of `--volume` only.
+    """
     words = []
     for mount in mounts:
+        if is_own(mount):
+            words += ["--volume", f"{mount.source}:{mount.target}:{'ro,' if mount.read_only else ''}z"]
+            continue
         fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow([*fields, *(["readonly"] if mount.read_only else ())])

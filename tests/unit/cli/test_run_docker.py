@@ -89,9 +89,10 @@ def test_a_job_runs_in_containers(machine, engine, program):
     assert options(worker, "--memory") == options(worker, "--memory-swap") == [str(2**30)]
     assert options(worker, "--cpu-quota") == ["150000"]
     assert not any("job-master-0" in word for word in worker), "values are not in arguments"
-    mounts = options(worker, "--mount")
-    assert any(mount.endswith("target=/data,readonly") for mount in mounts)
-    assert any("target=/etc/hosts,readonly" in mount for mount in mounts)
+    mounts = options(worker, "--volume")
+    for end in (":/data:ro,z", ":/etc/hosts:ro,z", ":/dev/termination-log:z"):
+        assert any(mount.endswith(end) for mount in mounts)
+    assert "label=disable" not in worker
     (subnet,) = {value for words in engine.calls("network", "create") for value in options(words, "--subnet")}
     assert subnet.startswith(("198.18.", "198.19."))
     assert engine.left() == []

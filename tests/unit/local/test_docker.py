@@ -12,14 +12,27 @@ from trainshed.local.docker_cli import DockerCli, message
 from trainshed.local.runtime import ContainerSpec, Mount
 
 
+def no_mount(_mount: Mount) -> bool:
+    """Return that a mount is that of a host path."""
+    return False
+
+
+def test_only_containers_with_host_paths_are_not_confined_by_selinux():
+    own, host = Mount(Path("/state/claim"), "/claim", read_only=True), Mount(Path("/data"), "/data")
+    for mounts, confined in (((own,), True), ((own, host), False)):
+        words = container_words(ContainerSpec("c", "i", mounts=mounts), DockerCli("docker"), lambda item: item is own)
+        assert words[:2] == ["--volume", "/state/claim:/claim:ro,z"]
+        assert ("label=disable" not in words) is confined
+
+
 def test_paths_with_commas_and_quotes_are_mounted():
-    (_, line) = mount_words([Mount(Path('/a,b"c'), "/data")])
+    (_, line) = mount_words([Mount(Path('/a,b"c'), "/data")], no_mount)
     assert line == 'type=bind,"source=/a,b""c",target=/data'
 
 
 def test_command_replaces_the_entry_point_and_args_follow():
     spec = ContainerSpec("c", "image", ("python", "-m", "train"), ("--lr", "1"))
-    assert container_words(spec, DockerCli("docker"))[-7:] == [
+    assert container_words(spec, DockerCli("docker"), no_mount)[-7:] == [
         "--entrypoint",
         "python",
         "image",
@@ -28,7 +41,10 @@ def test_command_replaces_the_entry_point_and_args_follow():
         "--lr",
         "1",
     ]
-    assert container_words(ContainerSpec("c", "image", (), ("a",)), DockerCli("docker"))[-2:] == ["image", "a"]
+    assert container_words(ContainerSpec("c", "image", (), ("a",)), DockerCli("docker"), no_mount)[-2:] == [
+        "image",
+        "a",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,10 +63,12 @@ def test_an_image_without_a_registry_is_pulled_from_docker_io(image, name):
 
 def test_gpus_are_given_by_number():
     spec = ContainerSpec("c", "image", gpus="2,3")
-    assert '"device=2,3"' in container_words(spec, DockerCli("docker"))
-    podman = container_words(spec, DockerCli("podman"))
+    assert '"device=2,3"' in container_words(spec, DockerCli("docker"), no_mount)
+    podman = container_words(spec, DockerCli("podman"), no_mount)
     assert [word for word in podman if "gpu" in word] == ["--device=nvidia.com/gpu=2", "--device=nvidia.com/gpu=3"]
-    assert not any("gpu" in word for word in container_words(ContainerSpec("c", "i", gpus=""), DockerCli("docker")))
+    assert not any(
+        "gpu" in word for word in container_words(ContainerSpec("c", "i", gpus=""), DockerCli("docker"), no_mount)
+    )
 
 
 def test_networks_have_enough_addresses_and_all_differ():
