@@ -30,6 +30,7 @@ IMPORT_CHAIN = 12
 #: A module that has fewer lines and only one importer needs a reason.
 SMALL_MODULE = 80
 SMALL_MODULES = {
+    "trainshed.local.docker_variables": "the format of two programs, with its table of names",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",
     "trainshed.event_loop": "uvloop, which only the operator imports",
     "trainshed.controller.job_collector": "prometheus_client, which only the operator imports",
