@@ -47,6 +47,6 @@ async def test_an_undecodable_response_is_a_cluster_error(wire, monkeypatch):
     async def garbled(*_, **__) -> bytes:
         return b"<html>"
 
-    monkeypatch.setattr(wire, "call", garbled)
+    monkeypatch.setattr(wire, "read_page", garbled)
     with pytest.raises(Unavailable, match="cannot decode the response"):
         await Lister(wire).deployments()
