@@ -257,7 +257,7 @@ def _replicas(draw: Draw, job: JobRequest, most: int) -> Setting:
 def values(schema: Mapping[str, Any]) -> Values:
     """Return the values that a schema allows; small ones, where it has no bounds."""
     if "enum" in schema:
-        return st.sampled_from(schema["enum"])
+        return st.sampled_from([value for value in schema["enum"] if value])
     if schema["type"] == "boolean":
         return st.booleans()
     return st.sampled_from([max(number, schema.get("minimum", 0)) for number in NUMBERS])

@@ -30,7 +30,7 @@ from .job import (
 )
 from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
-from .validation import violations
+from .validation import has_full_searches, violations
 
 #: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -276,9 +276,6 @@ def _duration(annotations: Mapping[str, Any], key: str, problems: list[str]) -> 
 
 #: The fields of a pod that decide under which name DNS finds it; with one Service a job the operator sets them.
 HOST_FIELDS = ("hostname", "subdomain", "setHostnameAsFQDN")
-#: The limits of the API server on `dnsConfig.searches`: domains, and characters with the spaces between them. The
-#: operator adds one domain, which has at most the length of a DNS name.
-MAX_SEARCHES, MAX_SEARCH_CHARACTERS, MAX_DOMAIN = 32, 2048, 253
 
 
 def _service_form(
@@ -305,6 +302,5 @@ def _obstacles(group: ReplicaGroup) -> Iterator[str]:
     for field in HOST_FIELDS:
         if spec.get(field):
             yield f"{field} is set, and the operator would have to change it"
-    searches = [str(domain) for domain in as_sequence(as_mapping(spec.get("dnsConfig")).get("searches"))]
-    if len(searches) >= MAX_SEARCHES or len(" ".join(searches)) + 1 + MAX_DOMAIN > MAX_SEARCH_CHARACTERS:
+    if has_full_searches(group):
         yield "dnsConfig.searches has no space for one more domain"

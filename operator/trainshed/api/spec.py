@@ -38,9 +38,12 @@ class SchedulingPolicy(Model):
 
 
 class CommonRunPolicySpec(Model):
-    """The fields of `spec.runPolicy`; each API group version has its own values of `managedBy`."""
+    """The fields of `spec.runPolicy`; each API group version has its own values of `managedBy`.
 
-    clean_pod_policy: Literal["All", "Running", "None"] | None = None
+    An empty text stands for the default, as in v1: typed clients write it.
+    """
+
+    clean_pod_policy: Literal["", "All", "Running", "None"] | None = None
     ttl_seconds_after_finished: Count | None = None
     active_deadline_seconds: Seconds | None = None
     backoff_limit: Count | None = None
@@ -64,7 +67,7 @@ class ReplicaSpec(Model):
     """The spec of one role. The template is a Kubernetes PodTemplateSpec, kept unchanged."""
 
     replicas: Annotated[int, Field(ge=0, le=MOST_REPLICAS, json_schema_extra={"format": "int32"})] | None = None
-    restart_policy: Literal["Always", "OnFailure", "Never", "ExitCode"] | None = None
+    restart_policy: Literal["", "Always", "OnFailure", "Never", "ExitCode"] | None = None
     template: dict[str, Any] | None = None
 
 

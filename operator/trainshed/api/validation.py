@@ -264,3 +264,15 @@ def taken_volumes(group: ReplicaGroup, field: str, mounts: Mapping[str, str]) ->
     twice = [(f"{path}.volumes[*].name", name) for name in names if name in mounts]
     twice += [(f"{path}.containers[0].volumeMounts[*].mountPath", at) for at in paths if at in mounts.values()]
     return tuple(f'{where}: Invalid value: "{what}": is added by the operator' for where, what in twice)
+
+
+#: The limits of the API server on `dnsConfig.searches`: domains, and characters with the spaces between them. The
+#: operator adds one domain, which has at most the length of a DNS name.
+MAX_SEARCHES, MAX_SEARCH_CHARACTERS, MAX_DOMAIN = 32, 2048, 253
+
+
+def has_full_searches(group: ReplicaGroup) -> bool:
+    """Return whether the search domains of a template leave no space for one more."""
+    config = as_mapping(as_mapping(group.template.get("spec")).get("dnsConfig"))
+    searches = [str(domain) for domain in as_sequence(config.get("searches"))]
+    return len(searches) >= MAX_SEARCHES or len(" ".join(searches)) + 1 + MAX_DOMAIN > MAX_SEARCH_CHARACTERS

@@ -63,7 +63,7 @@ class MPIJobSpec(JobSpec):
 
     run_policy: RunPolicyField = RunPolicySpec()
     slots_per_worker: Count | None = None
-    clean_pod_policy: Literal["All", "Running", "None"] | None = None
+    clean_pod_policy: Literal["", "All", "Running", "None"] | None = None
     main_container: str | None = None
     mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 

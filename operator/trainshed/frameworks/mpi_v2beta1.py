@@ -34,6 +34,7 @@ from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
 from trainshed.api.spec import NULL_IS_EMPTY, CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule
 from trainshed.api.validation import (
     config_map_too_large,
+    has_full_searches,
     list_length,
     named_containers,
     required_role,
@@ -185,7 +186,14 @@ def validate(job: Job, job_defaults: JobDefaults) -> tuple[str, ...]:
     data = 2 * list_length(line, group.count if group else 0) + MARGIN  # the hostfile, and the script with all workers
     mounts = {role: {m["name"]: m["mountPath"] for m in _mounts(job, Replica(role, 0))} for role in (LAUNCHER, WORKER)}
     twice = (problem for found in job.groups for problem in taken_volumes(found, FIELD, mounts[found.role]))
-    return (*twice, *config_map_too_large(job, FIELD, f"{job.name}-config", data))
+    same = _options(job).ssh_path == CONFIG and job.of(LAUNCHER) is not None
+    keys = ("spec.sshAuthMountPath: Invalid value: must not be the path of the configuration",) if same else ()
+    full = tuple(
+        f"spec.{FIELD}[{found.role}].template.spec.dnsConfig.searches: Invalid value: has no space for one more domain"
+        for found in job.groups
+        if has_full_searches(found)
+    )
+    return (*twice, *keys, *full, *config_map_too_large(job, FIELD, f"{job.name}-config", data))
 
 
 def mutate_pod_spec(job: Job, job_defaults: JobDefaults) -> PodSpecMutator:

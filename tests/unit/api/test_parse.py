@@ -174,3 +174,9 @@ def test_a_users_annotations_are_kept_and_kubectls_are_not():
     document = tfjob("a", Worker=1)
     document["metadata"]["annotations"] = {"b": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "1"}
     assert tensorflow(document).annotations == (("a", "1"), ("b", "2"))
+
+
+def test_an_empty_policy_is_the_default_as_in_v1():
+    document = tfjob("a", policy={"cleanPodPolicy": ""}, restart="", Worker=1)
+    job = parse.job(document, TENSORFLOW, JobDefaults())
+    assert (job.problems, job.policy.clean_pods, job.groups[0].restart_policy) == ((), "None", "Never")

@@ -13,7 +13,7 @@ from trainshed.api.job import Replica, Scope
 from trainshed.api.objects import CONFIG_MAPS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Dependent
 from trainshed.api.status import Condition, ConditionType, Status
 from trainshed.frameworks.mpi import MPI, MPIJobOptions
-from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
+from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1, MPIJobV2Options
 from trainshed.plan import builders, plan
 
 WORKERS = ("m-worker-0", "m-worker-1")
@@ -287,3 +287,16 @@ def test_a_hostfile_that_no_config_map_can_hold_fails_the_job_with_the_reason(fr
         problems = framework.hooks.validate(job, defaults)
         assert problems or size <= 2**20, count
         assert not problems or size > 2**19, count
+
+
+def test_a_pod_of_v2beta1_that_the_server_would_refuse_fails_the_job_with_the_reason():
+    searches = [f"d{number}.example" for number in range(32)]
+    spec = {"containers": [{"name": "main", "image": "x"}], "dnsConfig": {"searches": searches}}
+    job = a_job("MPIJob", name="m", launcher=1, template={"spec": spec}, options=MPIJobV2Options(ssh_path="/etc/mpi"))
+    assert MPI_V2BETA1.hooks.validate(job, JobDefaults()) == (
+        "spec.sshAuthMountPath: Invalid value: must not be the path of the configuration",
+        (
+            "spec.mpiReplicaSpecs[Launcher].template.spec.dnsConfig.searches: Invalid value: has no space for one more"
+            " domain"
+        ),
+    )
