@@ -76,7 +76,7 @@ def rendered(document: Document, namespace: str, job_defaults: JobDefaults) -> t
     if problems := (*strict.problems(document, framework), *job.problems):
         return replace(job, problems=problems), []
     active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
-    ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _role: ""))
+    ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _role: None))
     snapshot = Snapshot(active, ungated, job_defaults, Status(), (), (), datetime.fromtimestamp(0, UTC))
     created = (action.body for action in plan(snapshot).actions if isinstance(action, CREATIONS))
     return job, [_complete(body, job) for body in created]

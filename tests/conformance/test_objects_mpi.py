@@ -7,10 +7,10 @@ import pytest
 from support import FakeKubelet, UserClient
 from support.jobs import job, pod_spec
 from support.pods import container
-from support.user_client import always, eventually
+from support.user_client import eventually
 
-from .created_objects import RBAC, by_name, created_pods, list_by_name, owners, pods, services, variables
-from .row import differs, same
+from .created_objects import RBAC, created_pods, list_by_name, owners, pods, services, variables
+from .row import same
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -36,10 +36,9 @@ def data(user: UserClient) -> dict[str, str]:
     return eventually(lambda: list_by_name(user, "configmaps").get("m-config"))["data"]
 
 
-@differs("TO-106", "D14", "v1's objects, Role and all; the launcher not before its workers are ready")
+@same("TO-106", "v1's objects, Role and all, and the launcher together with its workers")
 def test_a_launcher_its_configuration_and_its_rights(user: UserClient):
-    created_pods(user, run(), "m-worker-0", "m-worker-1")
-    always(lambda: "m-launcher" not in by_name(user.pods()), during=0.5)
+    created_pods(user, run(), *ALL)
     made = _owned(user)
     for found in made.values():
         assert found["metadata"]["ownerReferences"] == owners(user, MPI, "m")

@@ -170,12 +170,14 @@ def test_a_launcher_fails(user: UserClient, kubelet: FakeKubelet):
     assert replica_statuses(user, MPI, "m")["Launcher"]["failed"] == 1
 
 
-@differs("TO-196", "D14", "MPIJob: while 8 workers are pending there is no launcher, and the job does not run")
+@same("TO-196", "MPIJob: the launcher runs and 8 workers are pending: 1 and 0 are active, and the job runs")
 def test_a_launcher_waits(user: UserClient, kubelet: FakeKubelet):
     kubelet.script = lambda name: "" if "worker" in name else "Running"
-    create_with_pods(user, job(MPI, "m", Launcher=1, Worker=8), 8)
-    always(lambda: "m-launcher" not in names(user.pods()) and "Running" not in condition_types(user, MPI, "m"))
-    assert not replica_statuses(user, MPI, "m").get("Worker", {}).get("active")
+    create_with_pods(user, job(MPI, "m", Launcher=1, Worker=8), 9)
+    eventually(lambda: "Running" in condition_types(user, MPI, "m"))
+    counts = replica_statuses(user, MPI, "m")
+    assert counts["Launcher"]["active"] == 1
+    assert not counts.get("Worker", {}).get("active")
 
 
 @same("TO-197", "MPIJob: launcher and 8 workers run: 1 and 8 are active")

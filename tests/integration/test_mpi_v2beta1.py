@@ -104,7 +104,7 @@ def test_whoever_creates_a_suspended_job_may_update_it_at_the_version_of_the_cre
 
 def test_a_job_from_its_beginning_to_its_success(user: UserClient, kubelet: FakeKubelet):
     owner = running(user, mpijob(policy={"cleanPodPolicy": "All"}, slotsPerWorker=2))["metadata"]["uid"]
-    assert kubelet.created == ["m-worker-0", "m-worker-1", "m-launcher"]
+    assert sorted(kubelet.created) == ["m-launcher", "m-worker-0", "m-worker-1"]
     own = [*user.pods(), *secrets(user), *user.core("services")]
     for item in own:
         (reference,) = item["metadata"]["ownerReferences"]
@@ -135,7 +135,7 @@ def test_the_ssh_keys_match_and_are_never_changed(user: UserClient, kubelet: Fak
     public = serialization.load_pem_private_key(content["ssh-privatekey"], None).public_key().public_bytes(*form)
     assert content["ssh-publickey"].strip() == public
     kubelet.evict("m-worker-0")
-    eventually(lambda: kubelet.created[3:] == ["m-worker-0", "m-worker-1", "m-launcher"], 20)
+    eventually(lambda: sorted(kubelet.created[3:]) == ["m-launcher", "m-worker-0", "m-worker-1"], 20)
     eventually(lambda: user.state(MPI, "m") == "Running", 20)
     assert user.job(MPI, "m")["status"].get("restarts", 0) == 0, "an eviction is no failure"
     assert secrets(user) == [secret]

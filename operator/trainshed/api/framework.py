@@ -167,6 +167,16 @@ class PodNames(msgspec.Struct, frozen=True):
     existing: Iterable[str] = ()
 
 
+class StartOrder(msgspec.Struct, frozen=True):
+    """The role whose replicas must be ready before those of another are created.
+
+    It yields where it may stop a scheduler or a readiness probe, unless the spec of the job has `requested` it.
+    """
+
+    role: str
+    requested: bool = False
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """The functions of a kind; all are pure."""
 
@@ -187,8 +197,8 @@ class Hooks(msgspec.Struct, frozen=True):
     extra_labels: Callable[[Job, Replica], tuple[tuple[str, str], ...]] = lambda _job, _replica: ()
     #: Roles whose replicas may fail permanently without failing the job.
     optional_roles: Callable[[Job], tuple[str, ...]] = lambda _job: ()
-    #: The role whose replicas must be ready before replicas of this role are created; "" for none.
-    start_after: Callable[[Job, str], str] = lambda _job, _role: ""
+    #: What must be ready before replicas of this role are created; None for nothing.
+    start_after: Callable[[Job, str], StartOrder | None] = lambda _job, _role: None
     #: The objects of the kinds that the job owns, given the names of its pods.
     dependents: Callable[[Job, JobDefaults, PodNames], tuple[DesiredDependent, ...]] = lambda _job, _defaults, _pods: ()
     #: Reason and message of a Warning about something that the job asks for in vain.

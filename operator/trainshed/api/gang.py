@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .coerce import as_mapping
-from .job import Job
+from .job import Document, Job
 from .objects import COSCHEDULING_GROUPS, KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA, VOLCANO_GROUPS, Resource
 
 #: The names that stand for Volcano, for Kubernetes' own scheduler and for KAI; any other is a scheduler with the
@@ -16,6 +16,25 @@ KAI_QUEUE_LABEL, KAI_PRIORITY_LABEL = "kai.scheduler/queue", "priorityClassName"
 #: Kubernetes' own kinds, newest first. An API server of a supported version need not serve them, and unlike a CRD they
 #: cannot be installed.
 OPTIONAL = (KUBERNETES_GROUPS, KUBERNETES_GROUPS_ALPHA)
+#: Labels and annotations of a pod, as prefixes of their keys, by which users put it into a gang: of scheduler-plugins,
+#: of Koordinator (which reads older ones of scheduler-plugins, too), Volcano, KAI, YuniKorn, Godel, and of groups of
+#: pods that Kueue admits.
+MARKS = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "gang.scheduling.koordinator.sh/",
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/group-",
+    "volcano.sh/",
+    "pod-group-name",
+    "kai.scheduler/",
+    "runai/",
+    "yunikorn.apache.org/task-group",
+    "godel.bytedance.com/pod-group",
+    "kueue.x-k8s.io/pod-group",
+)
+#: Fields of a pod's spec that do the same: of Kubernetes 1.36 and newer, and of 1.35.
+MARKING_FIELDS = ("schedulingGroup", "workloadRef")
 #: The reason of the condition of a job whose pods wait until the scheduler admits their PodGroup.
 WAITING_FOR_POD_GROUP = "WaitingForPodGroup"
 
@@ -88,3 +107,16 @@ def pod_fields(scheduler: str, job: Job) -> dict[str, Any]:
 def has_own_groups(job: Job) -> bool:
     """Return whether pod templates name PodGroups of Kubernetes: the operator makes none then."""
     return any(as_mapping(group.template.get("spec")).get("schedulingGroup") for group in job.groups)
+
+
+def has_marks(job: Job) -> bool:
+    """Return whether a pod template makes its pods members of a gang that the user has made, or KAI makes one of it."""
+    return any(_is_marked(group.template) for group in job.groups)
+
+
+def _is_marked(template: Document) -> bool:
+    metadata, spec = as_mapping(template.get("metadata")), as_mapping(template.get("spec"))
+    keys = (str(key) for part in ("labels", "annotations") for key in as_mapping(metadata.get(part)))
+    if any(key.startswith(MARKS) for key in keys):
+        return True
+    return any(spec.get(field) for field in MARKING_FIELDS) or is_kai(str(spec.get("schedulerName") or ""))

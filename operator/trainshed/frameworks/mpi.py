@@ -43,13 +43,22 @@ LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
 HOSTFILE, KUBEXEC, DISCOVER = "hostfile", "kubexec.sh", "discover_hosts.sh"
 RUNNABLE, READABLE = 0o555, 0o444
-#: With a gang scheduler the launcher starts together with its workers, so its script waits for each of them, and until
-#: the Role names it: the operator adds the names when all pods exist.
 ALLOWED = f'{KUBECTL}/kubectl auth can-i create "pods/$pod" --subresource=exec'
-WAIT = (
-    f'{KUBECTL}/kubectl wait --for=condition=Ready --timeout=600s "pod/$pod" >&2\n'
-    f"for _ in $(seq 60); do {ALLOWED} >/dev/null 2>&1 && break; sleep 1; done\n"
-)
+#: The launcher is created together with its workers, so its script waits for each of them: without end for a worker
+#: that has not started, as it may wait for a node, and 30 s for its readiness, which may depend on the launcher. Then
+#: it waits until the Role names the worker: the operator adds the names when all pods exist. An account that may not
+#: even see the worker is not the operator's, and waits for nothing.
+WAIT = f"""\
+[ -x {KUBECTL}/kubectl ] || exit 127
+tries=600
+until said=$({KUBECTL}/kubectl wait --for=condition=Ready --timeout=30s "pod/$pod" 2>&1); do
+  case "$said" in *orbidden*) tries=1; break;; esac
+  phase=$({KUBECTL}/kubectl get pod "$pod" -o 'jsonpath={{.status.phase}}' 2>&1)
+  case "$phase" in Running|Succeeded|Failed) break;; esac
+  sleep 1
+done
+for _ in $(seq $tries); do {ALLOWED} >/dev/null 2>&1 && break; sleep 1; done
+"""
 #: More bytes than the scripts of the ConfigMap have without the workers.
 MARGIN = 4096
 #: The reason of the Warning about an account that gets no right to exec.
@@ -127,7 +136,7 @@ def dependents(job: Job, job_defaults: JobDefaults, pods: PodNames) -> tuple[Des
         entered = []
     data = {
         HOSTFILE: "".join(f"{host}\n" for host in hosts),
-        KUBEXEC: _kubexec(job, job_defaults),
+        KUBEXEC: _kubexec(job),
         DISCOVER: _discover(job, sorted(worker for worker in workers if worker in up)),
     }
     enter = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": entered}]
@@ -220,12 +229,11 @@ def _workers(job: Job) -> list[str]:
     return [f"{job.name}-{Replica(WORKER, index)}" for index in range(group.count if group else 0)]
 
 
-def _kubexec(job: Job, job_defaults: JobDefaults) -> str:
+def _kubexec(job: Job) -> str:
     main = job.options_as(MPIJobOptions).main_container
     container = f" --container {shlex.quote(main)}" if main else ""
-    wait = WAIT if job_defaults.gang_scheduler else ""
     enter = f'{KUBECTL}/kubectl exec "$pod"{container} -- /bin/sh -c "$*"'
-    return f'#!/bin/sh\nset -x\npod="$1"\nshift\n{wait}{enter}\n'
+    return f'#!/bin/sh\npod="$1"\nshift\n{WAIT}set -x\n{enter}\n'
 
 
 def _discover(job: Job, running: list[str]) -> str:
@@ -288,7 +296,6 @@ MPI = Framework(
         scope=scope,
         environment=environment,
         dependents=dependents,
-        start_after=lambda _job, role: WORKER if role == LAUNCHER else "",
         validate=validate,
         warnings=warnings,
         init_containers=init_containers,

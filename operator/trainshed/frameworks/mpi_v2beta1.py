@@ -7,7 +7,6 @@ of its variables.
 from __future__ import annotations
 
 import hashlib
-import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -25,6 +24,7 @@ from trainshed.api.framework import (
     PodNames,
     PodSpecMutator,
     Quorum,
+    StartOrder,
     SuccessPolicy,
     Variable,
     literals,
@@ -49,9 +49,31 @@ HOSTFILE, DISCOVER = "hostfile", "discover_hosts.sh"
 FILES = {"id_rsa": "ssh-privatekey", "id_rsa.pub": "ssh-publickey", "authorized_keys": "ssh-publickey"}
 #: Retries cover the seconds until a worker's sshd listens; a missing DNS address is still fatal.
 SSH_OPTIONS = "-o ConnectionAttempts=10"
-#: The script of the launcher's init container: it ends after an ssh login to each worker has succeeded.
-ENTER = 'until ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true </dev/null; do sleep 1; done'
-WAIT = f"sed 's/[: ].*//' {CONFIG}/{HOSTFILE} | grep -v '^{{own}}[.]' | xargs -r -P 32 -I HOST sh -c {{enter}} sh HOST"
+#: The script of the launcher's init container, for a shell and ssh. It waits, for 32 workers at a time, until an ssh
+#: login succeeds or is refused by sshd: then the launcher will say more. A worker may wait for a node without end; one
+#: that refuses connections for ten minutes may listen at another port.
+WAIT = f"""\
+reach() {{{{
+  refused=0
+  until said=$(ssh -o BatchMode=yes -o ConnectTimeout=5 "$1" true 2>&1 </dev/null); do
+    [ "$said" = "$last" ] || echo "$1: $said"
+    last=$said
+    case $said in
+      *denied*|*verification*) return;;
+      *refused*) refused=$((refused + 1)); [ $refused -lt 600 ] || return;;
+    esac
+    sleep 1
+  done
+}}}}
+count=0
+while IFS=': ' read -r host rest; do
+  case $host in {{own}}.*) continue;; esac
+  reach "$host" &
+  count=$((count + 1))
+  [ $((count % 32)) -ne 0 ] || wait
+done <{CONFIG}/{HOSTFILE}
+wait
+"""
 #: More bytes than the scripts of the ConfigMap have without the workers.
 MARGIN = 4096
 #: The default of a batch/v1 Job.
@@ -108,7 +130,7 @@ class MPIJobV2Options:
     slots: int = 1
     ssh_path: str = ROOT
     implementation: str = "OpenMPI"
-    launcher_at_startup: bool = False
+    launcher_at_startup: bool = True
     launcher_is_worker: bool = False
 
 
@@ -118,7 +140,7 @@ def options(spec: MPIJobV2Spec, _replicas: tuple[ReplicaGroup, ...]) -> MPIJobV2
         slots=spec.slots_per_worker or 1,
         ssh_path=spec.ssh_auth_mount_path or ROOT,
         implementation=spec.mpi_implementation or "OpenMPI",
-        launcher_at_startup=spec.launcher_creation_policy == "AtStartup",
+        launcher_at_startup=spec.launcher_creation_policy != "WaitForWorkersReady",
         launcher_is_worker=bool(spec.run_launcher_as_worker),
     )
 
@@ -137,9 +159,10 @@ def success_policy(_job: Job) -> SuccessPolicy:
     return SuccessPolicy(LAUNCHER, Quorum.ALL, qualified=True, depends_on=WORKER, require_all_running=True)
 
 
-def start_after(job: Job, role: str) -> str:
-    """Return that the launcher starts after its workers, unless `launcherCreationPolicy` is `AtStartup`."""
-    return WORKER if role == LAUNCHER and not _options(job).launcher_at_startup else ""
+def start_after(job: Job, role: str) -> StartOrder | None:
+    """Return that the launcher starts after its workers, if `launcherCreationPolicy` is `WaitForWorkersReady`."""
+    waits = role == LAUNCHER and not _options(job).launcher_at_startup
+    return StartOrder(WORKER, requested=True) if waits else None
 
 
 def scope(job: Job) -> Scope:
@@ -229,7 +252,7 @@ def init_containers(job: Job, replica: Replica, job_defaults: JobDefaults) -> tu
         return ()
     first = launcher.template["spec"]["containers"][0]
     same = ("image", "imagePullPolicy")
-    script = WAIT.format(own=f"{job.name}-launcher", enter=shlex.quote(ENTER))
+    script = WAIT.format(own=f"{job.name}-launcher")
     container: dict[str, Any] = {
         "name": "wait-for-workers",
         "command": ["sh", "-c", script],

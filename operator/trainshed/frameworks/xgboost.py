@@ -14,6 +14,7 @@ from trainshed.api.framework import (
     Hooks,
     JobDefaults,
     Quorum,
+    StartOrder,
     SuccessPolicy,
     Variable,
     literals,
@@ -77,6 +78,6 @@ XGBOOST = Framework(
         scope=lambda _job: Scope.JOB,
         environment=environment,
         validate=validate,
-        start_after=lambda _job, role: "" if role == "Master" else "Master",
+        start_after=lambda _job, role: None if role == "Master" else StartOrder("Master"),
     ),
 )

@@ -23,7 +23,7 @@ from trainshed.api.objects import Phase, Pod
 from trainshed.api.parse import TRACK_RESULTS
 from trainshed.api.status import ReplicaStatus
 
-from . import builders, false_starts, pod_groups, restarts, services
+from . import builders, false_starts, pod_groups, restarts, services, start_order
 from .facts import Facts, pods_to_verify
 
 #: The grace period in seconds of running pods that a restart after a failure deletes. Python as PID 1 has no handler
@@ -59,7 +59,7 @@ def create_missing(facts: Facts) -> tuple[Action, ...]:
     waiting = facts.status.retries.wait(facts.now)
     if waiting or (facts.scope is Scope.JOB and _remnants(facts)) or pods_to_verify(facts):
         return missing_services(facts)
-    gated = gated_replicas(facts) | false_starts.postponed(facts).keys()
+    gated = start_order.gated_replicas(facts) | false_starts.postponed(facts).keys()
     wanted = list(islice((replica for replica in facts.missing if replica not in gated), _part(facts)))
     if not wanted:
         return missing_services(facts)
@@ -195,24 +195,6 @@ def _grace(facts: Facts, pod: Pod) -> int | None:
     spec = facts.group(replica).template.get("spec")
     own = isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is not None
     return GRACE if restarts.after_failure(facts.status) and not own else None
-
-
-def gated_replicas(facts: Facts) -> frozenset[Replica]:
-    """Return the missing replicas that must wait until the role they depend on is ready, or has finished.
-
-    With a gang scheduler no replica waits: it schedules all pods together or none.
-    """
-    if facts.snapshot.job_defaults.gang_scheduler:
-        return frozenset()
-    gates = {group.role: facts.framework.hooks.start_after(facts.job, group.role) for group in facts.job.groups}
-    closed = {role for role, gate in gates.items() if gate and not _all_ready(facts, gate)}
-    return frozenset(replica for replica in facts.missing if replica.role in closed) if closed else frozenset()
-
-
-def _all_ready(facts: Facts, role: str) -> bool:
-    group = facts.job.of(role)
-    pods = (pod for replica, pod in facts.current.items() if replica.role == role and not pod.deleting)
-    return group is None or sum(1 for pod in pods if pod.over or facts.is_ready(pod)) >= group.count
 
 
 def release_all(pods: Iterable[Pod]) -> tuple[ReleasePod, ...]:

@@ -44,6 +44,7 @@ from . import (
     pod_groups,
     pods,
     restarts,
+    start_order,
     stuck_pods,
     waiting,
 )
@@ -226,7 +227,7 @@ def reconcile_replicas(facts: Facts) -> Plan:
     events = (*wrong, *template_changed(facts), *messages.failures(facts), *messages.pods(facts))
     requeue_at = _earliest(_deadline(after), _next_retry(after), stuck_pods.next_startup_check(after))
     requeue_at = _earliest(requeue_at, waiting.next_check(facts), pod_groups.next_check(facts))
-    requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values())
+    requeue_at = _earliest(requeue_at, *false_starts.postponed(facts).values(), start_order.next_check(after))
     if pods.more_to_create(actions):
         requeue_at = facts.now
     return _with_stuck_pods(facts, Plan(status, events, actions, requeue_at=requeue_at))
@@ -329,7 +330,7 @@ def _with_blocked(facts: Facts, status: Status) -> Status:
     known = status.condition(ConditionType.BLOCKED)
     if known is None:
         return status
-    incomplete = pods.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
+    incomplete = start_order.gated_replicas(facts) != frozenset(facts.missing) or pods.missing_services(facts)
     resolved = known.reason == stuck_pods.STUCK_TERMINATING or waiting.is_cause_of(facts.status, known)
     return status if incomplete and not resolved else conditions.remove_conditions(status, ConditionType.BLOCKED)
 

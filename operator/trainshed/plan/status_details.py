@@ -8,7 +8,7 @@ from trainshed.api.actions import Event, EventType
 from trainshed.api.indexes import Indexes
 from trainshed.api.status import MAX_SHORT_NAME_BYTES, ConditionType, ReplicaStatus, Status
 
-from . import conditions
+from . import conditions, start_order
 from .facts import Facts
 
 #: From this number of missing pods on, their creation takes so long that the status shows the progress.
@@ -16,9 +16,13 @@ MANY = 200
 
 
 def with_progress(facts: Facts, status: Status, plain: str) -> Status:
-    """Return the status with the number of created pods after the `plain` message of Created while many are missing."""
+    """Return the status with the pods that are not created yet after the `plain` message of Created.
+
+    These are replicas that wait for others, and the number of created pods while many are missing.
+    """
     size, missing = facts.job.size, len(facts.missing)
-    progress = f"{size - missing} of {size} pods created" if missing >= MANY else ""
+    count = f"{size - missing} of {size} pods created" if missing >= MANY else ""
+    progress = " ".join(filter(None, (start_order.sentence(facts), count)))
     return _with_addition(facts, status, ConditionType.CREATED, plain, progress)
 
 

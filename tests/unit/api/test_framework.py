@@ -67,4 +67,5 @@ def test_one_version_of_mpijob_is_served():
 def test_by_default_no_replica_waits_and_no_role_is_optional():
     job, framework = a_job("JAXJob", worker=1), KNOWN["JAXJob"]
     assert framework.hooks.optional_roles(job) == ()
-    assert framework.hooks.start_after(job, next(job.all_replicas).role) == framework.hooks.ssh_secret_name(job) == ""
+    assert framework.hooks.start_after(job, next(job.all_replicas).role) is None
+    assert framework.hooks.ssh_secret_name(job) == ""

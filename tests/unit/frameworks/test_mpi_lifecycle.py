@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from support.builders import a_job, a_pod, at, look, made, message, states
-from trainshed.api.actions import CreateDependent, CreatePod
-from trainshed.api.framework import JobDefaults
+from trainshed.api.actions import CreateDependent
 
 
 def a_run(**fields):
@@ -18,30 +17,14 @@ def elastic():
     return a_run(template={"spec": {"containers": [{"name": "main", "image": "x", "command": command}]}})
 
 
-def test_the_launcher_waits_until_its_workers_are_ready():
-    job = a_run()
-    first = look(job, services=())
-    assert made(first) == ["m-worker-0", "m-worker-1"]
+def test_the_launcher_is_created_together_with_its_workers():
+    first = look(a_run(), services=())
+    assert made(first) == ["m-launcher", "m-worker-0", "m-worker-1"]
     assert [action.name for action in first.actions if isinstance(action, CreateDependent)] == [
         "m-launcher",
         "m-config",
         "m-launcher",
         "m-launcher",
-    ]
-    assert [type(action) for action in first.actions][-2:] == [CreatePod, CreatePod]
-    ready = [worker(index, ready=True) for index in range(2)]
-    assert made(look(job, ready[0], worker(1), services=())) == []
-    (launched,) = [action for action in look(job, *ready, services=()).actions if isinstance(action, CreatePod)]
-    assert launched.name == "m-launcher"
-    over = worker(1, "Succeeded", code=0)
-    assert made(look(job, ready[0], over, services=())) == ["m-launcher"], "it will find out, and say so"
-    labels = launched.body["metadata"]["labels"]
-    assert labels["training.kubeflow.org/job-role"] == "master"
-    assert "training.kubeflow.org/replica-index" not in labels
-    assert made(look(job, services=(), job_defaults=JobDefaults(gang_scheduler="some-scheduler"))) == [
-        "m-launcher",
-        "m-worker-0",
-        "m-worker-1",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.builders import made
+from support.builders import at, made
 from support.mpi_v2beta1_jobs import a_run, data, env, launcher, look, pod, spec_of, worker
 from support.replace import replace
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, CreateSshSecret
@@ -201,24 +201,25 @@ def test_the_launcher_is_told_what_its_mpi_reads(implementation, told):
     assert env(job, "Launcher") == {"K_MPI_JOB_ROLE": "launcher", **told}
 
 
-def test_the_launcher_comes_when_its_workers_are_ready():
-    for job in (a_run(), a_run(launcherCreationPolicy="WaitForWorkersReady")):
-        assert made(look(job)) == ["m-worker-0", "m-worker-1"]
-        assert made(look(job, worker(0, ready=True), worker(1))) == []
-        assert made(look(job, worker(0, ready=True), worker(1, ready=True))) == ["m-launcher"]
-        assert "initContainers" not in pod(job, "Launcher")["spec"]
+def test_the_launcher_comes_when_its_workers_are_ready_if_the_spec_says_so():
+    job = a_run(launcherCreationPolicy="WaitForWorkersReady")
+    assert made(look(job)) == ["m-worker-0", "m-worker-1"]
+    assert made(look(job, worker(0, ready=True), worker(1), now=at(999))) == []
+    assert made(look(job, worker(0, ready=True), worker(1, ready=True))) == ["m-launcher"]
+    assert "initContainers" not in pod(job, "Launcher")["spec"]
 
 
 def test_a_launcher_that_is_wanted_at_once_waits_by_itself():
     same = {"resources": {"limits": {"cpu": "1"}}, "securityContext": {"runAsUser": 1000}}
-    job = a_run(launcherCreationPolicy="AtStartup", launcher=spec_of(same))
+    job = a_run(launcher=spec_of(same))
     assert made(look(job)) == ["m-launcher", "m-worker-0", "m-worker-1"]
+    assert pod(a_run(launcherCreationPolicy="AtStartup"), "Launcher") == pod(a_run(), "Launcher")
     found = pod(job, "Launcher")["spec"]
     (waiter,) = found["initContainers"]
     assert {part: waiter[part] for part in ("image", *same)} == {"image": "x", **same}
     assert waiter["volumeMounts"] == found["containers"][0]["volumeMounts"]
     assert waiter["command"][:2] == ["sh", "-c"]
-    assert "grep -v '^m-launcher[.]'" in waiter["command"][2]
+    assert "in m-launcher.*) continue;;" in waiter["command"][2]
     assert "initContainers" not in pod(job, "Worker")["spec"]
 
 

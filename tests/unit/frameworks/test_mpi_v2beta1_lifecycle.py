@@ -38,7 +38,7 @@ def test_an_evicted_worker_brings_a_new_try_of_all_with_new_pods_and_the_same_ke
     assert states(decision.status) == ["Created", "Restarting"]
     assert deleted(decision) == ["m-launcher", "m-worker-1"]
     again = look(job, status=decision.status, now=at(31))
-    assert made(again) == ["m-worker-0", "m-worker-1"]
+    assert made(again) == ["m-launcher", "m-worker-0", "m-worker-1"]
     assert [action.name for action in again.actions if isinstance(action, CreateSshSecret)] == [
         MPI_V2BETA1.hooks.ssh_secret_name(job)
     ]
@@ -93,6 +93,7 @@ def test_a_suspended_job_has_nothing_and_a_resumed_one_the_keys_it_had():
         CreateDependent,
         CreateSshSecret,
         CreateService,
+        CreatePod,
         CreatePod,
         CreatePod,
     ]

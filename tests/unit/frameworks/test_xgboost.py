@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.builders import a_job, replace
-from trainshed.api.framework import JobDefaults, Quorum, SuccessPolicy
+from trainshed.api.framework import JobDefaults, Quorum, StartOrder, SuccessPolicy
 from trainshed.api.job import Replica, Scope
 from trainshed.frameworks.xgboost import XGBOOST
 
@@ -83,4 +83,5 @@ def test_the_master_decides_and_leads_and_the_group_starts_whole():
 
 
 def test_workers_come_after_the_master_for_they_give_up_when_nobody_listens():
-    assert [XGBOOST.hooks.start_after(XGB, replica.role) for replica in XGB.all_replicas] == ["", "Master", "Master"]
+    first = StartOrder("Master")
+    assert [XGBOOST.hooks.start_after(XGB, replica.role) for replica in XGB.all_replicas] == [None, first, first]

@@ -1,0 +1,107 @@
+"""The start order of roles: which missing replicas wait until others are ready, and when the order yields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from trainshed.api import gang
+from trainshed.api.framework import StartOrder
+from trainshed.api.indexes import Indexes
+from trainshed.api.job import Replica
+from trainshed.api.objects import Pod
+from trainshed.api.status import MAX_SHORT_NAME_BYTES
+
+from .facts import Facts
+
+#: Pods that are not ready after this time may need those that wait for them.
+YIELD_AFTER = timedelta(seconds=30)
+
+
+def gated_replicas(facts: Facts) -> frozenset[Replica]:
+    """Return the missing replicas that must wait until the role that they depend on is ready, or has finished.
+
+    With a gang scheduler no replica waits: it schedules all pods together or none. A pod that is withheld may stop a
+    scheduler, or the readiness of another, without end, so the order yields to the marks of a gang that the user made,
+    to pods that cannot be scheduled, and to pods that have not become ready for `YIELD_AFTER`; not if the spec asks
+    for the order.
+    """
+    return facts.once(_gated)
+
+
+def next_check(facts: Facts) -> datetime | None:
+    """Return when the order will yield though no pod changes, or None."""
+    if not gated_replicas(facts):
+        return None
+    ends = (_yields_at(facts, order.role) for _, order in _orders(facts) if not order.requested)
+    return min((end for end in ends if end and end > facts.now), default=None)
+
+
+def sentence(facts: Facts) -> str:
+    """Return which replicas are not created yet and why, "" if all may be created."""
+    gated: dict[str, list[Replica]] = {}
+    for replica in sorted(gated_replicas(facts)):
+        gated.setdefault(replica.role, []).append(replica)
+    waits = {role: order.role for role, order in _orders(facts) if role in gated}
+    parts = [f"{_names(gated[role])} once all {other} replicas are ready" for role, other in waits.items()]
+    return f"Not created yet: {'; '.join(parts)}." if parts else ""
+
+
+def _names(replicas: list[Replica]) -> str:
+    """Return the name of one replica, or of several of a role: `worker-0-3`."""
+    if len(replicas) == 1:
+        return str(replicas[0])
+    return f"{replicas[0].role.lower()}-{Indexes.of(item.index for item in replicas).abridged(MAX_SHORT_NAME_BYTES)}"
+
+
+def _gated(facts: Facts) -> frozenset[Replica]:
+    if facts.snapshot.job_defaults.gang_scheduler or not facts.missing:
+        return frozenset()
+    closed = {role for role, order in _orders(facts) if not _is_open(facts, order)}
+    return frozenset(replica for replica in facts.missing if replica.role in closed) if closed else frozenset()
+
+
+def _orders(facts: Facts) -> Iterator[tuple[str, StartOrder]]:
+    for group in facts.job.groups:
+        if order := facts.framework.hooks.start_after(facts.job, group.role):
+            yield group.role, order
+
+
+def _is_open(facts: Facts, order: StartOrder) -> bool:
+    group = facts.job.of(order.role)
+    if group is None or sum(1 for pod in _pods(facts, order.role) if pod.over or facts.is_ready(pod)) >= group.count:
+        return True
+    if order.requested:
+        return False
+    end = _yields_at(facts, order.role)
+    return gang.has_marks(facts.job) or (end is not None and end <= facts.now)
+
+
+def _yields_at(facts: Facts, role: str) -> datetime | None:
+    """Return when the order yields to the pods of a role that are not ready, None if no such time is known."""
+    late = (pod for pod in _pods(facts, role) if not (pod.over or facts.is_ready(pod)))
+    return min((end for pod in late if (end := _ends(pod))), default=None)
+
+
+def _ends(pod: Pod) -> datetime | None:
+    """Return until when the others wait for this pod; without end while a kubelet pulls images and makes containers.
+
+    Nothing that it does then can depend on the others.
+    """
+    if pod.created is None:
+        return None
+    if not pod.node:
+        return pod.created if pod.unplaced or pod.unschedulable else pod.created + YIELD_AFTER
+    starts = _starts(pod)
+    return min(starts) + YIELD_AFTER if starts else None
+
+
+def _starts(pod: Pod) -> list[datetime]:
+    """Return when the containers started that run or have failed before, but for sidecars."""
+    begun = (item for item in pod.containers if not item.sidecar and (item.exit_code is None or item.exit_code))
+    times = (item.started or (item.before.started if item.before else None) for item in begun)
+    return [time for time in times if time]
+
+
+def _pods(facts: Facts, role: str) -> Iterator[Pod]:
+    return (pod for replica, pod in facts.current.items() if replica.role == role and not pod.deleting)
