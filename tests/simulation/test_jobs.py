@@ -8,6 +8,7 @@ import pytest
 
 from simulation.cluster import Cluster
 from simulation.nodes import PunctualKubelet
+from simulation.transport import ON_TIME, EventOutcome, ReliableNetwork
 from trainshed.frameworks import FRAMEWORKS
 
 KINDS = {framework.kind: framework for framework in FRAMEWORKS}
@@ -97,3 +98,25 @@ def test_the_simulation_is_fast():
     rate = 10 / (time.process_time() - began)
     print(f"{rate:.0f} small jobs a second")
     assert rate > 5, "far slower than a busy machine can make it"
+
+
+class LateJobs(ReliableNetwork):
+    """Delivers what is new of jobs of one kind a second later, and their deletion half a minute later."""
+
+    def line(self, process: str, path: str, line: bytes) -> EventOutcome:
+        del process
+        late = 30.0 if b'"DELETED"' in line else 1.0
+        return EventOutcome(late) if "/pytorchjobs" in path else ON_TIME
+
+
+def test_a_new_job_that_is_gone_gets_no_pods_while_only_the_watch_of_jobs_is_late():
+    cluster, names = Cluster(network=LateJobs()), []
+    complete(cluster, "TFJob")
+    cluster.server.changes.append(lambda change: names.append(change.object["metadata"]["name"]))
+    cluster.submit(a_job("PyTorchJob", {"Master": 1}) | {"metadata": {"name": "gone", "namespace": "ml"}})
+    cluster.server.request("user", "DELETE", "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/gone")
+    path = "/api/v1/namespaces/ml/pods/job-chief-0"
+    cluster.server.request("user", "PATCH", path, body={"metadata": {"annotations": {"seen": "after the deletion"}}})
+    cluster.loop.run_for(10)
+    assert [name for name in names if name.startswith("gone-")] == []
+    cluster.close()
