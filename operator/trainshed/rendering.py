@@ -70,7 +70,7 @@ def _misspelt(api_version: str, kind: str) -> str:
 def rendered(document: Document, namespace: str, job_defaults: JobDefaults) -> tuple[Job, list[Document]]:
     """Return the job of a document and the objects that the operator creates for it, none if the job has problems."""
     framework = KINDS[document["apiVersion"], document["kind"]]
-    given = document.get("metadata") or {}
+    given = {key: value for key, value in (document.get("metadata") or {}).items() if value is not None}
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
     job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, job_defaults)
     if problems := (*strict.problems(document, framework), *job.problems):

@@ -121,6 +121,14 @@ def test_a_job_is_no_path(machine, where):
     assert not machine.state.exists()
 
 
+def test_a_null_is_no_namespace(machine):
+    job = a_job("echo started")
+    job["metadata"]["namespace"] = None
+    done = machine.run({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": None}}, job)
+    assert done.returncode == 0, done.stderr
+    assert "Name:      default/job" in done.stdout
+
+
 def test_an_image_is_no_option_of_docker(machine):
     job = a_job("echo started")
     job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]["image"] = "--volume=/:/host"
