@@ -18,6 +18,7 @@ from . import tasks
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete
+from .paths import Creation, opened, read, write
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
 from .volumes import TERMINATION_LOG, Volume, Volumes, mounts
@@ -329,8 +330,8 @@ class PodWorker:
         container = record.spec
         env = self._shared.resolver.environment(container, self._facts)
         self._folder.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(b"")
-        log.chmod(0o666)
+        with opened(self._folder) as folder:  # the container that ran before may have put a link in its place
+            write(folder, log.name, b"", Creation(0o700, 0o666))
         target = container.get("terminationMessagePath") or TERMINATION_LOG
         limits = (container.get("resources") or {}).get("limits") or {}
         return ContainerSpec(
@@ -363,10 +364,7 @@ class PodWorker:
         self._shared.logs.end(self._pod, record.name)
 
     def _termination_message(self, record: ContainerRecord, log: Path, code: int, lines: deque[bytes]) -> str:
-        try:
-            written = log.read_bytes()[:FILE_BYTES]
-        except OSError:
-            written = b""
+        written = read(log, FILE_BYTES)
         if not written and code and record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             written = b"\n".join(lines)[-LOG_BYTES:]
         return written.decode(errors="replace")

@@ -169,6 +169,16 @@ def write(root: int, path: str, content: bytes, modes: Creation) -> None:
                 os.unlink(unfinished, dir_fd=parent)
 
 
+def read(path: Path, most: int) -> bytes:
+    """Return the first bytes of a file that others can write; none if it is missing or no file, such as a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+
+
 def _own_folder(parent: int, name: str, mode: int) -> int:
     """Open a folder, made in place of whatever else has its name."""
     try:

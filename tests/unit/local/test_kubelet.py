@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -104,6 +105,29 @@ def test_a_termination_log_comes_before_the_output(tmp_path):
         assert node.state()["state"]["terminated"]["message"] == "the loss is nan"
 
     play(tmp_path, test)
+
+
+@pytest.mark.parametrize("trick", ["link", "pipe", "huge"])
+def test_a_termination_log_that_is_no_file_is_not_read(tmp_path, trick):
+    (tmp_path / "secret").write_text("precious")
+
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, policy="OnFailure")
+        log = node.runtime.started[0].spec.mounts[-1].source
+        if trick == "huge":
+            os.truncate(log, 1 << 40)
+        else:
+            log.unlink()
+            log.symlink_to(tmp_path / "secret") if trick == "link" else os.mkfifo(log)
+        await node.end(1)
+        assert len(node.state()["lastState"]["terminated"].get("message", "")) == (4096 if trick == "huge" else 0)
+        assert node.state()["restartCount"] == 1
+        assert log.is_file()
+        assert not log.is_symlink()
+
+    play(tmp_path, test)
+    assert (tmp_path / "secret").read_text() == "precious"
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_failing_container_is_restarted_with_a_growing_back_off(tmp_path):
