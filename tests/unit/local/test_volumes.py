@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from support.pod_names import ACCEPTED, TEXTS, pods
 from support.virtual_time import in_virtual_time, now
 from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
+from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import ConfigError, EnvironmentResolver, PodFacts
 from trainshed.local.volumes import ANY_USER, OWN_USER, Volume, Volumes, misleading, mounts
 
+NODE = NodeFacts("node")
 FILES = {"configMap": {"name": "c", "defaultMode": 0o440, "items": [{"key": "k", "path": "deep/er/file"}]}}
 LINK = {"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "link/x"}]}
 
@@ -38,7 +40,7 @@ def volumes(state: Path, modes=OWN_USER, key: str = "k") -> Volumes:
 def facts(*found: dict, namespace: str = "ml") -> PodFacts:
     named = [{"name": "v", **volume} for volume in found]
     metadata = {"name": "pod", "namespace": namespace, "uid": "u"}
-    return PodFacts({"metadata": metadata, "spec": {"volumes": named, "containers": [LINK]}}, "127.0.0.1", "node")
+    return PodFacts({"metadata": metadata, "spec": {"volumes": named, "containers": [LINK]}}, "127.0.0.1", NODE)
 
 
 def mode(path: Path) -> int:
@@ -194,7 +196,7 @@ def test_a_key_never_leads_out_of_its_volume(tmp_path, key):
 
 @pytest.mark.parametrize("body", [body for body in ACCEPTED if "hostPath" not in str(body)])
 def test_what_the_api_server_accepts_is_mounted(tmp_path, body):
-    pod = PodFacts({**body, "metadata": {"name": "pod", "namespace": "ml", "uid": "u"}}, "127.0.0.1", "node")
+    pod = PodFacts({**body, "metadata": {"name": "pod", "namespace": "ml", "uid": "u"}}, "127.0.0.1", NODE)
     made = volumes(tmp_path / "state").make(pod, tmp_path / "pod")
     found = list(mounts(body["spec"]["containers"][0], made, {"A": "a", "B": "b"}))
     assert len(found) == len(body["spec"]["containers"][0]["volumeMounts"])
@@ -220,7 +222,7 @@ def test_no_pod_reaches_what_is_outside_also_if_nothing_was_checked(body, namesp
         spec["volumes"].append({"name": "claim", "persistentVolumeClaim": {"claimName": claim}})
         spec["containers"][0]["volumeMounts"].append({"name": "claim", "mountPath": "/c", "subPath": subpath})
         body["metadata"] |= {"namespace": namespace or "ml", "uid": "u"}
-        found, pod = volumes(state, ANY_USER if any_user else OWN_USER), PodFacts(body, "127.0.0.1", "node")
+        found, pod = volumes(state, ANY_USER if any_user else OWN_USER), PodFacts(body, "127.0.0.1", NODE)
         made: dict[str, Volume] = {}
         with contextlib.suppress(ConfigError, ValueError):  # a zero byte, which was refused before
             made = found.make(pod, folder)
