@@ -10,7 +10,7 @@ from support.pods import container
 from support.user_client import eventually
 
 from .created_objects import RBAC, created_pods, list_by_name, owners, pods, services, variables
-from .row import same
+from .row import differs, same
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -128,7 +128,7 @@ def test_intels_variables(user: UserClient, preset: dict):
     assert sorted(found) == sorted((own | preset).items())
 
 
-@same("TO-112", "a launcher's own service account, which another client created, is used")
+@differs("TO-112", "D74", "a service account that the launcher names is used, and gets no right to exec")
 @pytest.mark.usefixtures("kubelet")
 def test_a_launchers_own_account_is_used(user: UserClient):
     before = user.make("serviceaccounts", {"metadata": {"name": "launcher-sa"}})

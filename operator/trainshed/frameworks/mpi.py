@@ -230,7 +230,9 @@ def _workers(job: Job) -> list[str]:
 
 
 def _kubexec(job: Job) -> str:
-    main = job.options_as(MPIJobOptions).main_container
+    # Without a name kubectl takes the pod's first container, which may be one that a webhook has put there.
+    workers = job.of(WORKER)
+    main = job.options_as(MPIJobOptions).main_container or (workers.container if workers else "")
     container = f" --container {shlex.quote(main)}" if main else ""
     enter = f'{KUBECTL}/kubectl exec "$pod"{container} -- /bin/sh -c "$*"'
     return f'#!/bin/sh\npod="$1"\nshift\n{WAIT}set -x\n{enter}\n'

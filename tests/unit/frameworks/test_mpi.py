@@ -153,7 +153,7 @@ def test_the_script_tells_who_runs_now():
 def test_kubexec_waits_for_a_pod_and_enters_it():
     last = data(a_run())["kubexec.sh"].splitlines()
     assert last[0] == "#!/bin/sh"
-    assert last[-1] == '/opt/kube/kubectl exec "$pod" -- /bin/sh -c "$*"'
+    assert last[-1] == '/opt/kube/kubectl exec "$pod" --container mpi -- /bin/sh -c "$*"'
     assert "--container main" in data(a_run(main="main"))["kubexec.sh"]
 
 
