@@ -26,6 +26,7 @@ FOREIGN = {
     "--context": "kubectl",
     "--set": "helm",
     "--runtime-config": "kube-apiserver",
+    "--max-request-bytes": "etcd",
     "--feature-gates": "the programs of Kubernetes",
     "--take-ownership": "helm",
     "--gpus": "docker",
