@@ -10,9 +10,12 @@ import re
 
 from .coerce import ELLIPSIS
 
-#: Escape sequences of terminals (ECMA-48), also in their 8-bit form: commands, and texts such as titles of windows.
+#: Escape sequences of terminals (ECMA-48), also in their 8-bit form, and unfinished ones: commands, then texts such as
+#: titles of windows, then short ones.
 ESCAPE_SEQUENCES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
 )
 #: Columns of a tab.
 TAB = 4

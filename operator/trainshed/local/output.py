@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from trainshed.api.foreign_text import ESCAPE_SEQUENCES, one_line
 from trainshed.api.job import Document
 
 from .cluster import job_name
@@ -28,12 +29,6 @@ LOG = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 LONGEST = 100_000
 #: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
 ATTRIBUTES = re.compile(r"(\x1b\[[0-9;:]*m)")
-#: Control sequences as a whole, so that nothing of them is left: CSI, then OSC and other strings, then short ones.
-SEQUENCES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
 #: Characters that change the direction of the text around them.
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -163,13 +158,13 @@ def harmless(line: str, *, colour: bool = False) -> str:
 
 def printable(text: object) -> str:
     """Return a name, a reason or a message of others as one line of plain text."""
-    return " ".join(_plain(part) for part in str(text).split())
+    return one_line(str(text))
 
 
 def _plain(text: str) -> str:
     if text.isprintable():
         return text
-    return "".join(item for item in SEQUENCES.sub("", text) if item == "\t" or not _acts(item))
+    return "".join(item for item in ESCAPE_SEQUENCES.sub("", text) if item == "\t" or not _acts(item))
 
 
 def _acts(character: str) -> bool:

@@ -20,7 +20,7 @@ BIDI, NO_WIDTH, C1 = "a\u202eb\u2066c\u200f", "a\u200bb\u2060c\ufeff\u00ad", "a\
         ("\r\n a \t\v\f\u2028\u2029 b\x1c\n", "a b"),
         ("\x1b]0;title\x07a\x1b[38;5;1mb\x1b[0m\x1bPq#0\x1b\\c\x1b]8;;http://x\x1b\\d", "abcd"),
         ("a\x1b]0;never ended", "a"),
-        ("a\x00\x08\x7f\x1bb", "ab"),
+        ("a\x00\x08\x7f\x1bb", "a"),
         (BIDI, "abc"),
         (NO_WIDTH, "abc"),
         (C1, "ab c"),
