@@ -11,7 +11,7 @@ from typing import Any
 
 from trainshed.api import descriptions
 from trainshed.api.framework import Framework
-from trainshed.api.spec import Level, Rule
+from trainshed.api.spec import QUANTITY_PATTERN, Level, Rule
 from trainshed.api.status_schema import STATUS, TEXT
 from trainshed.api.validation import MAX_NAME_LENGTH, rules
 
@@ -185,11 +185,11 @@ def _plain(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         return _plain(known[node["$ref"].rpartition("/")[2]], known)
     if "anyOf" in node:
         others = [part for part in node["anyOf"] if part.get("type") != "null"]
-        return _plain(others[0], known) if len(others) == 1 else {"x-kubernetes-int-or-string": True}
+        return _plain(others[0], known) if len(others) == 1 else AMOUNT
     kept = ("type", "format", "enum", "minimum", "maximum", "maxLength", "maxItems", "minProperties", "maxProperties")
     found: dict[str, Any] = {key: node[key] for key in (*kept, "required") if key in node}
-    if node.get("default") is False:
-        found["default"] = False
+    if isinstance(node.get("default"), (bool, int, str)):
+        found["default"] = node["default"]
     if "properties" in node:
         found["properties"] = {name: _plain(part, known) for name, part in node["properties"].items()}
     if "items" in node:
@@ -208,12 +208,24 @@ TEMPLATE_FILE = "pod_template.json"
 #: Limits that bound the estimated cost of the CEL rules on containers; the API server rejects a CRD above its budget.
 MOST_CONTAINERS, LONGEST_NAME, LONGEST_IMAGE = 32, 63, 1024
 
-KEPT_KEYS = ("type", "format", "enum", "required", "nullable", "x-kubernetes-int-or-string")
+KEPT_KEYS = (
+    *("type", "format", "enum", "required", "nullable"),
+    *("x-kubernetes-int-or-string", "x-kubernetes-map-type"),
+)
 FORMATS = ("int32", "int64", "date-time", "byte", "double")
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+#: A quantity, with the pattern of v1's CRDs.
+AMOUNT: dict[str, Any] = {"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN}
+#: Enumerations of optional fields in which an empty text stands for the default, as the API server reads it in a pod.
+#: Others it refuses.
+EMPTY_IS_DEFAULT = {
+    *("dnsPolicy", "effect", "imagePullPolicy", "mode", "operator", "protocol", "pullPolicy", "restartPolicy"),
+    *("scheme", "stopSignal", "terminationMessagePolicy"),
+}
 STRING = {"type": "string"}
 STRINGS = {"type": "object", "additionalProperties": STRING}
-#: The template's metadata have the fields that v1's CRDs keep.
+#: The metadata of templates, of pods and of volume claims, have the fields that v1's CRDs keep.
 METADATA_SCHEMA = {
     "type": "object",
     "properties": {
@@ -224,6 +236,7 @@ METADATA_SCHEMA = {
         "namespace": STRING,
     },
 }
+REPLACED = {QUANTITY: AMOUNT, METADATA: METADATA_SCHEMA}
 
 
 def template_schema() -> dict[str, Any]:
@@ -238,7 +251,6 @@ def strip_template(document: Mapping[str, Any]) -> dict[str, Any]:
     References are inlined; descriptions and defaults are removed.
     """
     template = strip_part(document["components"]["schemas"], WHAT)
-    template["properties"]["metadata"] = METADATA_SCHEMA
     containers = template["properties"]["spec"]["properties"]["containers"]
     containers["maxItems"] = MOST_CONTAINERS
     containers["items"]["properties"]["name"]["maxLength"] = LONGEST_NAME
@@ -255,16 +267,24 @@ def _strip(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     reference = node.get("$ref") or next((part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), "")
     if reference:
         name = reference.rpartition("/")[2]
-        return {"x-kubernetes-int-or-string": True} if name == QUANTITY else _strip(known[name], known)
+        return REPLACED.get(name) or _strip(known[name], known)
     if node.get("format") == "int-or-string" or "oneOf" in node:
         return {"x-kubernetes-int-or-string": True}
     found = {key: value for key, value in node.items() if key in KEPT_KEYS and (key != "format" or value in FORMATS)}
     if "properties" in node:
-        found["properties"] = {name: _strip(part, known) for name, part in sorted(node["properties"].items())}
+        parts = {name: _strip(part, known) for name, part in sorted(node["properties"].items())}
+        found["properties"] = {name: _with_empty(name, part, node) for name, part in parts.items()}
     for part in ("items", "additionalProperties"):
         if isinstance(node.get(part), dict):
             found[part] = _strip(node[part], known)
     return found | _list_keys(node, found)
+
+
+def _with_empty(name: str, part: dict[str, Any], parent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field, where its enumeration accepts the empty text if that stands for the default."""
+    if "enum" not in part or name not in EMPTY_IS_DEFAULT or name in parent.get("required", ()):
+        return part
+    return part | {"enum": ["", *part["enum"]]}
 
 
 def _list_keys(node: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,7 +302,6 @@ Schema = dict[str, Any]
 
 METRIC_STRING: Schema = {"type": "string"}
 METRIC_STRINGS: Schema = {"type": "array", "items": METRIC_STRING, "x-kubernetes-list-type": "atomic"}
-AMOUNT: Schema = {"x-kubernetes-int-or-string": True}
 TARGET: Schema = {
     "type": "object",
     "required": ["type"],
@@ -300,6 +319,7 @@ EXPRESSION: Schema = {
 }
 SELECTOR: Schema = {
     "type": "object",
+    "x-kubernetes-map-type": "atomic",
     "properties": {
         "matchExpressions": {"type": "array", "items": EXPRESSION, "x-kubernetes-list-type": "atomic"},
         "matchLabels": {"type": "object", "additionalProperties": METRIC_STRING},

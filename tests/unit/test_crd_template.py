@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from trainshed import crd
+from trainshed.api.spec import QUANTITY_PATTERN
 
 SCHEMAS = {
     crd.WHAT: {
         "description": "a template",
         "type": "object",
         "properties": {
-            "metadata": {"allOf": [{"$ref": "#/components/schemas/Meta"}], "default": {}},
+            "metadata": {"allOf": [{"$ref": f"#/components/schemas/{crd.METADATA}"}], "default": {}},
             "spec": {"$ref": "#/components/schemas/Spec"},
         },
     },
-    "Meta": {"type": "object"},
+    crd.METADATA: {"type": "object"},
     "Spec": {
         "type": "object",
         "required": ["containers"],
@@ -43,6 +44,8 @@ SCHEMAS = {
             "port": {"type": "string", "format": "int-or-string"},
             "cpu": {"$ref": f"#/components/schemas/{crd.QUANTITY}"},
             "count": {"type": "integer", "format": "int32"},
+            "scheme": {"type": "string", "enum": ["HTTP", "HTTPS"]},
+            "procMount": {"type": "string", "enum": ["Default"]},
         },
     },
     crd.QUANTITY: {"type": "string"},
@@ -68,10 +71,17 @@ def test_lists_merge_by_key_only_where_the_key_must_be_there():
 def test_quantities_are_numbers_or_text_and_what_rules_look_into_is_bounded():
     spec = crd.strip_template({"components": {"schemas": SCHEMAS}})["properties"]["spec"]["properties"]
     container = spec["containers"]["items"]["properties"]
-    assert container["cpu"] == container["port"] == {"x-kubernetes-int-or-string": True}
+    assert container["port"] == {"x-kubernetes-int-or-string": True}
+    assert container["cpu"] == container["port"] | {"pattern": QUANTITY_PATTERN}
     assert container["count"] == {"type": "integer", "format": "int32"}
     assert container["image"] == {"type": "string", "maxLength": crd.LONGEST_IMAGE}
     assert spec["containers"]["maxItems"] == crd.MOST_CONTAINERS
+
+
+def test_the_empty_text_is_a_value_only_where_the_api_server_reads_it_as_the_default():
+    spec = crd.strip_template({"components": {"schemas": SCHEMAS}})["properties"]["spec"]["properties"]
+    container = spec["containers"]["items"]["properties"]
+    assert [container[name]["enum"] for name in ("scheme", "procMount")] == [["", "HTTP", "HTTPS"], ["Default"]]
 
 
 def test_the_stored_schema_is_the_whole_template():

@@ -145,7 +145,7 @@ FIELDS = {
     ),
     "spec.launcherCreationPolicy": (
         "When the launcher is created. WaitForWorkersReady: when all workers are ready. AtStartup: together with them,"
-        " with an init container that waits for them. Default: WaitForWorkersReady."
+        " with an init container that waits for them. Default: AtStartup."
     ),
     "spec.mpiImplementation": (
         "The implementation of MPI, which decides the format of the hostfile and the variables of the launcher."

@@ -15,7 +15,16 @@ MOST_REPLICAS = 100_000
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
 Seconds = Annotated[int, Field(ge=0, le=10**10, json_schema_extra={"format": "int64"})]
+#: The pattern of a quantity in v1's CRDs. A few that it accepts are none, such as an exponent with a fraction.
+_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+QUANTITY_PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
+Quantity = int | Annotated[str, Field(pattern=QUANTITY_PATTERN)]
 PortNumber = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
+
+
+def null_is(default: object) -> BeforeValidator:
+    """Return a validator that replaces null by the default of a field, as the API server does."""
+    return BeforeValidator(lambda value: default if value is None else value)
 
 
 class Model(BaseModel):
@@ -31,8 +40,8 @@ class SchedulingPolicy(Model):
     """`spec.runPolicy.schedulingPolicy`."""
 
     min_available: Count | None = None
-    queue: Annotated[str, Field(max_length=253)] | None = None
-    min_resources: dict[str, int | str] | None = None
+    queue: str | None = None
+    min_resources: dict[str, Quantity] | None = None
     priority_class: str | None = None
     schedule_timeout_seconds: Count | None = None
 
@@ -48,7 +57,7 @@ class CommonRunPolicySpec(Model):
     active_deadline_seconds: Seconds | None = None
     backoff_limit: Count | None = None
     scheduling_policy: SchedulingPolicy | None = None
-    suspend: Annotated[bool, BeforeValidator(lambda value: False if value is None else value)] = False
+    suspend: Annotated[bool, null_is(default=False)] = False
     managed_by: str | None = None
 
 
@@ -58,9 +67,7 @@ class RunPolicySpec(CommonRunPolicySpec):
     managed_by: Literal["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
 
 
-#: The API server replaces null by the default of the field; so does this.
-NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-RunPolicyField = Annotated[RunPolicySpec, NULL_IS_EMPTY]
+RunPolicyField = Annotated[RunPolicySpec, null_is({})]
 
 
 class ReplicaSpec(Model):
@@ -77,13 +84,13 @@ class Elasticity(Model):
     min_replicas: Count | None = None
     max_replicas: Count | None = None
     max_restarts: Count | None = None
-    metrics: Annotated[list[dict[str, Any]], Field(max_length=64)] | None = None
+    metrics: list[dict[str, Any]] | None = None
 
 
 class JobSpec(Model):
     """The fields that the specs of all kinds have."""
 
-    run_policy: Annotated[CommonRunPolicySpec, NULL_IS_EMPTY]
+    run_policy: Annotated[CommonRunPolicySpec, null_is({})]
 
     @property
     def top_level_clean_pod_policy(self) -> str | None:

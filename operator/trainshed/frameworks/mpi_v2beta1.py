@@ -31,7 +31,7 @@ from trainshed.api.framework import (
 )
 from trainshed.api.job import Document, Job, Replica, ReplicaGroup, RestartPolicy, Scope
 from trainshed.api.objects import CONFIG_MAPS, DesiredDependent
-from trainshed.api.spec import NULL_IS_EMPTY, CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule
+from trainshed.api.spec import CommonRunPolicySpec, Count, JobSpec, Level, ReplicaSpec, Rule, null_is
 from trainshed.api.validation import (
     config_map_too_large,
     has_full_searches,
@@ -89,14 +89,16 @@ class MPIRunPolicySpec(CommonRunPolicySpec):
 
 
 class MPIJobV2Spec(JobSpec):
-    """The spec of an MPIJob of v2beta1."""
+    """The spec of an MPIJob of v2beta1; the API server stores its defaults, as with mpi-operator's CRD."""
 
-    run_policy: Annotated[MPIRunPolicySpec, NULL_IS_EMPTY] = MPIRunPolicySpec()
-    slots_per_worker: Count | None = None
-    run_launcher_as_worker: bool | None = None
-    ssh_auth_mount_path: str | None = None
-    launcher_creation_policy: Literal["AtStartup", "WaitForWorkersReady"] | None = None
-    mpi_implementation: Literal["OpenMPI", "Intel", "MPICH"] | None = None
+    run_policy: Annotated[MPIRunPolicySpec, null_is({})] = MPIRunPolicySpec()
+    slots_per_worker: Annotated[Count, null_is(1)] = 1
+    run_launcher_as_worker: Annotated[bool, null_is(default=False)] = False
+    ssh_auth_mount_path: Annotated[str, null_is(ROOT)] = ROOT
+    launcher_creation_policy: Annotated[Literal["", "AtStartup", "WaitForWorkersReady"], null_is("AtStartup")] = (
+        "AtStartup"
+    )
+    mpi_implementation: Annotated[Literal["OpenMPI", "Intel", "MPICH"], null_is("OpenMPI")] = "OpenMPI"
     mpi_replica_specs: Annotated[dict[str, ReplicaSpec], Field(min_length=1, max_length=2)]
 
 
@@ -139,9 +141,9 @@ def options(spec: MPIJobV2Spec, _replicas: tuple[ReplicaGroup, ...]) -> MPIJobV2
     return MPIJobV2Options(
         slots=spec.slots_per_worker or 1,
         ssh_path=spec.ssh_auth_mount_path or ROOT,
-        implementation=spec.mpi_implementation or "OpenMPI",
+        implementation=spec.mpi_implementation,
         launcher_at_startup=spec.launcher_creation_policy != "WaitForWorkersReady",
-        launcher_is_worker=bool(spec.run_launcher_as_worker),
+        launcher_is_worker=spec.run_launcher_as_worker,
     )
 
 

@@ -97,18 +97,18 @@ PORT = 23456
 class RendezvousConf(Model):
     """An additional setting of torchrun's rendezvous."""
 
-    key: str
-    value: str
+    key: str | None = None
+    value: str | None = None
 
 
 class ElasticPolicy(Elasticity):
     """`spec.elasticPolicy` of a PyTorchJob."""
 
-    rdzv_backend: Literal["c10d", "etcd", "etcd-v2", "static"] | None = None
+    rdzv_backend: Literal["", "c10d", "etcd", "etcd-v2", "static"] | None = None
     rdzv_port: PortNumber | None = None
     rdzv_host: str | None = None
     rdzv_id: str | None = None
-    rdzv_conf: Annotated[list[RendezvousConf], Field(max_length=64)] | None = None
+    rdzv_conf: list[RendezvousConf] | None = None
     standalone: bool | None = None
     n_proc_per_node: Count | None = None
 
@@ -223,11 +223,11 @@ def _elastic_options(policy: ElasticPolicy, replicas: tuple[ReplicaGroup, ...]) 
     return Elastic(
         minimum=bounds[0],
         maximum=bounds[-1],
-        backend=policy.rdzv_backend,
+        backend=policy.rdzv_backend or None,
         host=policy.rdzv_host,
         port=policy.rdzv_port,
         rdzv_id=policy.rdzv_id,
-        rdzv_conf=tuple((pair.key, pair.value) for pair in policy.rdzv_conf or ()),
+        rdzv_conf=tuple((pair.key or "", pair.value or "") for pair in policy.rdzv_conf or ()),
         standalone=bool(policy.standalone),
         nproc_per_node=policy.n_proc_per_node,
         max_restarts=policy.max_restarts,

@@ -29,6 +29,14 @@ def test_what_is_left_open_is_mpi_operators():
     assert a_run(launcher={"restartPolicy": "Never"}).groups[0].restart_policy is RestartPolicy.NEVER
 
 
+@pytest.mark.parametrize("empty", [None, ""])
+def test_a_field_that_is_null_or_empty_has_mpi_operators_default(empty):
+    fields = dict.fromkeys(("sshAuthMountPath", "launcherCreationPolicy"), empty)
+    nulls = dict.fromkeys(("slotsPerWorker", "runLauncherAsWorker", "mpiImplementation"))
+    job = a_run(**fields, **nulls)
+    assert (job.problems, job.options) == ((), a_run().options)
+
+
 def test_who_manages_a_job_goes_by_mpi_operators_name():
     assert not a_run(policy={"managedBy": "kubeflow.org/mpi-operator"}).policy.managed_elsewhere
     assert a_run(policy={"managedBy": "kueue.x-k8s.io/multikueue"}).policy.managed_elsewhere

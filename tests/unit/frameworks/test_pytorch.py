@@ -193,6 +193,12 @@ def meeting(nodes, endpoint="j-worker-0:23456", backend="c10d"):
             ("Worker", 0),
             [OWN, AUTO, *meeting("2:2", "j-worker-0:8080"), STORE],
         ),
+        (  # v1's texts for what is missing; an empty backend is the default
+            {"Worker": 2},
+            {"elasticPolicy": {"rdzvBackend": "", "rdzvConf": [{"key": "a"}, {"value": "b"}]}},
+            ("Worker", 0),
+            [OWN, AUTO, *meeting("2:2"), "PET_RDZV_CONF=a=,=b", STORE],
+        ),
         (
             {"Worker": 2},
             {"elasticPolicy": FULL},
