@@ -1,4 +1,4 @@
-"""Scalars, documents and values for the comparison of our YAML with kubectl's: a table, and random ones from a seed."""
+"""Scalars, documents and values for the comparison with kubectl's YAML: a table, and random ones from a seed."""
 
 from __future__ import annotations
 

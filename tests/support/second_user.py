@@ -1,4 +1,4 @@
-"""Another user of the machine: programs that run with the uid of nobody."""
+"""Another user of the machine: programs that run with a uid of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-NOBODY = 65534
+OTHER_USER = 65534
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as another user")
 
 
@@ -35,7 +35,7 @@ def as_nobody(script: str, *words: object) -> str:
     """
     begin = (
         "import array, glob, json, os, pathlib, shutil, socket, sys\n"
-        f"os.chdir('/'); os.setgroups([]); os.setresgid(*[{NOBODY}] * 3); os.setresuid(*[{NOBODY}] * 3)\n"
+        f"os.chdir('/'); os.setgroups([]); os.setresgid(*[{OTHER_USER}] * 3); os.setresuid(*[{OTHER_USER}] * 3)\n"
     )
     command = [sys.executable, "-I", "-c", begin + script, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

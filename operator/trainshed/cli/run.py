@@ -158,7 +158,7 @@ def foreign_jobs(urls: list[str], pods: list[Document]) -> str:
         "host paths": paths,
     }
     warning = (
-        f"{', '.join(map(printable, urls))}: whoever wrote this runs commands as you on this machine. Without docker or"
+        f"{', '.join(map(printable, urls))}: the author of this runs commands as you on this machine. Without docker or"
         " podman these can read, change and send all that you can; with them, what is in the images and host paths."
     )
     return "\n".join((warning, *(f"  {title}: {_some(items)}" for title, items in found.items() if any(items))))

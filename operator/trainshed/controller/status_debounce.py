@@ -14,7 +14,7 @@ DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
 #: The longest delay of the first status of a job: users read it within a second, the write included.
 MAX_FIRST_DELAY = timedelta(milliseconds=800)
 #: The delay of the first status of a job that is suspended from the start, such as one of a queue. Nothing waits for
-#: it, and whoever has just created the job may still write it, at the version that the creation returned.
+#: it, and the client that has just created the job may still write it, at the version that the creation returned.
 SUSPENDED_DELAY = timedelta(seconds=1)
 #: The shortest time between two writes of the counts of a job that has failed, and the longest delay of a write while
 #: pods of it run. Once none runs they are written after DEBOUNCE.

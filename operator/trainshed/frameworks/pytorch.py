@@ -259,7 +259,7 @@ def is_leader(job: Job, replica: Replica) -> bool:
 def scope(job: Job) -> Scope:
     """Return `Replica` for an elastic job, which a restarted pod can rejoin; other process groups start together.
 
-    So do those of the static rendezvous: with it, replicas that restart alone can wait for each other for ever.
+    So do those of the static rendezvous: with it, replicas that restart alone can wait for each other without end.
     """
     elastic = job.options_as(PyTorchJobOptions).elastic
     return Scope.REPLICA if elastic and elastic.backend != STATIC else Scope.JOB

@@ -2,7 +2,7 @@
 
 Names go into the arguments. Values go into a file that has no name, as `--env-file`, or into the environment of the
 program where that format cannot have them: quotes and ends of lines mean something else to each version. The program
-and what it starts read variables themselves, and whoever wrote a job must not reach the program: those are only
+and what it starts read variables themselves, and the author of a job must not reach the program: those are only
 passed in the file.
 """
 

@@ -29,7 +29,8 @@ class ExecServer:
     Its arguments are the name of the pod and that of the container, which may be empty. A request must have the
     `secret` of the run, which only launchers of MPIJobs know. If replicas are processes of this machine, its process
     must also be this user's. In containers it may have any uid, by the image's user and the engine's mapping; there the
-    folder of the run keeps other users from the socket, and the secret those who share a uid with a container.
+    folder of the run keeps other users from the socket, and the secret keeps out users that share a uid with a
+    container.
     """
 
     def __init__(

@@ -288,7 +288,7 @@ class LauncherClient:
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(StartFailed(problem or ENDED))
-                answer.exception()  # nobody may wait for it any more
+                answer.exception()  # no task may wait for it any more
         for container in [*self._containers.values()]:
             container.end(KILLED)
         self._answers.clear()

@@ -1,7 +1,7 @@
 """Files and folders below a folder, opened step by step so that no symbolic link leads out of it.
 
 Each part of a path is opened relative to the part before and is itself no link; links are read and walked in the same
-way, and `..` in them goes back to a folder that was walked through. So it makes no difference what somebody changes
+way, and `..` in them goes back to a folder that was walked through. So it makes no difference what others change
 meanwhile, on every system: Linux has the same as one call, openat2 with RESOLVE_BENEATH, which not every kernel and
 container permits.
 """
@@ -143,7 +143,7 @@ def make_folder(parent: int, name: str, mode: int) -> None:
 
 
 def write(root: int, path: str, content: bytes, modes: Creation) -> None:
-    """Write a file below a folder, in one go: nobody sees a part of it. Raises OSError.
+    """Write a file below a folder, in one go: no reader sees a part of it. Raises OSError.
 
     What is in the way is replaced, also by a container that has access: nothing is ever written through a link.
     """

@@ -1,7 +1,7 @@
 """What the variables and volumes of pods refer to and does not exist, and amounts of resources that are none.
 
-A pod that refers to nothing would wait for ever, and the API server refuses the others: see pkg/apis/core/validation of
-Kubernetes 1.37.
+A pod that refers to nothing would wait without end, and the API server refuses the others: see
+pkg/apis/core/validation of Kubernetes 1.37.
 """
 
 from __future__ import annotations

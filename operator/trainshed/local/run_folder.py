@@ -1,7 +1,7 @@
 """The folder of a run: its logs, the volumes of its pods, and what earlier runs left that were killed.
 
 Folders are only removed if they have the mark of a run: a file that is locked while the run exists, with the name of
-the folder in it. It is the first file of the folder, and never there without its content. So a folder that somebody
+the folder in it. It is the first file of the folder, and never there without its content. So a folder that a user
 has put there, copied or renamed is left alone.
 """
 

@@ -1,4 +1,4 @@
-"""The folder that has all runs and claims of a user: private, marked as this program's, and nobody else's."""
+"""The folder that has all runs and claims of a user: private, marked as this program's, and no other's."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 def _own_mark(path: Path) -> str:
-    """Return the mark of a folder; an empty folder gets one. Raises `NotPrivate` if somebody else has filled it.
+    """Return the mark of a folder; an empty folder gets one. Raises `NotPrivate` if another program has filled it.
 
     A program that dies in between leaves an empty folder, or a temporary file whose name begins with that of the mark.
     """
@@ -141,9 +141,9 @@ def _own_mark(path: Path) -> str:
 
 
 def _parents(place: Path) -> Iterator[str]:
-    """Yield what the user should know about the folders above; raises `NotPrivate` if everybody can replace the next.
+    """Yield what the user should know about the folders above; raises `NotPrivate` if all users can replace the next.
 
-    Folders with the sticky bit, such as /tmp, let nobody rename what is another's. A foreign group may be the user's
+    Folders with the sticky bit, such as /tmp, let no user rename what is another's. A foreign group may be the user's
     own, as on Debian, and a foreign owner may be trusted, as where root works in the folder of a user.
     """
     for folder in (place, *place.parents):

@@ -240,7 +240,7 @@ def claim_path(pod: Document, claim: Document) -> str:
 def misleading(pods: Iterable[Document], state: Path) -> list[str]:
     """Return the claims, and the parts of claims and host paths, that links now lead out of their volumes.
 
-    Containers of earlier runs can have made such links. A pod that mounts one would wait for ever.
+    Containers of earlier runs can have made such links. A pod that mounts one would wait without end.
     """
     return list(dict.fromkeys(problem for pod in pods for problem in _misleading(pod, state)))
 

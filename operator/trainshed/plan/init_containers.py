@@ -13,7 +13,7 @@ SMALL = {"cpu": "100m", "memory": "64Mi"}
 #: The resources that are copied; init containers run before the others, so the pod as a whole asks for no more.
 COPIED = ("cpu", "memory", "ephemeral-storage")
 #: The user of a container whose pod must not run as root, if nothing names one: many images leave it to be root.
-NOBODY = 65532
+NON_ROOT = 65532
 
 
 def fitted(
@@ -36,7 +36,7 @@ def fitted(
         if context := {**(own.get("securityContext") or {}), **(container.get("securityContext") or {})}:
             fit["securityContext"] = context
         if _needs_user(spec, context) and container.get("image") != own.get("image"):
-            fit["securityContext"] = {**context, "runAsUser": NOBODY}
+            fit["securityContext"] = {**context, "runAsUser": NON_ROOT}
         found.append(fit)
     return found
 

@@ -77,7 +77,7 @@ class Problem(msgspec.Struct, frozen=True):
 def waiting(facts: Facts) -> tuple[Waiting, ...]:
     """Return what `status.waiting` has to be: the replicas that wait, by cause, errors first and the longest first.
 
-    Those that only wait for others come after these, and last those whose framework's container runs.
+    Those that only wait for others come after these, and then replicas with a running framework's container.
 
     While the first reason stays the same, changes of the rest are stored every `UPDATE_INTERVAL` at most.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.second_user import NOBODY, only_root
+from support.second_user import OTHER_USER, only_root
 from trainshed.local import run_folder
 from trainshed.local.run_folder import BEGIN, KEPT, LOCK, NEW, RunFolder, is_over, kill_marked, new_run
 
@@ -89,8 +89,10 @@ def marked_by_a_link(run: RunFolder) -> None:
         pytest.param(lambda run: replaced(run, ""), id="with an empty mark"),
         pytest.param(lambda run: replaced(run, "trainshed run another\non here\n"), id="with the mark of another"),
         pytest.param(lambda run: replaced(run, f"trainshed run {run.name}\non elsewhere\n"), id="of another machine"),
-        pytest.param(lambda run: os.chown(run.path, NOBODY, -1), marks=only_root, id="of another user"),
-        pytest.param(lambda run: os.chown(run.path / LOCK, NOBODY, -1), marks=only_root, id="marked by another user"),
+        pytest.param(lambda run: os.chown(run.path, OTHER_USER, -1), marks=only_root, id="of another user"),
+        pytest.param(
+            lambda run: os.chown(run.path / LOCK, OTHER_USER, -1), marks=only_root, id="marked by another user"
+        ),
         pytest.param(lambda run: run.path.rename(run.path.with_name("best")), id="renamed"),
         *(moved, copied, linked, marked_by_a_link),
     ],
@@ -143,7 +145,7 @@ def test_links_in_a_folder_that_is_removed_are_not_followed(tmp_path: Path, name
 
 
 @only_root
-@pytest.mark.parametrize(("user", "killed_too"), [(0, True), (NOBODY, False)])
+@pytest.mark.parametrize(("user", "killed_too"), [(0, True), (OTHER_USER, False)])
 def test_only_own_processes_are_killed(user, killed_too):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     run = f"20260101-000000-job-{os.getpid()}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.second_user import NOBODY, only_root
+from support.second_user import OTHER_USER, only_root
 from trainshed.local.state_folder import MARK, NAME, NotPrivate, open_state
 
 
@@ -84,15 +84,15 @@ def everybody_may_replace(place: Path) -> None:
 
 
 def of_another_user(place: Path) -> None:
-    os.chown(open_state(place).path, NOBODY, -1)
+    os.chown(open_state(place).path, OTHER_USER, -1)
 
 
 def claims_of_another_user(place: Path) -> None:
-    os.chown(open_state(place).path / "claims", NOBODY, -1)
+    os.chown(open_state(place).path / "claims", OTHER_USER, -1)
 
 
 def a_mark_of_another_user(place: Path) -> None:
-    os.chown(open_state(place).path / MARK, NOBODY, -1)
+    os.chown(open_state(place).path / MARK, OTHER_USER, -1)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,6 @@ def test_what_is_not_surely_ours_is_refused_and_left_as_it_is(tmp_path: Path, ch
 
 @only_root
 def test_a_place_in_the_folder_of_another_user_is_named(tmp_path: Path):
-    os.chown(tmp_path, NOBODY, -1)
+    os.chown(tmp_path, OTHER_USER, -1)
     (note,) = open_state(tmp_path).notes
     assert note == f"{tmp_path} belongs to another user, who can replace what a run keeps below it"

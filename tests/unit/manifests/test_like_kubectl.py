@@ -16,7 +16,7 @@ REFUSED = object()
 
 
 def read(text: str, *, unique: bool = True) -> object:
-    """The value that we read, comparable; REFUSED if there is none."""
+    """The value that the reader returns, comparable; REFUSED if there is none."""
     try:
         return comparable(reader.document(text, unique=unique))
     except BadManifest:

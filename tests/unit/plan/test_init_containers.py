@@ -12,17 +12,17 @@ from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica
 from trainshed.plan import builders
-from trainshed.plan.init_containers import NOBODY, fitted
+from trainshed.plan.init_containers import NON_ROOT, fitted
 
 REPORTED = Path(__file__).parents[2] / "reported"
-OURS = {"name": "ours", "image": "kubectl"}
+ADDED = {"name": "added", "image": "kubectl"}
 SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 
-def fit(own=None, ours=None, needs=(), **spec):
+def fit(own=None, added=None, needs=(), **spec):
     """The container that a pod with this spec gets."""
     main = {"name": "main", "image": "train", **(own or {})}
-    (found,) = fitted({"containers": [main], **spec}, main, [{**OURS, **(ours or {})}], needs)
+    (found,) = fitted({"containers": [main], **spec}, main, [{**ADDED, **(added or {})}], needs)
     return found
 
 
@@ -32,7 +32,7 @@ def fit(own=None, ours=None, needs=(), **spec):
         ({}, {}, None),
         ({"securityContext": {"capabilities": {"drop": ["ALL"]}}}, {}, {"capabilities": {"drop": ["ALL"]}}),
         ({}, {"runAsNonRoot": True, "runAsUser": 1000}, None),
-        ({}, {"runAsNonRoot": True}, {"runAsUser": NOBODY}),
+        ({}, {"runAsNonRoot": True}, {"runAsUser": NON_ROOT}),
         ({"securityContext": {"runAsNonRoot": True}}, {"runAsUser": 7}, {"runAsNonRoot": True}),
         ({"securityContext": {"runAsNonRoot": False}}, {"runAsNonRoot": True}, {"runAsNonRoot": False}),
     ],
@@ -54,14 +54,14 @@ def test_resources_are_those_of_the_frameworks_or_small_or_as_configured_and_non
     assert fit({"resources": {"limits": {"nvidia.com/gpu": 8}}})["resources"] == fit()["resources"]
     assert fit()["resources"] == {"limits": SMALL, "requests": SMALL}
     assert fit(needs=(("cpu", "5m"),))["resources"]["limits"] == {"cpu": "5m"}
-    assert fit(ours={"resources": {}})["resources"] == {}
+    assert fit(added={"resources": {}})["resources"] == {}
     assert "resources" not in fit(resources={"limits": {"memory": "32Mi"}})
     same = {"resources": {"limits": {"memory": "16Mi"}}}
     assert fit(same, same, resources={"limits": {"memory": "32Mi"}})["resources"] == same["resources"]
 
 
 def test_a_name_that_the_pod_has_gets_a_number():
-    assert fit(initContainers=[{"name": "ours"}, {"name": "ours-2"}])["name"] == "ours-3"
+    assert fit(initContainers=[{"name": "added"}, {"name": "added-2"}])["name"] == "added-3"
 
 
 @pytest.mark.reported("12-restricted-mpi")
