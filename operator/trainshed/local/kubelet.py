@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -18,10 +17,10 @@ from . import tasks
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete
-from .paths import Creation, opened, read, write
+from .paths import Creation, opened, read, remove, write
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
-from .volumes import TERMINATION_LOG, Volume, Volumes, mounts
+from .volumes import TERMINATION_LOG, Volume, Volumes, absolute, mounts
 
 #: The bytes and lines of the log that become the termination message of a failure, and the bytes of a file.
 LOG_BYTES, LOG_LINES, FILE_BYTES = 2048, 80, 4096
@@ -192,7 +191,7 @@ class PodWorker:
     async def ended(self) -> None:
         """Wait until the pod has ended, and remove its volumes."""
         await asyncio.wait({self._task})
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
     def abandon(self) -> None:
         """Do not wait for the end of containers any more."""
@@ -332,7 +331,7 @@ class PodWorker:
         self._folder.mkdir(parents=True, exist_ok=True)
         with opened(self._folder) as folder:  # the container that ran before may have put a link in its place
             write(folder, log.name, b"", Creation(0o700, 0o666))
-        target = container.get("terminationMessagePath") or TERMINATION_LOG
+        target = absolute(container.get("terminationMessagePath") or TERMINATION_LOG)
         limits = (container.get("resources") or {}).get("limits") or {}
         return ContainerSpec(
             name=container["name"],
@@ -383,5 +382,5 @@ class PodWorker:
         self._shared.cluster.set_pod_status(self._pod, self._record.status(self._shared.now()), self._shared.node.name)
 
     def _confirm(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
         self._shared.cluster.confirm_deletion(self._pod)

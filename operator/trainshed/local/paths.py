@@ -12,7 +12,6 @@ import contextlib
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +30,8 @@ LEADS_OUT = "leads out of its volume"
 MOST_LINKS = 40
 #: What the names of unfinished files begin with; a file of a volume cannot have such a name.
 UNFINISHED = ".."
+#: How deep folders are entered to empty them, deeper ones are moved up first; and how often that is done at most.
+DEEP, ROUNDS = 50, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def write(root: int, path: str, content: bytes, modes: Creation) -> None:
                 os.fchmod(file.fileno(), 0o600 if modes.file is None else modes.file)
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                    shutil.rmtree(name, dir_fd=parent)
+                    _remove(parent, name)
             os.rename(unfinished, name, src_dir_fd=parent, dst_dir_fd=parent)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -175,8 +176,67 @@ def read(path: Path, most: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    try:
+        return os.read(descriptor, most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    finally:
+        os.close(descriptor)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as the system permits; links in it are removed, not followed.
+
+    Containers can nest folders deeper than `shutil.rmtree` can recurse and than files can be open, and can forbid their
+    user to read or change them.
+    """
+    with contextlib.suppress(OSError), opened(folder.parent) as parent:
+        _remove(parent, folder.name)
+
+
+def _remove(parent: int, name: str) -> None:
+    with contextlib.suppress(OSError):
+        top = _changeable(parent, name)
+        try:
+            for _ in range(ROUNDS):
+                if not _empty(top, top, 0):
+                    break
+        finally:
+            os.close(top)
+        os.rmdir(name, dir_fd=parent)
+
+
+def _empty(top: int, folder: int, depth: int) -> bool:
+    """Remove what is in a folder; return whether some of it was too deep, and was moved to the folder `top`."""
+    moved = False
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        with contextlib.suppress(OSError):
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.name, dir_fd=folder)
+                continue
+            child = _changeable(folder, entry.name)
+            try:
+                if depth == DEEP:
+                    os.rename(entry.name, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
+                    moved = True
+                    continue
+                moved = _empty(top, child, depth + 1) or moved
+            finally:
+                os.close(child)
+            os.rmdir(entry.name, dir_fd=folder)
+    return moved
+
+
+def _changeable(parent: int, name: str) -> int:
+    """Open a folder to remove what is in it, which its mode may forbid so far; raises OSError."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(name, SEARCH, dir_fd=parent)
+        try:
+            # The descriptor is no link and cannot become one; a chmod of the name could be led elsewhere.
+            Path(f"/proc/self/fd/{descriptor}").chmod(0o700)
+        finally:
+            os.close(descriptor)
+    return os.open(name, READ, dir_fd=parent)
 
 
 def _own_folder(parent: int, name: str, mode: int) -> int:

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import signal
 import socket
 import stat
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from .paths import remove
 from .state_folder import StateFolder, is_own_file, make_private, open_state, read_mark
 
 #: The variable that each process of a run has, with the name of the run's folder.
@@ -59,7 +59,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Remove everything except for the logs."""
-        shutil.rmtree(self.pods, ignore_errors=True)
+        remove(self.pods)
         os.close(self.lock)
 
 
@@ -92,13 +92,13 @@ def clean_up(root: Path) -> None:
             finished.append(folder)
             if (folder / "pods").exists():
                 kill_marked(folder.name)
-                shutil.rmtree(folder / "pods", ignore_errors=True)
+                remove(folder / "pods")
         elif is_unfinished(folder):
             with contextlib.suppress(OSError):  # it has something that no run has made
                 (folder / NEW).unlink(missing_ok=True)
                 folder.rmdir()
     for folder in finished[: max(0, len(finished) - KEPT)]:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 def is_over(folder: Path) -> bool:

@@ -37,9 +37,13 @@ class StateFolder:
 
 
 def default_place() -> Path:
-    """Return where the folder is unless the user chooses another place."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return Path(base) if base else Path.home() / ".local/state"
+    """Return where the folder is unless the user chooses another place; raises `NotPrivate` without a home."""
+    if base := os.environ.get("XDG_STATE_HOME"):
+        return Path(base)
+    try:
+        return Path.home() / ".local/state"
+    except RuntimeError:
+        raise NotPrivate("you have no home on this machine; choose a folder with --state") from None
 
 
 def open_state(place: Path) -> StateFolder:
@@ -98,8 +102,10 @@ def read_mark(path: Path) -> str | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(LONGEST).decode(errors="replace") if is_own_file(descriptor) else None
+    try:
+        return os.read(descriptor, LONGEST).decode(errors="replace") if is_own_file(descriptor) else None
+    finally:
+        os.close(descriptor)
 
 
 def is_own_file(descriptor: int) -> bool:

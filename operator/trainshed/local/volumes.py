@@ -318,8 +318,12 @@ def mounts(container: Document, volumes: Mapping[str, Volume], env: Mapping[str,
                 if error.errno in FAULTS:
                     raise
                 raise ConfigError(f"failed to prepare subPath for {where}: {below}: {error.strerror}") from error
-        target = posixpath.normpath("/" + mount["mountPath"].lstrip("/"))
-        yield Mount(source, target, read_only=volume.read_only or bool(mount.get("readOnly")))
+        yield Mount(source, absolute(mount["mountPath"]), read_only=volume.read_only or bool(mount.get("readOnly")))
+
+
+def absolute(target: str) -> str:
+    """Return the path in a container that a mount has, without steps out of its root."""
+    return posixpath.normpath("/" + target.lstrip("/"))
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:

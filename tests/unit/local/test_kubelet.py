@@ -107,7 +107,7 @@ def test_a_termination_log_comes_before_the_output(tmp_path):
     play(tmp_path, test)
 
 
-@pytest.mark.parametrize("trick", ["link", "pipe", "huge"])
+@pytest.mark.parametrize("trick", ["link", "pipe", "folder", "huge"])
 def test_a_termination_log_that_is_no_file_is_not_read(tmp_path, trick):
     (tmp_path / "secret").write_text("precious")
 
@@ -118,7 +118,8 @@ def test_a_termination_log_that_is_no_file_is_not_read(tmp_path, trick):
             os.truncate(log, 1 << 40)
         else:
             log.unlink()
-            log.symlink_to(tmp_path / "secret") if trick == "link" else os.mkfifo(log)
+            make = {"link": lambda: log.symlink_to(tmp_path / "secret"), "pipe": lambda: os.mkfifo(log)}
+            make.get(trick, log.mkdir)()
         await node.end(1)
         assert len(node.state()["lastState"]["terminated"].get("message", "")) == (4096 if trick == "huge" else 0)
         assert node.state()["restartCount"] == 1
@@ -128,6 +129,14 @@ def test_a_termination_log_that_is_no_file_is_not_read(tmp_path, trick):
     play(tmp_path, test)
     assert (tmp_path / "secret").read_text() == "precious"
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_termination_log_is_mounted_below_the_root_of_its_container(tmp_path):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"], "terminationMessagePath": "../../../../log"})
+        assert node.runtime.started[0].spec.mounts[0].target == "/log"
+
+    play(tmp_path, test)
 
 
 def test_a_failing_container_is_restarted_with_a_growing_back_off(tmp_path):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from support.second_user import OTHER_USER, only_root
+from support.second_user import OTHER_USER, only_root, open_folder
 from trainshed.local import run_folder
 from trainshed.local.run_folder import BEGIN, KEPT, LOCK, NEW, RunFolder, is_over, kill_marked, new_run
 
@@ -53,6 +54,27 @@ def test_the_volumes_of_a_killed_run_are_removed_and_its_logs_stay(tmp_path: Pat
     assert listed(run.path) == ["logs", LOCK]
 
 
+#: Makes a folder with 1500 folders in it, one below the other, which even their user can neither read nor change.
+NEST = """
+import ctypes, os, sys
+from pathlib import Path
+from trainshed.local.paths import remove
+if not os.geteuid():
+    os.setresgid(*[65534] * 3); os.setresuid(*[65534] * 3); ctypes.CDLL(None).prctl(4, 1)  # its /proc is its own
+os.makedirs("pods/v"); os.chdir("pods/v")
+for _ in range(1500):
+    os.mkdir("d"); os.chdir("d"); open("file", "w").close(); os.symlink("/etc", "link"); os.chmod("..", 0)
+os.chdir(sys.argv[1]); remove(Path("pods"))
+"""
+
+
+def test_volumes_are_removed_however_deep_and_with_whatever_modes_their_folders_are():
+    with open_folder() as folder:
+        folder.chmod(0o777)
+        subprocess.run([sys.executable, "-c", NEST, folder], cwd=folder, check=True)
+        assert listed(folder) == []
+
+
 def test_the_logs_of_the_last_runs_are_kept(tmp_path: Path):
     for day in range(1, KEPT + 3):
         new_run(tmp_path, "job", NOW.replace(day=day)).close()
@@ -82,6 +104,11 @@ def marked_by_a_link(run: RunFolder) -> None:
     (run.path / LOCK).symlink_to(run.path.parent / "lock")
 
 
+def marked_by_a_folder(run: RunFolder) -> None:
+    (run.path / LOCK).unlink()
+    (run.path / LOCK).mkdir()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -94,7 +121,7 @@ def marked_by_a_link(run: RunFolder) -> None:
             lambda run: os.chown(run.path / LOCK, OTHER_USER, -1), marks=only_root, id="marked by another user"
         ),
         pytest.param(lambda run: run.path.rename(run.path.with_name("best")), id="renamed"),
-        *(moved, copied, linked, marked_by_a_link),
+        *(moved, copied, linked, marked_by_a_link, marked_by_a_folder),
     ],
 )
 def test_what_is_not_surely_the_folder_of_an_ended_run_is_left_alone(tmp_path: Path, change):
