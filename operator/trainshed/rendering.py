@@ -71,6 +71,7 @@ def rendered(document: Document, namespace: str, job_defaults: JobDefaults) -> t
     """Return the job of a document and the objects that the operator creates for it, none if the job has problems."""
     framework = KINDS[document["apiVersion"], document["kind"]]
     given = {key: value for key, value in (document.get("metadata") or {}).items() if value is not None}
+    given.pop("deletionTimestamp", None)  # of `kubectl get`; whoever applies the file means a new job
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
     job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, job_defaults)
     if problems := (*strict.problems(document, framework), *job.problems):

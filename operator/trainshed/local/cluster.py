@@ -32,6 +32,11 @@ Listener: TypeAlias = Callable[[str, Stored | None, Stored | None], None]
 POD, SERVICE, SECRET, CONFIG_MAP, CLAIM, EVENT = (
     *("Pod", "Service", "Secret", "ConfigMap", "PersistentVolumeClaim", "Event"),
 )
+#: What the API server sets in the metadata of an object, whatever a file says, such as one of `kubectl get -o yaml`.
+SET_BY_SERVER = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("selfLink", "managedFields"),
+)
 #: The grace period of a pod that does not set one, in seconds.
 DEFAULT_GRACE = 30
 
@@ -58,6 +63,7 @@ class LocalCluster:
 
     def apply(self, document: Document) -> Stored:
         """Create an object, or replace everything of an existing one except for its status; return it."""
+        document = as_created(document)
         metadata = document["metadata"]
         known = self.find(document["kind"], metadata["namespace"], metadata["name"])
         if known is None:
@@ -278,6 +284,14 @@ class LocalCluster:
     def _tick(self) -> str:
         self._version += 1
         return str(self._version)
+
+
+def as_created(document: Document) -> Stored:
+    """Return an object of a file without its status and what else the API server sets."""
+    metadata = {key: value for key, value in document["metadata"].items() if key not in SET_BY_SERVER}
+    for part in ("labels", "annotations"):
+        metadata[part] = {key: "" if value is None else value for key, value in (metadata.get(part) or {}).items()}
+    return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}
 
 
 def merged(document: Document, patch: Document) -> Stored:

@@ -74,6 +74,10 @@ def _metadata(document: Document) -> Iterator[str]:
         return
     yield from invalid("metadata.name", metadata.get("name") or "", names.subdomain)
     yield from invalid("metadata.namespace", metadata.get("namespace") or "", names.label)
+    for part in ("labels", "annotations"):
+        texts = metadata.get(part) or {}
+        if not isinstance(texts, dict) or any(not isinstance(value, str | None) for value in texts.values()):
+            yield f"metadata.{part}: Invalid value: must be of type object with values of type string"
 
 
 def _value(path: str, value: object, *, coded: bool) -> Iterator[str]:

@@ -59,6 +59,8 @@ def test_what_no_machine_can_run_is_refused(body, problem):
             'metadata.namespace: Invalid value: "../x"',
         ),
         (an_object("Secret", {"metadata": {"namespace": "x"}}), "metadata.name: Required value"),
+        (an_object("Secret", {"metadata": {"labels": {"a": 1}}}), "metadata.labels: Invalid value: must be of type"),
+        (an_object("Secret", {"metadata": {"annotations": "a"}}), "metadata.annotations: Invalid value: must be of"),
     ],
 )
 def test_an_object_that_cannot_be_read_is_refused(document, problem):
