@@ -130,13 +130,13 @@ def _quiet_loggers() -> None:
 def _coloured(*, no_color: bool, json: bool) -> bool:
     """Return whether lines are printed in colours: on a terminal, unless the user wants none (https://no-color.org)."""
     stream = sys.stderr if json else sys.stdout
-    return stream.isatty() and not no_color and not os.environ.get("NO_COLOR")
+    return stream is not None and stream.isatty() and not no_color and not os.environ.get("NO_COLOR")
 
 
 def _ask(urls: list[str], pods: list[Document]) -> None:
     """Say what the jobs of these URLs may do, and end the program unless the user wants that."""
     click.echo(foreign_jobs(urls, pods), err=True)
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise click.ClickException("read the file, and add --yes to run jobs from a URL")
     if not click.confirm("Run them?", err=True):
         sys.exit(1)

@@ -139,5 +139,11 @@ async def _receive(connection: socket.socket, streams: list[int]) -> dict[str, A
             raise ValueError("incomplete request")
     if len(streams) != STREAMS:
         raise ValueError("the request has no streams")
-    found: dict[str, Any] = json.loads(content)
+    found: dict[str, Any] = {}
+    texts: tuple[object, ...] = ()
+    with contextlib.suppress(TypeError, KeyError, RecursionError):
+        found = json.loads(content)
+        texts = (found["pod"], found["container"], found["secret"], *found["command"])
+    if not texts[3:] or not all(isinstance(text, str) for text in texts):
+        raise ValueError("the request is no command for a replica")
     return found

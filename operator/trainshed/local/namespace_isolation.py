@@ -10,7 +10,18 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .isolation import NOT_STARTED, Isolation, Message, Streams, children, execute, exit_code, fork
+from .isolation import (
+    NOT_STARTED,
+    PR_SET_PDEATHSIG,
+    Isolation,
+    Message,
+    Streams,
+    children,
+    execute,
+    exit_code,
+    fork,
+    prctl,
+)
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     0x20000,
@@ -121,6 +132,7 @@ def enter(namespaces: list[int], message: Message, streams: Streams) -> None:
     pid = os.fork()
     if not pid:
         os.close(reader)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the container would go on without the one that reports its end
         try:
             build_root(message)
             run_init(message, streams)

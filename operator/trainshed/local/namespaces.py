@@ -41,10 +41,14 @@ class NamespaceSandbox:
 
 @dataclass(slots=True)
 class NamespaceRuntime:
-    """Implements `trainshed.local.runtime.Runtime`. `folder` is for the files that all containers mount."""
+    """Implements `trainshed.local.runtime.Runtime`.
+
+    `folder` is for the files that all containers mount, `current` is the folder in which they start.
+    """
 
     python: Python
     folder: Path
+    current: Path
     _client: LauncherClient = field(default_factory=lambda: LauncherClient("namespaces", UNSHARE))
     _hosts: Hosts = field(default_factory=Hosts)
 
@@ -86,10 +90,10 @@ class NamespaceRuntime:
                 "sandbox": pod.uid,
                 "argv": [*spec.command, *spec.args],
                 "env": self.python.environment(spec.visible_gpus | dict(spec.env)),
-                "cwd": spec.working_dir or str(Path.cwd()),
+                "cwd": spec.working_dir or str(self.current),
                 "root": str(self.folder / "root"),
                 "mounts": [[str(mount.source), mount.target, mount.read_only] for mount in mounts],
-                "keep": [str(path) for path in (*self.python.folders, *OWN, Path.cwd())],
+                "keep": [str(path) for path in (*self.python.folders, *OWN, self.current)],
             },
             spec.limits,
         )

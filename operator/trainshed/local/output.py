@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import select
 import signal
-import sys
 import time
 import unicodedata
 from collections.abc import Callable
@@ -25,6 +26,8 @@ DIM, RESET = "\x1b[2m", "\x1b[0m"
 BAR_INTERVAL = 2.0
 #: How the file of a container is opened.
 LOG = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Seconds for which a run that ends waits, all in all, for a reader of its output, and between two looks.
+PATIENCE, STEP = 1.0, 0.1
 #: Characters of an unfinished line that are kept.
 LONGEST = 100_000
 #: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
@@ -59,7 +62,7 @@ class Output:
         one_job: bool = True,
         width: int = 8,
         colour: bool = True,
-        write: Callable[[str], None] | None = None,
+        write: Callable[[str], None],
     ) -> None:
         self._logs = logs
         self._only = only
@@ -68,7 +71,7 @@ class Output:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._width = width
         self._colours: dict[str, str] = {}
-        self.write_line: Callable[[str], None] = write or print_line
+        self.write_line: Callable[[str], None] = write
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
         """Take some output of a container; print its complete lines."""
@@ -172,26 +175,50 @@ def _acts(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS
 
 
-def print_line(line: str) -> None:
-    """Print a line on standard output."""
-    _write(sys.stdout, line)
+class Printer:
+    """Prints lines on a stream, none if it is None: it was closed when the program began.
 
+    A reader that has gone, as `head` does, ends the run as Ctrl-C does. One that does not read holds the run up, but
+    not its end: `hurry` lets the printer wait no longer than some time more.
+    """
 
-def print_error_line(line: str) -> None:
-    """Print a line on standard error."""
-    _write(sys.stderr, line)
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._hurried = False
+        self._late = 0.0
 
+    def hurry(self) -> None:
+        """Wait no longer for a reader; a signal handler may call this while `line` waits."""
+        self._hurried = True
 
-def _write(stream: TextIO, line: str) -> None:
-    """Write a line; a reader that has gone, as `head` does, ends the run as Ctrl-C does."""
-    try:
-        stream.write(line + "\n")
-        stream.flush()
-    except BrokenPipeError:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, stream.fileno())
-        os.close(nothing)
-        signal.raise_signal(signal.SIGINT)
+    def line(self, text: str) -> None:
+        """Print a line; characters that the stream cannot have are question marks. Raises OSError."""
+        if self._stream is None:
+            return
+        encoding = self._stream.encoding or "utf-8"
+        content = f"{text}\n".encode(encoding, "replace")
+        try:
+            descriptor = self._stream.fileno()
+        except OSError:  # a stream of a test, in memory
+            self._stream.write(content.decode(encoding))
+            return
+        try:
+            while content and self._writable(descriptor):
+                with contextlib.suppress(BlockingIOError):
+                    content = content[os.write(descriptor, content[: select.PIPE_BUF]) :]
+        except BrokenPipeError:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, descriptor)
+            os.close(nothing)
+            signal.raise_signal(signal.SIGINT)
+
+    def _writable(self, descriptor: int) -> bool:
+        """Wait until the reader has read; return False if it takes too long for a run that ends."""
+        while self._late < PATIENCE:
+            if select.select([], [descriptor], [], STEP)[1]:
+                return True
+            self._late += STEP if self._hurried else 0.0
+        return False
 
 
 class StatusLine:

@@ -32,11 +32,15 @@ class ProcessSandbox:
 
 @dataclass(slots=True)
 class ProcessRuntime:
-    """Implements `trainshed.local.runtime.Runtime`. `own_ports` are the ports of each pod's containers, by pod name."""
+    """Implements `trainshed.local.runtime.Runtime`.
+
+    `own_ports` are the ports of each pod's containers, by pod name, `current` is the folder in which they start.
+    """
 
     python: Python
     ports: Ports
     own_ports: Mapping[str, frozenset[int]]
+    current: Path
     _client: LauncherClient = field(default_factory=lambda: LauncherClient("processes"))
     _hosts: Hosts = field(default_factory=Hosts)
     _paths: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
@@ -70,7 +74,7 @@ class ProcessRuntime:
             {
                 "argv": [with_paths(word, paths) for word in words],
                 "env": self.python.environment({name: with_paths(text, paths) for name, text in env.items()}),
-                "cwd": with_paths(spec.working_dir, paths) or str(Path.cwd()),
+                "cwd": with_paths(spec.working_dir, paths) or str(self.current),
             },
             spec.limits,
         )

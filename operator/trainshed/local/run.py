@@ -28,7 +28,7 @@ from .failures import FailureInjector
 from .hosts import LOOPBACK, Hosts
 from .kubelet import Dependencies, Kubelet
 from .options import LocalJob, Options, Refused
-from .output import Output, StatusLine, print_error_line, print_line
+from .output import Output, Printer, StatusLine
 from .run_folder import kill_marked, new_run
 from .runtime import Runtime
 from .runtime_choice import RuntimeChoice
@@ -62,13 +62,15 @@ class LocalRun:
         first = options.jobs[0].job.name
         self._folder = new_run(options.state, first, self._clock.now())
         self._started = self._clock.now()
+        self._printer = Printer(sys.stdout)
+        self._lines = Printer(sys.stderr) if options.json else self._printer
         self._output = Output(
             self._folder.logs,
             options.only,
             one_job=len(options.jobs) == 1,
             width=max(len(name) for name in self._labels()),
             colour=options.colour,
-            write=print_error_line if options.json else None,
+            write=self._lines.line,
         )
         self._choice = RuntimeChoice(options, self._folder, self._output.say)
         self._cluster = LocalCluster(self._clock.now, self._choice.admitted)
@@ -128,7 +130,8 @@ class LocalRun:
     async def _until_over(self, runtime: Runtime, kubelet: Kubelet, controller: LocalController) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._interrupt, kubelet)
+            # Not `add_signal_handler`, which does nothing while the event loop waits for a reader of the output.
+            signal.signal(number, lambda *_: self._hurry(loop, kubelet))
         self._injector.start([(item.job.name, pod) for item in self._options.jobs for pod in pod_names(item)])
         status = self._status_line()
         try:
@@ -142,7 +145,7 @@ class LocalRun:
             self._terminate(kubelet, grace if self._interrupts < KILLS else 0)
             await self._until_ended(runtime, kubelet)
             if status:
-                self._output.write_line = print_line
+                self._output.write_line = self._lines.line
                 status.stop()
         if self._faults.first:
             raise Refused
@@ -186,6 +189,12 @@ class LocalRun:
             quiet = loop.time() - max(self._changed, over_since) > QUIET and not terminating
             if quiet or loop.time() - over_since > SETTLE:
                 return
+
+    def _hurry(self, loop: asyncio.AbstractEventLoop, kubelet: Kubelet) -> None:
+        for printer in (self._printer, self._lines):
+            printer.hurry()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._interrupt, kubelet)
 
     def _interrupt(self, kubelet: Kubelet) -> None:
         self._interrupts += 1
@@ -256,7 +265,7 @@ class LocalRun:
         return len(self._options.jobs) > 1
 
     def _status_line(self) -> StatusLine | None:
-        if self._options.json or not (sys.stdout.isatty() and self._options.colour):
+        if self._options.json or not (sys.stdout and sys.stdout.isatty() and self._options.colour):
             return None
         line = StatusLine(self._status_text)
         self._output.write_line = line.print
@@ -285,14 +294,14 @@ class LocalRun:
                 "ignored": self._choice.ignored,
                 "logs": str(self._folder.logs),
             }
-            print_line(json.dumps(text, indent=2, default=str))
+            self._printer.line(json.dumps(text, indent=2, default=str))
         else:
             for job, events in found:
-                print_line("")
+                self._printer.line("")
                 seconds = (now - self._started).total_seconds()
                 for line in summary.described(job, events, seconds, interrupted=self._interrupted.is_set()):
-                    print_line(line)
-            print_line(f"Logs:      {self._folder.logs}")
+                    self._printer.line(line)
+            self._printer.line(f"Logs:      {self._folder.logs}")
         if self._interrupted.is_set():
             return INTERRUPTED
         return SUCCEEDED if all(summary.state_of(job) == "Succeeded" for job in jobs) else FAILED

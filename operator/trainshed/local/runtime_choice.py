@@ -106,8 +106,8 @@ class RuntimeChoice:
         self._check(python.environment({})["PATH"])
         self._write_mpi_programs()
         if name == "namespaces":
-            return NamespaceRuntime(python, self._folder.pods / "shared")
-        return ProcessRuntime(python, Ports(self._folder.state.path / PORTS), self._own_ports())
+            return NamespaceRuntime(python, self._folder.pods / "shared", current_folder())
+        return ProcessRuntime(python, Ports(self._folder.state.path / PORTS), self._own_ports(), current_folder())
 
     def _python(self) -> Python:
         folder = self._folder.pods / "bin"
@@ -153,3 +153,11 @@ class RuntimeChoice:
         self.ignored = list(dict.fromkeys(ignored))
         if problems:
             raise Refused("\n".join(problems))
+
+
+def current_folder() -> Path:
+    """Return the folder in which replicas start; raises `Refused` if it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise Refused("the current folder was removed; change to another one") from None

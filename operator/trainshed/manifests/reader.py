@@ -71,11 +71,12 @@ def documents(content: str) -> Iterator[Document]:
     if len(content) > LARGEST:
         raise BadManifest(f"has more than {LARGEST >> 20} MiB")
     content = content.removeprefix("\ufeff")
-    number, begin = 0, 0
+    number, begin, line, counted = 0, 0, 1, 0
     if content.lstrip()[:1] == "{":
         for value, start, end in _json_values(content):
+            line, counted = line + content.count("\n", counted, start), start
             number, begin = number + 1, end
-            yield Document(value, number, content.count("\n", 0, start) + 1)
+            yield Document(value, number, line)
         begin = _after(content, begin, r"[^\S\n]*\n?")  # the rest of the line that a value of JSON ends
     first = content.count("\n", 0, begin)
     for chunk, line in _chunks(content[begin:]):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -144,3 +147,84 @@ def test_ctrl_c_ends_a_run_whose_launcher_is_stopped(machine, monkeypatch):
     assert "not ended, although killed: job-master-0, job-worker-0; ending the runtime" in text
     assert not machine.remains()
     assert not machine.marked()
+
+
+#: Bytes of a pipe that is nearly full.
+FULL = 1 << 15
+
+
+def waiting(run: subprocess.Popen[str]) -> int:
+    """Return how many bytes of output wait to be read."""
+    return struct.unpack("i", fcntl.ioctl(run.stdout, termios.FIONREAD, bytes(4)))[0]
+
+
+def test_ctrl_c_ends_a_run_whose_output_nobody_reads(machine):
+    run = machine.start(a_job("yes"))
+    while waiting(run) < FULL:
+        time.sleep(0.1)
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=SOON) == 130
+    run.communicate()
+    assert not machine.remains()
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
+def test_a_run_needs_no_open_streams(machine, closed):
+    words = [*machine.command(a_job("echo ran")), "--output", "json"]
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], timeout=SOON, check=False)
+    assert done.returncode == 0
+
+
+def test_characters_that_the_output_cannot_have_are_question_marks(machine, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = machine.run(a_job("printf 'h\\303\\251\\n'"))
+    assert (done.returncode, "worker-0 | h?" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_current_folder_that_was_removed_is_refused(machine, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = machine.command(a_job("true"))
+    done = subprocess.run(
+        ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, *words],
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "Error: the current folder was removed; change to another one\n")
+
+
+#: What `kubectl get -o yaml` writes of a job that has ended, or that is being deleted.
+EXPORTED = {"uid": "x", "resourceVersion": "7", "generation": 3, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+ENDED = {"conditions": [{"type": "Succeeded", "status": "True"}], "completionTime": "2026-01-01T00:00:00Z"}
+
+
+def test_a_job_runs_whatever_its_file_says_of_an_earlier_one(machine):
+    job = a_job("exit 3", restart="Never")
+    job |= {"metadata": {**job["metadata"], **EXPORTED}, "status": ENDED}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"a": None}, **EXPORTED}}
+    done = machine.run(settings, job)
+    assert "Failed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_job_that_is_deleted_in_its_file_is_checked_as_others(machine):
+    job = a_job("true", volumes=[{"name": "v", "hostPath": {"path": "../x"}}])
+    done = machine.run(job | {"metadata": {**job["metadata"], **EXPORTED}})
+    assert (done.returncode, "hostPath.path: Invalid value" in done.stderr) == (1, True)
+
+
+def test_a_container_does_not_outlive_the_process_that_waits_for_it(machine):
+    permitted("namespaces")
+    run = machine.start(a_job("echo begun; sleep 99", restart="OnFailure"), runtime="namespaces")
+    until(run, "begun", 2)
+    (first,) = Path(f"/proc/{launcher(run)}/task/{launcher(run)}/children").read_text().split()
+    waiting = [int(pid) for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split()]
+    inits = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0] for pid in waiting]
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    until(run, "begun", 2)
+    assert not [pid for pid in inits if Path(f"/proc/{pid}").exists()]
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=SOON)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import os
 import signal
 import socket
@@ -121,18 +123,33 @@ async def test_a_command_ends_with_its_caller(replica):
     await process.communicate()
 
 
-async def test_a_request_without_streams_is_refused(replica):
+GOOD = {"pod": "w", "container": "", "command": ["true"], "secret": "0123"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "streams", "problem"),
+    [
+        (GOOD, 0, "the request has no streams"),
+        *(
+            (wrong, 3, "the request is no command for a replica")
+            for wrong in ([], None, "x", {}, GOOD | {"command": []}, GOOD | {"command": [1]}, GOOD | {"pod": ["w"]})
+        ),
+    ],
+)
+async def test_what_is_no_request_is_refused_and_the_run_goes_on(replica, request_, streams, problem):
+    faults = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
     path = Path(os.environ[remote_shell.VARIABLE])
     descriptor = os.open(path.parent, os.O_RDONLY)
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        socket.send_fds(connection, [json.dumps(request_).encode() + b"\n"], [0] * streams)
         connection.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{SOCKET}")
-        await asyncio.get_running_loop().sock_sendall(
-            connection, b'{"pod": "w", "container": "", "command": [], "secret": "0123"}\n'
-        )
         answer = await asyncio.get_running_loop().sock_recv(connection, 1000)
     os.close(descriptor)
-    assert answer == b'{"error": "the request has no streams"}\n'
+    await asyncio.sleep(0)
+    gc.collect()
+    assert (json.loads(answer or "{}"), faults) == ({"error": problem}, [])
 
 
 async def test_a_run_that_has_ended_is_reported(tmp_path, monkeypatch):
