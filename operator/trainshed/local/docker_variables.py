@@ -19,10 +19,12 @@ from .runtime import StartFailed
 FILE = "/dev/stdin"
 #: The names and values that every version of both programs reads from a file as they are, and the longest line.
 NAME, PLAIN, LONGEST = (
-    re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*"),
+    re.compile(r"[A-Za-z0-9_.-]+"),
     re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff\"'`#\\]*"),
     32_000,
 )
+#: The other names that Kubernetes accepts. At its end a * would stand for all variables that begin so.
+SPECIAL = re.compile(r"[ -<>-~]*[!-)+-<>-~]")
 #: Variables of the two programs, of what they start, and of the loader, the C library, shells and interpreters.
 OWN = re.compile(
     r"_*(?:LD|DYLD|LC|XDG|DOCKER|BUILDKIT|BUILDX|COMPOSE|MOBY|PODMAN|CONTAINERS?|CONMON|CRUN|RUNC|BUILDAH|NETAVARK|CNI"
@@ -46,7 +48,7 @@ def passed(variables: Mapping[str, str], program: str) -> tuple[list[str], IO[by
         plain = NAME.fullmatch(name) and PLAIN.fullmatch(value) and value == value.strip()
         if plain and len(line) <= LONGEST:
             lines.append(line.encode())
-        elif NAME.fullmatch(name) and not OWN.fullmatch(name):
+        elif SPECIAL.fullmatch(name) and not OWN.fullmatch(name.strip()):
             options += ["--env", name]
             own[name] = value
         else:

@@ -100,7 +100,7 @@ def test_a_job_runs_in_containers(machine, engine, program):
 
 def test_no_value_of_a_variable_is_in_the_arguments_of_the_engine(machine, engine):
     key = "-----BEGIN-----\n of a 'key' \n-----END-----\n"
-    values = {"SSH_KEY": key, "PASSWORD": "s3cret", "PATH": "/usr/bin:/bin", "LD_PRELOAD": ""}
+    values = {"SSH_KEY": key, "PASSWORD": "s3cret", "PATH": "/usr/bin:/bin", "LD_PRELOAD": "", "1-x": "s3cret"}
     job = a_job('printf "%s|" "$SSH_KEY" "$PASSWORD"', restart="Never")
     containers(job)[0]["env"] = [{"name": name, "value": value} for name, value in values.items()]
     done = machine.run(job, runtime="docker")
