@@ -17,6 +17,7 @@ from trainshed.plan.quantities import parse_quantity
 
 from . import downward
 from .cluster import CONFIG_MAP, SECRET, LocalCluster
+from .runtime import StartFailed
 
 #: `$(NAME)`, or `$$`, which stands for one dollar sign.
 REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
@@ -103,7 +104,7 @@ class EnvironmentResolver:
         self._cluster = cluster
 
     def environment(self, container: Document, facts: PodFacts) -> dict[str, str]:
-        """Return the variables of a container; raises `ConfigError`."""
+        """Return the variables of a container; raises `ConfigError`, and `StartFailed` for what no process can have."""
         found: dict[str, str] = {}
         for source in container.get("envFrom") or ():
             found.update(self._all_of(source, facts))
@@ -112,6 +113,8 @@ class EnvironmentResolver:
                 found[entry["name"]] = expand(text, found)
             elif (value := self._value(entry.get("valueFrom") or {}, container, facts)) is not None:
                 found[entry["name"]] = value
+        if wrong := next((name for name, value in found.items() if "\0" in value), None):
+            raise StartFailed(f"environment variable value can't contain null(\\x00): {wrong}")
         return found
 
     def data(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
@@ -138,7 +141,7 @@ class EnvironmentResolver:
         for field, kind in (("configMapRef", CONFIG_MAP), ("secretRef", SECRET)):
             if reference := source.get(field):
                 for key, value in self._texts(kind, facts, reference).items():
-                    yield f"{source.get('prefix') or ''}{key}", _text(value, f"{kind} {reference['name']}", key)
+                    yield f"{source.get('prefix') or ''}{key}", _text(value)
 
     def _required(self, kind: str, namespace: str, reference: Document) -> dict[str, bytes]:
         data = self.data(kind, namespace, reference["name"])
@@ -156,7 +159,7 @@ class EnvironmentResolver:
             if reference := source.get(field):
                 data, key = self._texts(kind, facts, reference), reference["key"]
                 if key in data:
-                    return _text(data[key], f"{kind} {reference['name']}", key)
+                    return _text(data[key])
                 if reference.get("optional"):
                     return None
                 place = f"{facts.pod['metadata']['namespace']}/{reference['name']}"
@@ -164,12 +167,15 @@ class EnvironmentResolver:
         return ""
 
 
-def _text(value: bytes, where: str, key: str) -> str:
-    """Return the value of a variable; raises `ConfigError`, as a container runtime refuses one that is not UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"key {key} in {where} is not UTF-8 and cannot be the value of a variable") from error
+def of_fields(container: Document) -> frozenset[str]:
+    """Return the names of the variables that are fields of the pod, such as its name."""
+    last = {entry["name"]: entry for entry in container.get("env") or ()}
+    return frozenset(name for name, entry in last.items() if (entry.get("valueFrom") or {}).get("fieldRef"))
+
+
+def _text(value: bytes) -> str:
+    """Return the value of a variable; each byte that is not UTF-8 becomes U+FFFD, as in the JSON of a runtime."""
+    return re.sub("[\udc80-\udcff]", "\ufffd", value.decode(errors="surrogateescape"))
 
 
 class Gpus:

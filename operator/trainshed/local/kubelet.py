@@ -16,7 +16,7 @@ from trainshed.api.job import Document
 from . import tasks
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .downward import NodeFacts
-from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete
+from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete, of_fields
 from .paths import Creation, opened, read, remove, write
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
@@ -339,6 +339,7 @@ class PodWorker:
             command=tuple(expand(str(word), env) for word in container.get("command") or ()),
             args=tuple(expand(str(word), env) for word in container.get("args") or ()),
             env=env,
+            fields=of_fields(container),
             working_dir=str(container.get("workingDir") or ""),
             mounts=(*mounts(container, self._volumes, env), Mount(log, target)),
             limits={key: str(value) for key, value in limits.items()},

@@ -68,6 +68,7 @@ class ProcessRuntime:
         """Start a container; raises `StartFailed`."""
         own = (pod.name, self.own_ports.get(pod.name, frozenset()))
         env = on_loopback(spec.visible_gpus | dict(spec.env), self._hosts, self.ports, own)
+        env |= {name: spec.env[name] for name in spec.fields}  # the name of the pod tells replicas apart
         paths = self._paths_of(pod, spec)
         words = [loopback_text(word, self._hosts, self.ports) for word in (*spec.command, *spec.args)]
         return await self._client.start(

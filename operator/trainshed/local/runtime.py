@@ -51,8 +51,8 @@ class ContainerSpec:
 
     Without a `command` the image's entry point runs, without a `working_dir` it runs in the image's. The
     `termination_log` is the file that the container has at its `terminationMessagePath`; it is among the mounts.
-    `limits` are the resource limits as written, `gpus` the numbers of the container's GPUs, separated by commas, None
-    if it asks for none.
+    `fields` are the names of the variables that are fields of the pod. `limits` are the resource limits as written,
+    `gpus` the numbers of the container's GPUs, separated by commas, None if it asks for none.
     """
 
     name: str
@@ -60,6 +60,7 @@ class ContainerSpec:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
     working_dir: str = ""
     mounts: tuple[Mount, ...] = ()
     limits: Mapping[str, str] = field(default_factory=dict)

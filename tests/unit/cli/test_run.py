@@ -33,10 +33,11 @@ def runtime(request) -> str:
 
 def test_a_job_runs_to_its_end(machine, runtime):
     files = {"name": "hello", "configMap": {"name": "hello"}}
-    job = a_job('echo "$RANK of $WORLD_SIZE"; cat $FILES/word', volumes=[files])
+    job = a_job('echo "$RANK of $WORLD_SIZE"; cat $FILES/word; echo $OWN', volumes=[files])
+    own_name = {"name": "OWN", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     for group in job["spec"]["pytorchReplicaSpecs"].values():
         group["template"]["spec"]["containers"][0] |= {
-            "env": [{"name": "FILES", "value": "/hello"}],
+            "env": [{"name": "FILES", "value": "/hello"}, own_name],
             "volumeMounts": [{"name": "hello", "mountPath": "/hello"}],
         }
     words = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello"}, "data": {"word": "bonjour\n"}}
@@ -46,7 +47,7 @@ def test_a_job_runs_to_its_end(machine, runtime):
         assert line in done.stdout.splitlines()
     assert "State:     Succeeded" in done.stdout
     (logs,) = machine.runs.glob("2*/logs")
-    assert (logs / "job-worker-0.log").read_text() == "1 of 2\nbonjour\n"
+    assert (logs / "job-worker-0.log").read_text() == "1 of 2\nbonjour\njob-worker-0\n"
     assert [path.name for path in logs.parent.iterdir() if path.name == "pods"] == []
 
 

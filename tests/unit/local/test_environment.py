@@ -14,6 +14,7 @@ from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
 from trainshed.local.differences import foreign_host_paths
 from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand
+from trainshed.local.runtime import StartFailed
 from trainshed.local.volumes import Volume, Volumes, cannot_create, mounts
 
 OF_NODE = {"cpu": Decimal(8), "memory": Decimal(32 << 30), "ephemeral-storage": Decimal(100 << 30)}
@@ -26,7 +27,8 @@ def resolver() -> EnvironmentResolver:
     async def fill() -> None:
         for kind, name, data in (
             (CONFIG_MAP, "settings", {"data": {"rate": "0.1", "depth": "3"}, "binaryData": {"raw": "AP8="}}),
-            (SECRET, "binary", {"data": {"raw": "AP8="}}),
+            (SECRET, "binary", {"data": {"raw": base64.b64encode(b"a\xe2\x82\xffb").decode()}}),
+            (SECRET, "null", {"data": {"raw": "YQBi"}}),
             (SECRET, "broken", {"data": {"k": "abc"}}),
             (SECRET, "keys", {"data": {"token": base64.b64encode(b"secret").decode()}, "stringData": {"user": "me"}}),
         ):
@@ -107,7 +109,6 @@ def test_variables_come_from_everywhere():
         ({"configMapKeyRef": {"name": "no", "key": "x"}}, 'configmap "no" not found'),
         ({"secretKeyRef": {"name": "keys", "key": "x"}}, "couldn't find key x in Secret ml/keys"),
         ({"configMapKeyRef": {"name": "settings", "key": "raw"}}, "couldn't find key raw in ConfigMap ml/settings"),
-        ({"secretKeyRef": {"name": "binary", "key": "raw"}}, "key raw in Secret binary is not UTF-8"),
         ({"secretKeyRef": {"name": "broken", "key": "k"}}, 'secret "broken" has illegal base64 data'),
         ({"fieldRef": {"fieldPath": "status.phase"}}, "unsupported fieldPath: status.phase"),
         ({"resourceFieldRef": {"resource": "limits.x"}}, "unsupported container resource : limits.x"),
@@ -117,6 +118,13 @@ def test_variables_come_from_everywhere():
 def test_a_reference_to_nothing_is_an_error(source, message):
     with pytest.raises(ConfigError, match=message):
         resolver().environment({"env": [{"name": "A", "valueFrom": source}]}, facts())
+
+
+def test_bytes_that_are_not_utf_8_are_replaced_one_by_one_and_a_null_prevents_the_start():
+    found = resolver().environment({"envFrom": [{"secretRef": {"name": "binary"}}]}, facts())
+    assert found == {"raw": "a\ufffd\ufffd\ufffdb"}
+    with pytest.raises(StartFailed, match=r"can't contain null.*: raw"):
+        resolver().environment({"envFrom": [{"secretRef": {"name": "null"}}]}, facts())
 
 
 def test_volumes_are_folders(tmp_path):
