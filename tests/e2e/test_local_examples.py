@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import archives, docker, images
+from testbed import docker, images
 
+from .engine_images import loaded
 from .example import FOLDER, KILL, Expectation, check_words, expectations
 
 pytestmark = pytest.mark.long
@@ -48,18 +49,10 @@ def operator() -> None:
 @pytest.fixture(scope="module", params=PARTS)
 def part(request, tmp_path_factory) -> Iterator[str]:
     """A folder of examples whose images the engine has or can pull; those loaded here are removed afterwards."""
-    docker.start()
     own = (path for name, path in EXAMPLES.items() if name.startswith(f"{request.param}/"))
     wanted = images.named("\n".join(path.read_text() for path in own))
-    missing = [name for name in wanted if not docker.can_have(name)]
-    if missing:
-        archive = tmp_path_factory.mktemp("images") / "images.tar"
-        archives.write(archive, map(images.stand_in, missing))
-        docker.docker("load", "--input", archive)
-        archive.unlink()
-    yield request.param
-    if missing:
-        docker.docker("rmi", *missing)
+    with loaded(wanted, tmp_path_factory.mktemp("images")):
+        yield request.param
 
 
 @pytest.mark.timeout(3600)
