@@ -14,14 +14,19 @@ import pytest
 import yaml
 
 from support import Operator, UserClient
+from support.kubectl import PATIENCE
 from support.kubectl import kubectl as kubectl_on
 from support.planes import V2BETA1, change_to_v2beta1, ready_control_plane
 from support.user_client import eventually
+from testbed import images
 
 from .example import FOLDER, expectations
 from .mirror_node import Double
 
 EXAMPLE = FOLDER / "mpi" / "v2beta1" / "allreduce.yaml"
+#: What the entry points of mpi-operator's images do for MPICH and Intel MPI: they wait until DNS knows the own name.
+#: /etc/hosts, which has it, is not asked.
+ASK = "for name in $HOSTNAME $(hostname -f); do until getent -s dns hosts $name; do sleep 0.2; done; done"
 
 
 @pytest.fixture
@@ -54,3 +59,20 @@ def test_an_example_trains_by_ssh(origin: UserClient, kubectl, launcher: str):
     for _, pattern in job.lines("logs"):
         assert re.search(pattern, log, re.MULTILINE), log
     eventually(lambda: [pod["metadata"]["name"] for pod in origin.pods()] == [f"{job.name}-launcher"], 30)
+
+
+def test_dns_knows_the_names_of_a_launcher_within_seconds(origin: UserClient, kubectl):
+    container = {"name": "mpi", "image": images.OPEN_MPI}
+    launcher = {**container, "command": ["timeout", "20", "sh", "-c", ASK]}
+    specs = {
+        role: {"replicas": 1, "template": {"spec": {"containers": [own]}}}
+        for role, own in (("Launcher", launcher), ("Worker", container))
+    }
+    named = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "names"}}
+    origin.create({**named, "spec": {"mpiReplicaSpecs": specs}})
+    over = lambda: origin.state("MPIJob", "names") in ("Succeeded", "Failed")  # noqa: E731 - asked again and again
+    eventually(over, PATIENCE, every=0.5)
+    addresses = [line.split()[0] for line in kubectl("logs", "names-launcher").splitlines()]
+    assert origin.state("MPIJob", "names") == "Succeeded", addresses
+    assert len(addresses) == 2, "the short and the long name"
+    assert len(set(addresses)) == 1
