@@ -77,6 +77,8 @@ def a_container_job(script: str = "", **container) -> dict:
 
 def left(machine: Machine) -> str:
     """Return the containers and networks of all runs of this machine."""
+    if not (machine.runs / "trainshed.mark").exists():  # no run has come so far that it created one
+        return ""
     label = f"label={machine.known()}"
     commands = (("ps", "--all", "--quiet"), ("network", "ls", "--quiet"))
     return "".join(
