@@ -228,3 +228,10 @@ def test_a_container_does_not_outlive_the_process_that_waits_for_it(machine):
     assert not [pid for pid in inits if Path(f"/proc/{pid}").exists()]
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=SOON)
+
+
+def test_a_pipe_in_a_folder_of_manifests_is_refused(machine, tmp_path):
+    os.mkfifo(tmp_path / "job.yaml")
+    words = [sys.executable, "-m", "trainshed", "run", "-f", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SOON, check=False)
+    assert (done.returncode, done.stderr) == (1, f"Error: {tmp_path}/job.yaml is neither a file nor a folder\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.second_user import OTHER_USER, only_root
-from trainshed.local.state_folder import MARK, NAME, NotPrivate, open_state
+from trainshed.local.state_folder import MARK, NAME, NotPrivate, default_place, open_state
 
 
 def mode(path: Path) -> int:
@@ -126,3 +126,10 @@ def test_a_place_in_the_folder_of_another_user_is_named(tmp_path: Path):
     os.chown(tmp_path, OTHER_USER, -1)
     (note,) = open_state(tmp_path).notes
     assert note == f"{tmp_path} belongs to another user, who can replace what a run keeps below it"
+
+
+def test_a_user_without_a_home_is_asked_for_a_folder(monkeypatch):
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-this-name").expanduser())
+    with pytest.raises(NotPrivate, match="choose a folder with --state"):
+        default_place()
