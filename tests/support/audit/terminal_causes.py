@@ -71,9 +71,8 @@ def _won(job: JobRecord, spec: Object) -> bool:
 
 def _decided_at(before: Object, after: Object) -> float | None:
     """Return when the end was decided by the operator's clock: of a job of a queue, when it was announced."""
-    conditions = api_fields.status(before).get("conditions") or ()
-    announced = [one["lastTransitionTime"] for one in conditions if one.get("type") in api_fields.ENDING]
-    end = announced[0] if announced else api_fields.status(after).get("completionTime")
+    announced = api_fields.status(before).get("ending")
+    end = announced["lastTransitionTime"] if announced else api_fields.status(after).get("completionTime")
     return api_fields.seconds(end) if end else None
 
 
