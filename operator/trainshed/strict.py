@@ -6,6 +6,7 @@ pod templates the model of the spec has its own messages, so only the templates 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -62,6 +63,8 @@ def _fields(value: object, schema: Mapping[str, Any], path: str, *, typed: bool)
         return
     if typed and value not in schema.get("enum", (value,)):
         yield f"{path}: Unsupported value: {value!r}: supported values: {', '.join(schema['enum'])}"
+    if typed and "pattern" in schema and not re.fullmatch(schema["pattern"], str(value)):
+        yield f"{path}: Invalid value: {value!r}: must be a quantity, such as 500m or 16Gi"
     if isinstance(value, dict) and "type" in schema:
         yield from _properties(value, schema, path, typed=typed)
     if isinstance(value, list) and "type" in schema:

@@ -58,6 +58,8 @@ WRONG_TYPES: list[tuple[dict, str]] = [
     (_worker(*FIRST, "env", value=[{"name": "A", "value": 1}]), f"{CONTAINER}.env[0].value"),
     (_worker(*FIRST, "env", value=[{"value": "1"}]), f"{CONTAINER}.env[0].name"),
     (_worker(*FIRST, "resources", value={"limits": {"cpu": 0.5}}), f"{CONTAINER}.resources.limits.cpu"),
+    (_worker(*FIRST, "resources", value={"limits": {"memory": "16GB"}}), f"{CONTAINER}.resources.limits.memory"),
+    (_worker(*FIRST, "imagePullPolicy", value="always"), f"{CONTAINER}.imagePullPolicy"),
     (_worker(*FIRST, "tty", value="yes"), f"{CONTAINER}.tty"),
     (_worker("template", "spec", "hostNetwork", value=1), "spec.tfReplicaSpecs.Worker.template.spec.hostNetwork"),
     (_annotated(track_results=True), "metadata.annotations"),
@@ -68,8 +70,9 @@ BAD_ANNOTATIONS: list[tuple[dict, str]] = [
         _annotated(restart_scop="Job"),
         (
             "metadata.annotations[trainshed.dev/restart-scop]: unknown annotation; supported annotations are"
-            " trainshed.dev/force-delete-after, trainshed.dev/on-disruption, trainshed.dev/restart-scope,"
-            " trainshed.dev/services, trainshed.dev/startup-deadline, trainshed.dev/track-results"
+            " trainshed.dev/force-delete-after, trainshed.dev/on-disruption, trainshed.dev/pod-end-grace,"
+            " trainshed.dev/restart-scope, trainshed.dev/services, trainshed.dev/startup-deadline,"
+            " trainshed.dev/track-results"
         ),
     ),
     (_annotated(restart_attempt="1"), "metadata.annotations[trainshed.dev/restart-attempt]: unknown annotation"),
