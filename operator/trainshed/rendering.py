@@ -67,20 +67,42 @@ def _misspelt(api_version: str, kind: str) -> str:
     return f"{kind} is a kind of {' and '.join(versions[kind])}"
 
 
-def rendered(document: Document, namespace: str, job_defaults: JobDefaults) -> tuple[Job, list[Document]]:
-    """Return the job of a document and the objects that the operator creates for it, none if the job has problems."""
-    framework = KINDS[document["apiVersion"], document["kind"]]
+def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> tuple[Job, list[Document]]:
+    """Return the job of a manifest and the objects that the operator creates for it, none if the job has problems."""
+    framework = KINDS[manifest["apiVersion"], manifest["kind"]]
+    found, document = strict.problems(manifest, framework), without_nulls(manifest)
     given = {key: value for key, value in (document.get("metadata") or {}).items() if value is not None}
     given.pop("deletionTimestamp", None)  # of `kubectl get`; whoever applies the file means a new job
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
     job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, job_defaults)
-    if problems := (*strict.problems(document, framework), *job.problems):
+    if problems := (*found, *job.problems):
         return replace(job, problems=problems), []
     active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))
     ungated = replace(framework, hooks=replace(framework.hooks, start_after=lambda _job, _role: None))
     snapshot = Snapshot(active, ungated, job_defaults, Status(), (), (), datetime.fromtimestamp(0, UTC))
     created = (action.body for action in plan(snapshot).actions if isinstance(action, CREATIONS))
     return job, [_complete(body, job) for body in created]
+
+
+def without_nulls(manifest: Document) -> Document:
+    """Return a job without the fields of its pod templates that are null, as the API server stores it."""
+    field, spec = KINDS[manifest["apiVersion"], manifest["kind"]].field, manifest.get("spec")
+    groups = spec.get(field) if isinstance(spec, dict) else None
+    if not (isinstance(spec, dict) and isinstance(groups, dict)):
+        return manifest
+    found = {
+        role: {**group, "template": _pruned(group["template"])}
+        if isinstance(group, dict) and group.get("template")
+        else group
+        for role, group in groups.items()
+    }
+    return {**manifest, "spec": {**spec, field: found}}
+
+
+def _pruned(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return {key: _pruned(item) for key, item in value.items() if item is not None}
+    return [_pruned(item) for item in value] if isinstance(value, list) else value
 
 
 def problems(job: Job) -> list[str]:

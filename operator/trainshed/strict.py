@@ -53,7 +53,7 @@ def _schema(framework: Framework) -> dict[str, Any]:
 
 
 def _fields(value: object, schema: Mapping[str, Any], path: str, *, typed: bool) -> Iterator[str]:
-    """Yield the problems of a value; a null is a field that is left out, as for the API server."""
+    """Yield the problems of a value; a null is a field that is left out, but no item, as for the API server."""
     typed = typed or "typed" in schema
     if value is None:
         return
@@ -69,6 +69,8 @@ def _fields(value: object, schema: Mapping[str, Any], path: str, *, typed: bool)
         yield from _properties(value, schema, path, typed=typed)
     if isinstance(value, list) and "type" in schema:
         for index, item in enumerate(value):
+            if item is None and typed:
+                yield f"{path}[{index}]: Invalid value: null: must be of type {schema['items'].get('type', 'integer')}"
             yield from _fields(item, schema["items"], f"{path}[{index}]", typed=typed)
 
 

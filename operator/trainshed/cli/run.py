@@ -187,7 +187,7 @@ def _job(document: Document, namespace: str) -> LocalJob | None:
         click.echo(printable(problem), err=True)
     if job.problems:
         return None
-    placed = _placed(document, namespace)
+    placed = _placed(rendering.without_nulls(document), namespace)
     named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
     pods = tuple(item for item in objects if item["kind"] == "Pod")
     others = tuple(item for item in objects if item["kind"] != "Pod")

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from support.bad_jobs import GOOD
 from support.invalid_names import BAD_ANNOTATIONS, GOOD_ANNOTATIONS, UNKNOWN_FIELDS, WRONG_TYPES, foreign
 from support.jobs import tfjob
+from trainshed.api.framework import JobDefaults
 from trainshed.cli import cli
 from trainshed.manifests import writer
+from trainshed.rendering import rendered
 
 
 def reported(job: dict) -> str:
@@ -39,6 +41,20 @@ def test_a_wrong_type_is_reported(job: dict, path: str):
 @pytest.mark.parametrize(("job", "words"), BAD_ANNOTATIONS, ids=[case[1][:60] for case in BAD_ANNOTATIONS])
 def test_a_bad_annotation_is_reported(job: dict, words: str):
     assert words in reported(job)
+
+
+def test_a_null_is_no_item_of_a_list_and_a_field_that_is_left_out():
+    job = tfjob("a", Worker=1)
+    template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    template.update(metadata={"labels": {"team": None}, "annotations": None})
+    container = template["spec"]["containers"][0]
+    container.update(env=None, args=["x"], resources={"limits": None})
+    _, objects = rendered(job, "ml", JobDefaults())
+    (pod,) = [item for item in objects if item["kind"] == "Pod"]
+    assert "team" not in pod["metadata"]["labels"]
+    container.update(env=[{"name": "A"}, None], args=["x", None])
+    for part in ("env[1]", "args[1]"):
+        assert f"containers[0].{part}: Invalid value: null: must be of type" in reported(job)
 
 
 def test_a_misspelt_annotation_is_reported_with_what_was_meant():
