@@ -105,7 +105,8 @@ def test_a_worker_sleeps(user: UserClient, command: list | None, expected: tuple
     wanted = run()
     if command:
         pod_spec(wanted, "Worker")["containers"][0]["command"] = command
-    for pod in created_pods(user, wanted, "m-worker-0", "m-worker-1").values():
+    found = created_pods(user, wanted, *ALL)
+    for pod in (found["m-worker-0"], found["m-worker-1"]):
         assert (container(pod)["command"], container(pod).get("args")) == expected
 
 

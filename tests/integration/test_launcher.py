@@ -180,7 +180,7 @@ def test_a_worker_whose_name_a_pod_of_another_job_has_is_never_entered(user: Use
     assert not _may(user, "create", "pods", "m-worker-0", "exec")
     user.delete_job("TFJob", "m")
     eventually(lambda: user.state(MPI, "m") == "Running", 60)
-    assert _may(user, "create", "pods", "m-worker-0", "exec")
+    eventually(lambda: _may(user, "create", "pods", "m-worker-0", "exec"))
 
 
 @pytest.mark.fault("J8")
