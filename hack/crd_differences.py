@@ -32,12 +32,12 @@ class Difference:
     path: str
     keyword: str
     theirs: Any
-    ours: Any
+    own: Any
 
     @property
     def side(self) -> str:
-        """Who has the keyword: `ours`, `theirs` or `both`."""
-        return "ours" if self.theirs is None else "theirs" if self.ours is None else "both"
+        """Who has the keyword: `own`, `theirs` or `both`."""
+        return "own" if self.theirs is None else "theirs" if self.own is None else "both"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Group:
 
 
 def pairs() -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield a name, their CRD and ours for each kind and version."""
+    """Yield a name, their CRD and own for each kind and version."""
     folder = module_folder("training-operator") / "manifests" / "base" / "crds"
     for framework in FRAMEWORKS:
         theirs = folder / f"kubeflow.org_{framework.plural}.yaml"
@@ -81,25 +81,25 @@ def pairs() -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
 
 def differences() -> Iterator[Difference]:
     """Yield what the CRDs do not share: the schemas, and around them names, scope, columns and subresources."""
-    for kind, theirs, ours in pairs():
-        for path, keyword, *values in _around(theirs["spec"], ours["spec"]):
+    for kind, theirs, own in pairs():
+        for path, keyword, *values in _around(theirs["spec"], own["spec"]):
             yield Difference(kind, path, keyword, *values)
-        schemas = (crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in (theirs, ours))
+        schemas = (crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in (theirs, own))
         for path, keyword, *values in compared(*schemas):
             yield Difference(kind, path, keyword, *values)
 
 
-def _around(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
-    yield from _keywords("(names)", theirs["names"], ours["names"])
+def _around(theirs: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    yield from _keywords("(names)", theirs["names"], own["names"])
     for part in ("group", "scope"):
-        yield from _keywords("(crd)", {part: theirs[part]}, {part: ours[part]})
-    yield from _keywords("(version)", *({**crd["versions"][0], "schema": None} for crd in (theirs, ours)))
+        yield from _keywords("(crd)", {part: theirs[part]}, {part: own[part]})
+    yield from _keywords("(version)", *({**crd["versions"][0], "schema": None} for crd in (theirs, own)))
 
 
-def compared(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield path, keyword, their value and ours; a list's items have the path `x[]`, a map's values `x{}`."""
-    yield from _keywords(path, _said(theirs), _said(ours))
-    known, own = _parts(theirs), _parts(ours)
+def compared(theirs: Mapping[str, Any], own: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield path, keyword, their value and own; a list's items have the path `x[]`, a map's values `x{}`."""
+    yield from _keywords(path, _said(theirs), _said(own))
+    known, own = _parts(theirs), _parts(own)
     for name in known | own:
         inner = f"{path}{name}".removeprefix(".")
         if name in known and name in own:
@@ -108,9 +108,9 @@ def compared(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: str = "")
             yield inner, "field", *(True if name in parts else None for parts in (known, own))
 
 
-def _keywords(path: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
-    for keyword in theirs | ours:
-        values = theirs.get(keyword, ABSENT.get(keyword)), ours.get(keyword, ABSENT.get(keyword))
+def _keywords(path: str, theirs: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    for keyword in theirs | own:
+        values = theirs.get(keyword, ABSENT.get(keyword)), own.get(keyword, ABSENT.get(keyword))
         if values[0] != values[1]:
             yield path, keyword, *values
 

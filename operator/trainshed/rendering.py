@@ -72,7 +72,7 @@ def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> t
     framework = KINDS[manifest["apiVersion"], manifest["kind"]]
     found, document = strict.problems(manifest, framework), without_nulls(manifest)
     given = {key: value for key, value in (document.get("metadata") or {}).items() if value is not None}
-    given.pop("deletionTimestamp", None)  # of `kubectl get`; whoever applies the file means a new job
+    given.pop("deletionTimestamp", None)  # of `kubectl get`; the user who applies the file means a new job
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
     job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, job_defaults)
     if problems := (*found, *job.problems):

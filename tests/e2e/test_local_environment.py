@@ -4,7 +4,7 @@ The same pods run in the test bed's cluster and on this machine. Only this may d
 - addresses, the pod's uid and the node's name, and a limit that is what the node has (names with OF_NODE or of-node);
 - the mode of Secrets that do not set one: 0600 for replicas that are processes, which run as their user;
 - the kubelet's own links in a volume (names that begin with two dots), and the two annotations by which it knows
-  when and whence it got the pod.
+  when and from which it got the pod.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .engine_images import loaded
 FILE = Path(__file__).with_name("environment.yaml")
 RUNTIMES = ("processes", "namespaces", "docker")
 MARK = "told: "
-#: Prints, as one line, what a container was told: arguments such as a=/b name the folders.
+#: Prints, as one line, what a container got: arguments such as a=/b name the folders.
 TELL = f"""import json, os, re, sys
 if 'WRITE' in os.environ: open(os.environ['WRITE'], 'w').write('seen')
 told = {{'args': [word for word in sys.argv[1:] if '=/' not in word]}}
@@ -84,7 +84,7 @@ def trainshed(*words: str | Path) -> str:
 
 
 def told(logs: str, *, own_user: bool = False) -> dict:
-    """Return what each container was told, with what can be compared in place of what may differ."""
+    """Return what each container got, with what can be compared in place of what may differ."""
     lines = (line.partition(MARK)[2] for line in logs.splitlines() if MARK in line)
     found = dict(json.loads(line) for line in lines)
     for parts in found.values():

@@ -108,8 +108,8 @@ def cases(*table: tuple) -> pytest.MarkDecorator:
     ("TFJob", "status", None),
 )
 def test_what_they_accept_is_accepted_and_stored_the_same(both: CrdPairs, kind: str, path: str, value: object):
-    theirs, ours = (both.stored(side, a_job(kind, path, value))["spec"] for side in ("theirs", "ours"))
-    assert ours == {"runPolicy": {"suspend": False}, **theirs}  # D8
+    theirs, own = (both.stored(side, a_job(kind, path, value))["spec"] for side in ("theirs", "own"))
+    assert own == {"runPolicy": {"suspend": False}, **theirs}  # D8
 
 
 @cases(
@@ -135,7 +135,7 @@ def test_what_they_accept_is_accepted_and_stored_the_same(both: CrdPairs, kind: 
     (NEWER, "spec.mpiImplementation", ""),
 )
 def test_what_they_refuse_is_refused(both: CrdPairs, kind: str, path: str, value: object):
-    assert [both.accepts(side, a_job(kind, path, value)) for side in ("theirs", "ours")] == [False, False]
+    assert [both.accepts(side, a_job(kind, path, value)) for side in ("theirs", "own")] == [False, False]
 
 
 @cases(
@@ -158,7 +158,7 @@ def test_what_they_refuse_is_refused(both: CrdPairs, kind: str, path: str, value
     ("TFJob", "C.imagePullPolicy", "always"),  # D77
 )
 def test_some_of_what_they_accept_is_refused(both: CrdPairs, kind: str, path: str, value: object):
-    assert [both.accepts(side, a_job(kind, path, value)) for side in ("theirs", "ours")] == [True, False]
+    assert [both.accepts(side, a_job(kind, path, value)) for side in ("theirs", "own")] == [True, False]
 
 
 @cases(
@@ -166,7 +166,7 @@ def test_some_of_what_they_accept_is_refused(both: CrdPairs, kind: str, path: st
     ("TFJob", "T.imagePullSecrets", [{"name": "a"}, {"name": "a"}]),  # D77
 )
 def test_some_of_what_they_refuse_is_accepted(both: CrdPairs, kind: str, path: str, value: object):
-    assert [both.accepts(side, a_job(kind, path, value)) for side in ("theirs", "ours")] == [False, True]
+    assert [both.accepts(side, a_job(kind, path, value)) for side in ("theirs", "own")] == [False, True]
 
 
 SELECTOR = {"key": "a", "values": ["b"], "operator": ""}
@@ -221,7 +221,7 @@ def test_a_template_has_an_empty_text_where_a_pod_may_have_it(
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod_spec(job, "Worker")}
     if "mountPropagation" in str(value):
         pod["spec"]["volumes"] = volume(emptyDir={})
-    assert both.accepts("ours", job) == created(plane, pod)
+    assert both.accepts("own", job) == created(plane, pod)
 
 
 def created(plane: ControlPlane, pod: dict) -> bool:

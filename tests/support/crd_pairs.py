@@ -1,4 +1,4 @@
-"""An API server with both definitions of each kind, theirs and ours, each in a group of its own."""
+"""An API server with both definitions of each kind, theirs and own, each in a group of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crd_differences import pairs
 
 from .user_client import Refused, UserClient, eventually
 
-SIDES = ("theirs", "ours")
+SIDES = ("theirs", "own")
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -21,8 +21,8 @@ class CrdPairs:
     def __init__(self, kubeconfig: Path) -> None:
         self._user = UserClient(kubeconfig, "default")
         self._plurals: dict[tuple[str, str], str] = {}
-        for _, theirs, ours in pairs():
-            for side, crd in zip(SIDES, (theirs, ours), strict=True):
+        for _, theirs, own in pairs():
+            for side, crd in zip(SIDES, (theirs, own), strict=True):
                 self._install(side, crd)
         paths = [self._path(side, version, plural) for (version, _), plural in self._plurals.items() for side in SIDES]
         eventually(lambda: all(map(self._served, paths)), 60)

@@ -81,7 +81,7 @@ def _paths(name: str, *, recursive: bool) -> Iterator[Path]:
         return
     inside = path.rglob("*") if recursive else path.iterdir()
     found = sorted(item for item in inside if item.suffix in ENDINGS and not item.is_dir())
-    if pipes := [item for item in found if item.exists() and not item.is_file()]:  # whose reader would wait for ever
+    if pipes := [item for item in found if item.exists() and not item.is_file()]:  # whose reader would wait without end
         raise click.ClickException(f"{printable(pipes[0])} is neither a file nor a folder")
     if not found:
         raise click.ClickException(f"{printable(name)} contains no file that ends in {', '.join(ENDINGS)}")
