@@ -206,7 +206,7 @@ def test_many_jobs_pass_a_quota_for_five_pods_which_is_never_exceeded(user, kube
 
 def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubelet, operator, operators):
     queues = Queues(user, 2)
-    first = [False]  # what Kueue writes to `suspend` before the operator's next status arrives
+    first = []  # what Kueue writes to `suspend` before the operator's next status arrives
 
     async def after_kueue(request: Request, forward: Forward) -> Answer:
         if request.parts[3] == "status" and first and request.name == "mnist":
@@ -235,8 +235,8 @@ def test_conflicts_with_kueues_own_patches_are_resolved_at_once(bed, user, kubel
     assert {error for error, count in errors if float(count)} == {"Conflict"}
     after = [later.at - each.at for each, later in pairwise(route.passed) if each.stored == CONFLICT]
     print("seconds from a conflict to the next write:", after)
-    assert len(after) == 2
-    assert max(after) < 0.5
+    assert len(after) == 1, "the first status of a suspended job waits a second, so Kueue's first patch meets none"
+    assert after[0] < 0.5
 
 
 def test_a_job_that_another_cluster_runs_is_left_alone(user, kubelet):
