@@ -1,11 +1,11 @@
 # The operator and its runtime dependencies only: no compiler, no package installer, no Kubernetes client, no root user.
 #
 # Build arguments:
-#   BASE      base image of both stages. Pin it by digest: --build-arg BASE=docker.io/library/python:3.13-slim@sha256:…
+#   BASE      base image of both stages, pinned by digest
 #   VERSION, REVISION
 #             release and commit, used for the labels only
 
-ARG BASE=docker.io/library/python:3.13-slim
+ARG BASE=docker.io/library/python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
 WORKDIR /src

@@ -25,7 +25,7 @@ XGBOOST = "ghcr.io/kubeflow/trainer/xgboost-runtime:latest"
 PADDLE = "docker.io/paddlepaddle/paddle:3.3.1"
 OPEN_MPI = "ghcr.io/trainshed/example-mpi4py:1"
 HOROVOD = "ghcr.io/trainshed/example-horovod:1"
-KUBECTL_DELIVERY = "ghcr.io/kubeflow/training-v1/kubectl-delivery:v1-93c5489"
+KUBECTL_DELIVERY = "ghcr.io/trainshed/kubectl-delivery:v1.36.1"
 SITE = "usr/local/lib/python3.11/dist-packages"
 PAUSE_SOURCE = """#include <signal.h>
 #include <sys/wait.h>

@@ -103,9 +103,11 @@ def create_options(config: Path | None = None) -> list[str]:
 
 
 def build_options() -> list[str]:
-    """Return the options of `docker build`: this machine's package index, which no image keeps."""
+    """Return the options of `docker build`: this machine's package index, which no image keeps, and its base image."""
     wanted = ("PIP_INDEX_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
     settings = [f"{name}={docker.environment()[name]}" for name in wanted if name in docker.environment()]
+    if without_registry():
+        settings.append(f"BASE={images.OPERATOR_BASE}")
     network = ["--network=host"] if docker.started_here() else []
     return [*network, *(word for setting in settings for word in ("--build-arg", setting))]
 

@@ -16,7 +16,7 @@ from trainshed.api.job import CleanPodPolicy, ServiceForm
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 #: The image of v1's init container, for a template without an image of its own: a maintained release in place of v1's
 #: alpine:3.10, which has had no security updates since 2021.
-INIT_IMAGE = "docker.io/library/alpine:3.22"
+INIT_IMAGE = "docker.io/library/alpine:3.22@sha256:14358309a308569c32bdc37e2e0e9694be33a9d99e68afb0f5ff33cc1f695dce"
 #: A bind address: an IPv6 address in brackets, or a host name, an IPv4 address or nothing; and a port.
 BIND_ADDRESS = re.compile(r"(?:\[([^\]]*)\]|((?:[\w-]{1,63}(?:\.[\w-]{1,63})*)?)):(\d{1,5})", re.ASCII)
 HIGHEST_PORT = 65535

@@ -26,7 +26,8 @@ def test_the_site_has_the_scheduler_and_the_kubectl_image():
 
 def test_a_template_of_init_containers_enables_them():
     assert Config(init_template="- name: a").job_defaults == JobDefaults(
-        init_image="docker.io/library/alpine:3.22", init_template="- name: a"
+        init_image="docker.io/library/alpine:3.22@sha256:14358309a308569c32bdc37e2e0e9694be33a9d99e68afb0f5ff33cc1f695dce",
+        init_template="- name: a",
     )
     assert Config(init_template="- name: a", init_image="busybox").job_defaults.init_image == "busybox"
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
-from testbed.images import OPERATOR_BASE
+from testbed.images import COMMANDS, KUBECTL_DELIVERY, OPERATOR_BASE
+from trainshed.api.framework import JobDefaults
+from trainshed.config import INIT_IMAGE
 
 ROOT = Path(__file__).resolve().parents[2]
+BY_DIGEST = r"(\S+:\S+)@sha256:[0-9a-f]{64}"
+
+
+def pinned(dockerfile: str, argument: str) -> list[str]:
+    """The images, without their digests, that a Dockerfile's argument names by digest."""
+    return re.findall(rf"^ARG {argument}={BY_DIGEST}$", dockerfile, re.MULTILINE)
 
 
 def test_neither_a_kubernetes_client_nor_a_build_tool_is_pinned_for_the_image():
@@ -21,5 +30,17 @@ def test_the_image_is_built_from_one_pinned_base_without_build_tools_and_root():
     assert 'for n in ("pip", "setuptools", "wheel", "ensurepip", "kubernetes")' in text
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
     assert bases == ["${BASE}", "${BASE}"], "one argument pins both stages"
-    assert re.findall(r"^ARG BASE=(\S+)", text, re.MULTILINE) == [OPERATOR_BASE], "the test cluster has its replacement"
+    (base,) = pinned(text, "BASE")
+    assert base == OPERATOR_BASE, "the test cluster has its replacement"
     assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", text, re.MULTILINE)
+
+
+def test_the_image_that_delivers_kubectl_is_built_from_pinned_images_and_does_what_its_replacement_does():
+    text = (ROOT / "kubectl-delivery.Dockerfile").read_text()
+    (kubectl,), (base,) = pinned(text, "KUBECTL"), pinned(text, "BASE")
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${KUBECTL}", "${BASE}"]
+    assert re.fullmatch(rf"{base}@sha256:\w+", INIT_IMAGE), "one release of Alpine"
+    assert JobDefaults().mpi_kubectl_image == KUBECTL_DELIVERY
+    assert KUBECTL_DELIVERY.rpartition(":")[2] == kubectl.rpartition(":")[2], "the tag is kubectl's release"
+    (command,) = re.findall(r"^CMD (.+)$", text, re.MULTILINE)
+    assert tuple(json.loads(command)) == COMMANDS[KUBECTL_DELIVERY]

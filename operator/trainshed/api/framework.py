@@ -52,8 +52,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     gang_scheduler: str = ""
     track_results: bool = False
     services: ServiceForm = ServiceForm.REPLICA
-    #: Of the release 1.9.4 of training-operator, whose manifests name this tag.
-    mpi_kubectl_image: str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:v1-93c5489"
+    #: Built from kubectl-delivery.Dockerfile.
+    mpi_kubectl_image: str = "ghcr.io/trainshed/kubectl-delivery:v1.36.1"
     mpi_bind_named_accounts: bool = False
     init_resources: tuple[tuple[str, str], ...] = ()
 

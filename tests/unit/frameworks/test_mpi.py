@@ -181,7 +181,7 @@ def test_a_launcher_finds_kubectl_and_its_configuration():
     (delivery,) = found["initContainers"]
     assert (delivery["name"], delivery["image"], delivery["volumeMounts"]) == (
         "kubectl-delivery",
-        "ghcr.io/kubeflow/training-v1/kubectl-delivery:v1-93c5489",
+        "ghcr.io/trainshed/kubectl-delivery:v1.36.1",
         mounts,
     )
     assert {entry["name"]: entry["value"] for entry in delivery["env"]} == {
