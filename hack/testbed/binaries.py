@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from .places import HERE, alone, cache
+from .places import HERE, alone, cache, digest
 from .steps import StepFailed, run, step
 
 KUBERNETES = "v1.37.1"
@@ -139,6 +139,18 @@ def _build(group: str, name: str, path: Path) -> None:
     spec = GROUPS[group]
     what = f"building {name} (once; {group} takes about {spec.minutes} min on two cores)"
     build(path, spec.packages[name], HERE / "tools" / group, what, (*spec.flags, "-ldflags", spec.linker))
+
+
+def own(name: str, minutes: int) -> Path:
+    """Return where a program of tools/NAME is, which is a main.go of our own; it is built first if that has changed."""
+    source = HERE / "tools" / name
+    version = digest("".join((source / file).read_text() for file in ("main.go", "go.mod", "go.sum")))
+    path = cache() / "bin" / f"{name}-{version}" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with alone(path.with_suffix(".lock")):
+        if not path.exists():
+            build(path, ".", source, f"building {name} (once; about {minutes} min on two cores)")
+    return path
 
 
 def build(path: Path, package: str, source: Path, what: str, flags: tuple[str, ...] = ("-ldflags", "-s -w")) -> None:

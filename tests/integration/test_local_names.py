@@ -7,36 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.pod_names import ACCEPTED, REFUSED, REFUSED_OBJECTS, TEXTS, an_object, pods
-from support.user_client import Refused, UserClient
+from support.user_client import UserClient
 from trainshed.local.validation import problems
 
 #: The random pods and objects that are tried.
 PODS, OBJECTS = 400, 200
+CORE = "/api/v1/namespaces/default/"
 RESOURCES = {"ConfigMap": "configmaps", "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims"}
-
-
-def answer(user: UserClient, resource: str, body: dict) -> str:
-    """Return why the API server refuses an object, nothing if it accepts it."""
-    try:
-        user.call("POST", f"/api/v1/namespaces/default/{resource}?dryRun=All", body)
-    except Refused as refused:
-        return str(refused)
-    return ""
 
 
 @pytest.mark.parametrize(("body", "problem"), REFUSED, ids=[case[1][-60:] for case in REFUSED])
 def test_the_api_server_says_the_same_of_a_pod(user, body, problem):
-    assert problem in answer(user, "pods", body)
+    assert problem in user.refusal(CORE + "pods", body)
 
 
 @pytest.mark.parametrize("body", ACCEPTED)
 def test_the_api_server_accepts_the_same_pods(user, body):
-    assert answer(user, "pods", body) == ""
+    assert user.refusal(CORE + "pods", body) == ""
 
 
 @pytest.mark.parametrize(("kind", "parts", "problem"), REFUSED_OBJECTS)
 def test_the_api_server_says_the_same_of_an_object(user, kind, parts, problem):
-    assert problem in answer(user, RESOURCES[kind], an_object(kind, parts))
+    assert problem in user.refusal(CORE + RESOURCES[kind], an_object(kind, parts))
 
 
 def test_random_pods_are_accepted_and_refused_as_by_the_api_server(server):
@@ -46,7 +38,7 @@ def test_random_pods_are_accepted_and_refused_as_by_the_api_server(server):
     @settings(max_examples=PODS, deadline=None, derandomize=True, database=None)
     @given(pods())
     def compare(body: dict) -> None:
-        refused, found = answer(user, "pods", body), problems((), [body])
+        refused, found = user.refusal(CORE + "pods", body), problems((), [body])
         seen[bool(refused)] += 1
         assert bool(refused) == bool(found), (refused, found)
 
@@ -66,7 +58,7 @@ def test_random_objects_are_accepted_and_refused_as_by_the_api_server(server, ki
     @given(values, st.just("c") | TEXTS)
     def compare(parts: dict, name: str) -> None:
         body = an_object(kind, {**parts, "metadata": {"name": name, "namespace": "default"}})
-        refused, found = answer(user, RESOURCES[kind], body), problems([body], ())
+        refused, found = user.refusal(CORE + RESOURCES[kind], body), problems([body], ())
         assert bool(refused) == bool(found), (refused, found)
 
     compare()

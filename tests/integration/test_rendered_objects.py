@@ -15,7 +15,7 @@ from typing import Any
 
 from support.builders import FRAMEWORKS
 from support.jobs import KINDS
-from support.user_client import GROUP, Refused, UserClient
+from support.user_client import GROUP, UserClient
 from trainshed.api import parse
 from trainshed.api.actions import CreateDependent, CreatePod, CreateService, Snapshot
 from trainshed.api.framework import Framework, JobDefaults, PodNames, child_name
@@ -172,22 +172,13 @@ def objects(job: Job, framework: Framework, settings: JobDefaults) -> Iterator[t
             yield "pods", "/api/v1", make(replica, 0).body
 
 
-def refusal(user: UserClient, path: str, body: dict) -> str:
-    """Return why the server does not accept an object."""
-    try:
-        user.call("POST", f"{path}?dryRun=All", body)
-    except Refused as refused:
-        return str(refused)
-    return ""
-
-
 def fault(user: UserClient, seed: int) -> tuple[str, str]:
     """Return what became of a random job, and what is wrong with that."""
     draw = Draw(seed)
     document, settings = draw.job(), defaults(draw)
     framework = FRAMEWORKS[document["kind"]] if document["apiVersion"].endswith("/v1") else MPI_V2BETA1
     where = f"namespaces/{user.namespace}"
-    if framework is not MPI_V2BETA1 and refusal(user, f"{GROUP}/{where}/{framework.plural}", document):
+    if framework is not MPI_V2BETA1 and user.refusal(f"{GROUP}/{where}/{framework.plural}", document):
         return "refused at admission", ""
     document["metadata"] |= {"namespace": user.namespace, "uid": "7b1b5a3e-0000-4000-8000-000000000000"}
     job = parse.job(document, framework, settings)
@@ -196,11 +187,11 @@ def fault(user: UserClient, seed: int) -> tuple[str, str]:
     for plural, group, body in objects(job, framework, settings):
         if plural == "pods":
             body["spec"].pop("serviceAccountName", None)  # the account is created before, and here nothing is stored
-        said = refusal(user, f"{group}/{where}/{plural}", body)
+        said = user.refusal(f"{group}/{where}/{plural}", body)
         if said and plural == "pods":
             role = next(group for group in job.groups if group.role.lower() in body["metadata"]["name"].split("-"))
             bare = {"metadata": {"name": "bare"}, "spec": {**role.template["spec"], "restartPolicy": "Never"}}
-            if refusal(user, f"/api/v1/{where}/pods", bare):
+            if user.refusal(f"/api/v1/{where}/pods", bare):
                 return "its template is refused", ""
         if said:
             return "wrong", f"seed {seed}: {plural} {body['metadata']['name']} of a {job.kind}: {said}"

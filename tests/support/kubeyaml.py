@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from testbed.binaries import build
-from testbed.places import HERE, alone, cache, digest
+from testbed.binaries import own
 
-SOURCE = HERE / "tools" / "kubeyaml"
 #: Scalars as documents, each with the value that kubectl reads, or "refused". `python -m support.kubeyaml` renews it.
 TABLE = Path(__file__).with_name("scalars.json")
 
@@ -25,7 +23,7 @@ def table() -> list[dict[str, Any]]:
 def answers(requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers of kubectl's libraries: `json` or `yaml`, or `error`."""
     lines = "".join(json.dumps(request, ensure_ascii=False) + "\n" for request in requests)
-    done = subprocess.run([str(_program())], input=lines.encode(), capture_output=True, check=True)
+    done = subprocess.run([str(own("kubeyaml", 1))], input=lines.encode(), capture_output=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -36,16 +34,6 @@ def renewed() -> list[dict[str, Any]]:
         {"text": text, **({"refused": True} if "error" in answer else {"json": answer["json"][0]})}
         for text, answer in zip(texts, answers({"document": text} for text in texts), strict=True)
     ]
-
-
-def _program() -> Path:
-    version = digest("".join((SOURCE / name).read_text() for name in ("main.go", "go.mod", "go.sum")))
-    path = cache() / "bin" / f"kubeyaml-{version}" / "kubeyaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with alone(path.with_suffix(".lock")):
-        if not path.exists():
-            build(path, ".", SOURCE, "building kubeyaml (once; about 1 min on two cores)")
-    return path
 
 
 if __name__ == "__main__":

@@ -161,6 +161,14 @@ class UserClient:
         """A pod, or None."""
         return self._or_none(f"{self._core('pods')}/{name}")
 
+    def refusal(self, path: str, body: dict) -> str:
+        """Why the API server would not create this object at a path of a collection; nothing if it would."""
+        try:
+            self.call("POST", f"{path}?dryRun=All", body)
+        except Refused as refused:
+            return str(refused)
+        return ""
+
     def make(self, plural: str, body: dict) -> dict:
         """Create a core object."""
         return self.call("POST", self._core(plural), body)
