@@ -15,7 +15,7 @@ import pytest
 
 from support.fixtures import operators
 from support.gang_cluster import GangCluster, SimulatedGangCluster
-from support.operator import Operator
+from support.operator import Operator, Operators
 from support.planes import ready_control_plane
 from support.service_proxy import ServiceProxy
 from testbed.control_plane import ControlPlane
@@ -91,3 +91,13 @@ def gang(request: pytest.FixtureRequest, bed: Bed, scheduler: None, operator: Op
     """A user's part of a cluster with a `scheduler`; GROUPS of the file is the API version of its PodGroups."""
     with SimulatedGangCluster(bed.kubeconfig, request.module.GROUPS) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def without_flag(bed: Bed, gang: GangCluster, operator: Operator, operators: Operators) -> Iterator[Operator]:
+    """An operator without the flag of a gang scheduler, in the place of the one with it."""
+    assert operator.stop() == 0
+    other = operators.begin(bed.kubeconfig, "--no-leader-elect")
+    yield other
+    assert other.stop() == 0
+    operator.start()

@@ -10,7 +10,7 @@ import yaml
 from docs import how_to
 from docs.commands import ROOT
 from support import gang_schedulers
-from support.gang_cluster import KaiGroups, SimulatedGangCluster, prepare
+from support.gang_cluster import KaiGroups, OwnGang, SimulatedGangCluster, prepare
 from support.gang_scenarios import (
     test_a_gang_that_does_not_fit_has_no_pod_on_a_node_and_says_why,
     test_a_gang_that_restarts_keeps_its_group,
@@ -18,11 +18,12 @@ from support.gang_scenarios import (
     test_of_two_gangs_that_do_not_fit_together_one_runs_after_the_other,
     test_of_two_waiting_gangs_the_one_of_higher_priority_runs_first,
     test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait,
+    test_without_the_flag_all_pods_of_a_gang_that_the_user_made_start_at_once,
 )
 from support.gang_schedulers import KAI_QUEUES, kai_queue
 from support.jobs import job, pod_spec
 from support.kubectl import kubectl
-from support.operator import Operator, Operators
+from support.operator import Operator
 from support.user_client import always, eventually
 
 from .conftest import Bed
@@ -34,6 +35,7 @@ __all__ = [
     "test_of_two_gangs_that_do_not_fit_together_one_runs_after_the_other",
     "test_of_two_waiting_gangs_the_one_of_higher_priority_runs_first",
     "test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait",
+    "test_without_the_flag_all_pods_of_a_gang_that_the_user_made_start_at_once",
 ]
 
 #: The scheduler takes minutes to build.
@@ -87,6 +89,11 @@ def why() -> str:
     return "Unschedulable: 5 of 5 replicas are not running"
 
 
+@pytest.fixture
+def own_gang() -> OwnGang:
+    return OwnGang(fields={"schedulerName": "kai-scheduler"})
+
+
 @pytest.mark.parametrize("kind", ROLES)
 def test_a_job_of_each_known_kind_is_one_gang_of_all_its_pods(gang: KaiCluster, kind: str) -> None:
     gang.submit_kind(kind, "mnist", **ROLES[kind])
@@ -125,23 +132,6 @@ def test_a_role_without_a_number_of_replicas_gets_no_group_and_an_event_of_the_p
     why = "doesn't allow for 0 Worker pods. Please fix the replica field"
     eventually(lambda: [event for event in gang.user.core("events") if why in event["message"]], 30)
     always(lambda: gang.bound("mnist") == 0, 3)
-
-
-def test_without_the_flag_a_launcher_that_waits_for_its_workers_keeps_them_from_being_placed(
-    bed: Bed, gang: KaiCluster, operator: Operator, operators: Operators
-) -> None:
-    operator.stop()
-    other = operators.begin(bed.kubeconfig, "--no-leader-elect")
-    body = job("MPIJob", "mnist", **ROLES["MPIJob"])
-    for role in ROLES["MPIJob"]:
-        pod_spec(body, role)["schedulerName"] = "kai-scheduler"
-    gang.user.create(body)
-    why = "Waiting for 3 pods, currently 2 exist"
-    eventually(lambda: [event for event in gang.user.core("events") if why in event["message"]], 40)
-    always(lambda: gang.bound("mnist") == 0, 5)
-    assert other.stop() == 0
-    operator.start()
-    eventually(lambda: gang.user.state("MPIJob", "mnist") == "Running", 60)
 
 
 def test_a_gang_that_has_shrunk_is_not_evicted_after_a_minute(gang: KaiCluster) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support import gang_schedulers
-from support.gang_cluster import GangCluster, prepare
+from support.gang_cluster import GangCluster, OwnGang, SimulatedGangCluster, prepare
 from support.gang_scenarios import *  # noqa: F403 - its tests
 from support.gang_schedulers import GATE, KUBERNETES_API, SERVED
 from support.operator import Operator
@@ -40,6 +40,25 @@ def operator_flags() -> tuple[str, ...]:
 @pytest.fixture
 def why() -> str:
     return "Unschedulable: 5 of 5 replicas are not running"
+
+
+@pytest.fixture
+def own_gang() -> OwnGang:
+    group = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}, "metadata": {"name": "ring"}}
+    return OwnGang(
+        {"apiVersion": GROUPS, "kind": "PodGroup", **group}, {}, {"schedulingGroup": {"podGroupName": "ring"}}
+    )
+
+
+def test_without_the_mark_the_workers_of_an_xgboost_job_are_created_after_their_master(
+    gang: SimulatedGangCluster, without_flag: Operator
+) -> None:
+    gang.held.add("ring-master-0")
+    gang.submit_marked("XGBoostJob", OwnGang())
+    eventually(lambda: gang.bound("ring") == 1, 20)
+    always(lambda: len(gang.uids("ring")) == 1, 3)
+    gang.held.clear()
+    eventually(lambda: gang.user.state("XGBoostJob", "ring") == "Running" and gang.bound("ring") == 3, 40)
 
 
 def test_a_gang_of_higher_priority_preempts_all_pods_of_another(gang: GangCluster) -> None:

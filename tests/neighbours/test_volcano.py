@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support import gang_schedulers
-from support.gang_cluster import GangCluster, prepare
+from support.gang_cluster import GangCluster, OwnGang, prepare
 from support.gang_scenarios import *  # noqa: F403 - its tests
 from support.user_client import eventually
 
@@ -34,6 +34,12 @@ def operator_flags() -> tuple[str, ...]:
 @pytest.fixture
 def why() -> str:
     return "its phase is Pending (resource in cluster is overused: overused cpu)"
+
+
+@pytest.fixture
+def own_gang() -> OwnGang:
+    group = {"apiVersion": GROUPS, "kind": "PodGroup", "metadata": {"name": "ring"}, "spec": {"minMember": 3}}
+    return OwnGang(group, {"annotations": {"scheduling.k8s.io/group-name": "ring"}}, {"schedulerName": "volcano"})
 
 
 def test_a_queue_limits_its_jobs_and_a_job_says_so(gang: GangCluster) -> None:

@@ -5,11 +5,14 @@ Its nodes and kubelets are simulated here; on the kind cluster they are real.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from . import reported
 from .fake_kubelet import FakeKubelet
-from .jobs import job, pod_spec
+from .jobs import KINDS, job, pod_spec
 from .user_client import MERGE, Refused, UserClient, eventually
 
 #: The cluster has two nodes of two CPUs: four pods of one CPU fit.
@@ -18,6 +21,19 @@ PRIORITIES = {"low": 10, "high": 1000}
 #: A limit in seconds for steps that take a few seconds on an idle machine.
 PATIENCE = 120
 SCHEDULING = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+#: A gang that a user made: a PodGroup of three pods, and an MPIJob whose templates bear its mark.
+RING_GROUP, RING = reported.documents("11-own-gang")
+
+
+@dataclass(frozen=True)
+class OwnGang:
+    """How users put the pods of `ring` into a gang by themselves: its PodGroup, and what marks a template."""
+
+    group: dict[str, Any] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
 
 
 def prepare(kubeconfig: Path) -> None:
@@ -77,6 +93,16 @@ class GangCluster:
         replicas = body["spec"]["pytorchReplicaSpecs"]
         for role in roles:
             replicas[role]["restartPolicy"] = "ExitCode"
+        self.user.create(body)
+
+    def submit_marked(self, kind: str, own: OwnGang) -> None:
+        """Create a job of three pods, `ring`, with the marks of a user's own gang, and the PodGroup of that."""
+        if own.group:
+            self.user.call("POST", self.groups, own.group)
+        body = copy.deepcopy(RING) if kind == "MPIJob" else job(kind, "ring", Master=1, Worker=2)
+        for part in body["spec"][KINDS[kind].field].values():
+            containers = part["template"]["spec"]["containers"]
+            part["template"] = {"metadata": own.metadata, "spec": {"containers": containers, **own.fields}}
         self.user.create(body)
 
     def scale(self, name: str, pods: int) -> None:
@@ -140,6 +166,7 @@ class SimulatedGangCluster(GangCluster):
 
     def __init__(self, kubeconfig: Path, groups: str) -> None:
         super().__init__(kubeconfig, groups)
+        self.held: set[str] = set()  # the names of pods that get a node and do not start
         self._kubelet = FakeKubelet(self.user, self._script)
 
     def __enter__(self) -> Self:
@@ -156,4 +183,4 @@ class SimulatedGangCluster(GangCluster):
 
     def _script(self, name: str) -> str:
         pod = self.user.pod(name)
-        return "Running" if pod and pod["spec"].get("nodeName") else ""
+        return "Running" if name not in self.held and pod and pod["spec"].get("nodeName") else ""

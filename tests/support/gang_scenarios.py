@@ -6,8 +6,14 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
-from .gang_cluster import PATIENCE, GangCluster
+import pytest
+
+from trainshed.plan.start_order import YIELD_AFTER
+
+from .gang_cluster import PATIENCE, GangCluster, OwnGang
+from .operator import Operator
 from .user_client import always, eventually
 
 __all__ = [
@@ -18,6 +24,7 @@ __all__ = [
     "test_of_two_gangs_that_do_not_fit_together_one_runs_after_the_other",
     "test_of_two_waiting_gangs_the_one_of_higher_priority_runs_first",
     "test_with_a_smaller_minimum_the_rest_of_a_gang_may_wait",
+    "test_without_the_flag_all_pods_of_a_gang_that_the_user_made_start_at_once",
 ]
 
 
@@ -92,3 +99,14 @@ def test_of_two_waiting_gangs_the_one_of_higher_priority_runs_first(gang: GangCl
     gang.finish("first")
     eventually(lambda: gang.runs("high", 3), PATIENCE)
     assert gang.bound("low") == 0
+
+
+@pytest.mark.reported("11-own-gang")
+@pytest.mark.parametrize("kind", ["MPIJob", "XGBoostJob"])
+def test_without_the_flag_all_pods_of_a_gang_that_the_user_made_start_at_once(
+    gang: GangCluster, without_flag: Operator, own_gang: OwnGang, kind: str
+) -> None:
+    gang.submit_marked(kind, own_gang)
+    eventually(lambda: gang.user.state(kind, "ring") == "Running" and gang.bound("ring") == 3, PATIENCE)
+    created = sorted(datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) for pod in gang.user.pods("ring"))
+    assert created[-1] - created[0] < YIELD_AFTER / 2
