@@ -57,6 +57,8 @@ def test_without_the_mark_the_workers_of_an_xgboost_job_are_created_after_their_
     gang.submit_marked("XGBoostJob", OwnGang())
     eventually(lambda: gang.bound("ring") == 1, 20)
     always(lambda: len(gang.uids("ring")) == 1, 3)
+    waiting = gang.user.job("XGBoostJob", "ring")["status"]["waiting"]
+    assert [(item["reason"], item["indexes"]) for item in waiting] == [("NotCreated", "0-1")]
     gang.held.clear()
     eventually(lambda: gang.user.state("XGBoostJob", "ring") == "Running" and gang.bound("ring") == 3, 40)
 

@@ -129,7 +129,7 @@ class Restart(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Replicas of one role whose pods exist but do not run, all for one reason.
+    """Replicas of one role whose pods do not run or are not created yet, all for one reason.
 
     `indexes` are `count` indexes as ranges such as `0-3,7`; the last ones may be missing. `container` is "" if the
     whole pod waits, `node` if the pods are on several nodes or on none. `message` describes the pod with the lowest

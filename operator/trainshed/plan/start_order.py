@@ -10,12 +10,14 @@ from trainshed.api.framework import StartOrder
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import Replica
 from trainshed.api.objects import Pod
-from trainshed.api.status import MAX_SHORT_NAME_BYTES
+from trainshed.api.status import MAX_SHORT_NAME_BYTES, Waiting
 
 from .facts import Facts
 
 #: Pods that are not ready after this time may need those that wait for them.
 YIELD_AFTER = timedelta(seconds=30)
+#: The reason of replicas that are not created yet. Kubernetes has no reason for that.
+NOT_CREATED = "NotCreated"
 
 
 def gated_replicas(facts: Facts) -> frozenset[Replica]:
@@ -39,12 +41,41 @@ def next_check(facts: Facts) -> datetime | None:
 
 def sentence(facts: Facts) -> str:
     """Return which replicas are not created yet and why, "" if all may be created."""
+    parts = [f"{_names(replicas)} {_until(order)}" for order, replicas in facts.once(_withheld)]
+    return f"Not created yet: {'; '.join(parts)}." if parts else ""
+
+
+def withheld(facts: Facts) -> tuple[Waiting, ...]:
+    """Return the replicas that are not created yet and why, as entries of `status.waiting`, one for each role."""
+    return tuple(
+        Waiting(
+            role=replicas[0].role,
+            indexes=Indexes.of(replica.index for replica in replicas).abridged(MAX_SHORT_NAME_BYTES),
+            count=len(replicas),
+            reason=NOT_CREATED,
+            message=f"created {_until(order)}",
+            since=_since(facts, replicas[0].role),
+        )
+        for order, replicas in facts.once(_withheld)
+    )
+
+
+def _withheld(facts: Facts) -> list[tuple[StartOrder, list[Replica]]]:
+    """Return the replicas of each role that are not created yet, with the order that they follow."""
     gated: dict[str, list[Replica]] = {}
     for replica in sorted(gated_replicas(facts)):
         gated.setdefault(replica.role, []).append(replica)
-    waits = {role: order.role for role, order in _orders(facts) if role in gated}
-    parts = [f"{_names(gated[role])} once all {other} replicas are ready" for role, other in waits.items()]
-    return f"Not created yet: {'; '.join(parts)}." if parts else ""
+    return [(order, gated[role]) for role, order in _orders(facts) if role in gated] if gated else []
+
+
+def _since(facts: Facts, role: str) -> datetime:
+    """Return the time of the status that said first that replicas of a role are not created yet."""
+    known = (item.since for item in facts.status.waiting if (item.role, item.reason) == (role, NOT_CREATED))
+    return next(known, facts.now.replace(microsecond=0))
+
+
+def _until(order: StartOrder) -> str:
+    return f"once all {order.role} replicas are ready"
 
 
 def _names(replicas: list[Replica]) -> str:

@@ -1,4 +1,4 @@
-"""Pods that exist but do not run: which replicas, on which node, since when, and why."""
+"""Replicas that do not run: which ones, on which node, since when, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainshed.api.status import (
     Waiting,
 )
 
-from . import failure_message, failures
+from . import failure_message, failures, start_order
 from .conditions import ConditionUpdate
 from .facts import Facts
 from .failures import IMAGE_REASONS, INITIALIZING
@@ -77,21 +77,24 @@ class Problem(msgspec.Struct, frozen=True):
 def waiting(facts: Facts) -> tuple[Waiting, ...]:
     """Return what `status.waiting` has to be: the replicas that wait, by cause, errors first and the longest first.
 
-    Those that only wait for others come after these, and then replicas with a running framework's container.
+    Those that only wait for others come after these, then replicas with a running framework's container, and last
+    those that are not created yet.
 
     While the first reason stays the same, changes of the rest are stored every `UPDATE_INTERVAL` at most.
     """
-    found = facts.once(_causes)
+    found, withheld = facts.once(_causes), start_order.withheld(facts)
     unchanged_until = _unchanged_until(facts, found)
-    return facts.status.waiting if unchanged_until and facts.now < unchanged_until else found
+    causes = _stored_causes(facts) if unchanged_until and facts.now < unchanged_until else found
+    return (*causes[: MAX_WAITING - len(withheld)], *withheld)
 
 
 def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate | None:
     """Return the condition Blocked for these waiting replicas; the reason is that of the first.
 
-    Replicas whose framework's container runs do not count; without others the job is not blocked.
+    Replicas whose framework's container runs, or that are not created yet, do not count; without others the job is not
+    blocked.
     """
-    found = tuple(item for item in found if _key(item) not in facts.once(_keys_aside))
+    found = tuple(item for item in _causes_in(found) if _key(item) not in facts.once(_keys_aside))
     if not found:
         return None
     size, count = facts.job.size, sum(item.count for item in found)
@@ -115,12 +118,21 @@ def next_check(facts: Facts) -> datetime | None:
 
 def _unchanged_until(facts: Facts, found: tuple[Waiting, ...]) -> datetime | None:
     """Return until when the stored causes stay as they are although others are found, or None."""
-    stored, known = facts.status.waiting, facts.status.condition(ConditionType.BLOCKED)
+    stored, known = _stored_causes(facts), facts.status.condition(ConditionType.BLOCKED)
     if not found or known is None or found == stored or not is_cause_of(facts.status, known):
         return None
     if _key(found[0]) in facts.once(_keys_aside):
         return None
     return known.updated + UPDATE_INTERVAL if found[0].reason == known.reason else None
+
+
+def _stored_causes(facts: Facts) -> tuple[Waiting, ...]:
+    return _causes_in(facts.status.waiting)
+
+
+def _causes_in(items: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
+    """Return the items without replicas that are not created yet."""
+    return tuple(item for item in items if item.reason != start_order.NOT_CREATED)
 
 
 def _groups(facts: Facts) -> tuple[list[tuple[Replica, Problem]], ...]:

@@ -9,6 +9,7 @@ from support.builders import FRAMEWORKS, a_job, a_pod, at, look, made, message, 
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.objects import Container
+from trainshed.api.status import ConditionType, Waiting
 from trainshed.frameworks.mpi_v2beta1 import MPI_V2BETA1
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
@@ -112,8 +113,16 @@ def test_the_status_says_at_once_which_replicas_are_not_created_yet():
     first = look(JOB)
     expected = "XGBoostJob mnist is created. Not created yet: worker-0-1 once all Master replicas are ready."
     assert message(first.status, "Created") == expected
+    entry = Waiting("Worker", "0-1", 2, "NotCreated", "created once all Master replicas are ready", at(0))
+    assert (first.status.waiting, first.status.state) == ((entry,), "Created")
+    image = container(waiting=True, reason="ErrImagePull", image="x")
+    blocked = look(JOB, master(node="a", scheduled=at(0), containers=(image,)), status=first.status, now=at(40))
+    assert (blocked.status.reason, blocked.status.waiting[1:]) == ("ImagePullBackOff", (entry,))
+    assert blocked.status.condition(ConditionType.BLOCKED).message.startswith(
+        "1 of 3 replicas is not running: master-0"
+    )
     later = look(JOB, master("Running", ready=True), status=first.status)
-    assert message(later.status, "Created") == "XGBoostJob mnist is created."
+    assert (message(later.status, "Created"), later.status.waiting) == ("XGBoostJob mnist is created.", ())
     one = a_job("XGBoostJob", master=1, worker=1)
     assert "Not created yet: worker-0 once all" in message(look(one).status, "Created")
 
