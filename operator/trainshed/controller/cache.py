@@ -189,6 +189,8 @@ class Cache:
         self._refusals: dict[JobKey, _Reported] = {}
         self._scheduler_messages: dict[JobKey, SchedulerMessage] = {}
         self._staleness = Staleness()
+        #: The versions of jobs that kopf's watch has delivered and the operator's own has not.
+        self._behind: dict[JobKey, str] = {}
         #: The number of jobs by kind and state, of which some are 0.
         self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
@@ -283,10 +285,36 @@ class Cache:
         pods = (pod for pod in self.pods.store.items.values() if pod.has_finalizer)
         return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
 
-    def has(self, key: JobKey, version: str) -> bool:
-        """Return whether a job is cached at this version or a newer one."""
-        record = self.jobs[key.kind].items.get(self._current.get(key, ""))
-        return record is not None and (record.version == version or is_older(version, record.version))
+    def seen(self, key: JobKey, version: str) -> None:
+        """Enqueue a job of which another watch has delivered this version, if the cache lacks it."""
+        if key.kind not in self.unsynced and self._lacks(key, version):
+            self._behind[key] = version
+            self.wake(key)
+
+    def behind(self, key: JobKey) -> Framework | None:
+        """Return the framework of a job that has to be read, because the cache lacks a version of it."""
+        version = self._behind.get(key)
+        if version is None:
+            return None
+        if self._lacks(key, version):
+            return self._frameworks[key.kind]
+        del self._behind[key]
+        return None
+
+    def caught_up(self, key: JobKey, document: Document | None) -> None:
+        """Store the response to the read of a job that was behind; None: there is no job of that name."""
+        self._behind.pop(key, None)
+        before = self._current.get(key, "")
+        if document is None or self.record(document, self._frameworks[key.kind]).uid != before:
+            self.forget(key, before)
+        if document is not None:
+            self.read(key, document)
+
+    def _lacks(self, key: JobKey, version: str) -> bool:
+        """Return whether neither the cached job nor the watch of its kind has come as far as this version."""
+        store = self.jobs[key.kind]
+        record = store.items.get(self._current.get(key, ""))
+        return is_older(store.latest, version) and (record is None or is_older(record.version, version))
 
     def wake(self, key: JobKey) -> None:
         """Enqueue a job that may have changed."""

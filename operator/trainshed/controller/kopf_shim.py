@@ -1,7 +1,8 @@
-"""kopf and its handlers: an event of kopf's only enqueues the job, and kopf is restarted when it fails or hangs.
+"""kopf and its handlers: a second watch of the jobs, and kopf is restarted when it fails or hangs.
 
-Trainshed uses no handlers of kopf that create, update, delete, time or index: they would write to users' jobs or keep
-stale copies. Jobs are read by the operator's own informers; kopf's events only trigger another reconcile.
+A job of which kopf has seen a version that the operator's own watch has not delivered is read and reconciled, so that a
+silent watch does no harm. Trainshed uses no handlers of kopf that create, update, delete, time or index: they would
+write to users' jobs or keep stale copies (docs/decisions/kopf.md).
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 LISTS, PAGE_SIZE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 50
 #: What the API server sends for an empty list of metadata, which kopf takes for a broken one, and what kopf expects.
 NULL, NONE = b'"items":null', b'"items":[]'
+#: The type of the event of a deletion, and a resourceVersion than which each other one is newer.
+DELETED, OLDEST = "DELETED", "0"
 #: Called with a job and the resourceVersion of its event.
-Wake = Callable[[JobKey, str], None]
+Seen = Callable[[JobKey, str], None]
 #: Called with a uid and a resourceVersion: whether the operator's cache has this version of the job or a newer one.
 IsKnown = Callable[[str, str], bool]
 
@@ -126,26 +129,30 @@ class NewEvents:
         rest = b""
         async for data in self._content.iter_chunked(size):
             *lines, rest = (rest + data).split(b"\n")
-            changes = [self._change(line) for line in lines]
-            if any(change and not self._has(change) for change in changes):
+            events = [self._event(line) for line in lines]
+            if not all(event is None or self._has(event) for event in events):
                 await asyncio.sleep(INFORMER_DELAY)
-            for line, change in zip(lines, changes, strict=True):
-                if not (change and self._has(change)):
+            for line, event in zip(lines, events, strict=True):
+                # kopf keeps each object until it is deleted.
+                if event is None or event.type == DELETED or not self._has(event):
                     yield line + b"\n"
                 elif (now := asyncio.get_running_loop().time()) >= self._next_bookmark:
                     self._next_bookmark = now + BOOKMARK_INTERVAL
-                    yield msgspec.json.encode(WatchEvent("BOOKMARK", change.object)) + b"\n"
+                    yield msgspec.json.encode(WatchEvent("BOOKMARK", event.object)) + b"\n"
         yield rest
 
-    def _change(self, line: bytes) -> WatchEvent | None:
+    def _event(self, line: bytes) -> WatchEvent | None:
         with contextlib.suppress(msgspec.DecodeError):
             event = self._decoder.decode(line)
-            if event.type in ("ADDED", "MODIFIED"):
+            if event.type in ("ADDED", "MODIFIED", DELETED):
                 return event
         return None
 
-    def _has(self, change: WatchEvent) -> bool:
-        found = change.object.metadata
+    def _has(self, event: WatchEvent) -> bool:
+        """Return whether the cache has what this event says."""
+        found = event.object.metadata
+        if event.type == DELETED:
+            return not self._is_known(found.uid, OLDEST)
         return self._is_known(found.uid, found.resource_version)
 
 
@@ -161,7 +168,7 @@ class InfiniteBackoff:
 def registry(
     frameworks: Iterable[Framework],
     credentials: Credentials,
-    wake: Wake,
+    seen: Seen,
     is_known: IsKnown = _knows_none,
 ) -> kopf.OperatorRegistry:
     """Return kopf's registry with the startup, login and event handlers."""
@@ -176,14 +183,14 @@ def registry(
         return _session(credentials, is_known)
 
     for framework in frameworks:
-        _listen(found, framework, wake)
+        _listen(found, framework, seen)
     return found
 
 
-def _listen(registry: kopf.OperatorRegistry, framework: Framework, wake: Wake) -> None:
+def _listen(registry: kopf.OperatorRegistry, framework: Framework, seen: Seen) -> None:
     @kopf.on.event("kubeflow.org", framework.version, framework.plural, registry=registry)
     async def changed(namespace: str | None, name: str | None, meta: Document, **_: object) -> None:
-        wake(JobKey(namespace or "", framework.kind, name or ""), str(meta.get("resourceVersion", "")))
+        seen(JobKey(namespace or "", framework.kind, name or ""), str(meta.get("resourceVersion", "")))
 
 
 def _configure(settings: kopf.OperatorSettings) -> None:

@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Operator:
-    """The controller without kopf, which the caller runs; kopf's events call `wake`.
+    """The controller without kopf, which the caller runs; kopf's events call `seen`.
 
     `ready` is set after the cache sync, `over` when the process must stop, and `broken` is true if a background task
     exited unexpectedly.
@@ -88,9 +88,13 @@ class Operator:
         self._is_active = False
         self.ready, self.over, self.broken = asyncio.Event(), asyncio.Event(), False
 
-    def wake(self, key: JobKey, version: str) -> None:
-        """Enqueue a job that has changed, unless the cache has this version of it or a newer one."""
-        self._caches.wake(key, version)
+    def seen(self, key: JobKey, version: str) -> None:
+        """Read and reconcile a job of which kopf's watch has delivered this version, if the cache lacks it.
+
+        A replica without the Lease does nothing; its own watches are quiet for a minute at most.
+        """
+        if self._is_active:
+            self._caches.seen(key, version)
 
     def is_known(self, uid: str, version: str) -> bool:
         """Return whether the cache has a job at this version or a newer one."""
@@ -292,7 +296,7 @@ async def run_kopf(
         await asyncio.wait_for(stop.wait(), KOPF_DELAY)
     if not stop.is_set():
         kopf_shim = await asyncio.to_thread(import_module, f"{__package__}.kopf_shim")
-        registry = kopf_shim.registry(frameworks, credentials, operator.wake, operator.is_known)
+        registry = kopf_shim.registry(frameworks, credentials, operator.seen, operator.is_known)
         await kopf_shim.supervise(registry, config.namespaces, (operator.ready, operator.over, stop))
 
 

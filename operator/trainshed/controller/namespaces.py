@@ -202,11 +202,10 @@ class NamespaceCaches:
         """Wait until all are ready; `any_ready` is set when the first kind is in sync in one of them."""
         await asyncio.gather(*(namespaced.sync(self.any_ready.set) for namespaced in self.all.values()))
 
-    def wake(self, key: JobKey, version: str) -> None:
-        """Enqueue a job that has changed, unless the cache has this version of it or a newer one."""
-        namespaced = self.all.get(key.namespace) or self.all.get("")
-        if namespaced and not namespaced.cache.has(key, version):
-            namespaced.cache.wake(key)
+    def seen(self, key: JobKey, version: str) -> None:
+        """Read and reconcile a job of which kopf's watch has delivered this version, if the cache lacks it."""
+        if namespaced := self.all.get(key.namespace) or self.all.get(""):
+            namespaced.cache.seen(key, version)
 
     def is_known(self, uid: str, version: str) -> bool:
         """Return whether a job is cached at this version or a newer one."""

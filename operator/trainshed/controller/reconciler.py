@@ -71,6 +71,10 @@ class Reconciler:
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
         """Observe the job, plan, and execute the plan."""
+        try:
+            await self._catch_up(key)
+        except ApiError as error:
+            return Result(error=error)
         snapshot = self._cache.snapshot(key, now)
         if snapshot is None:
             self._debounce.forget(key)
@@ -92,6 +96,11 @@ class Reconciler:
     def step_down(self) -> None:
         """Drop the per-job state of a leader; another replica acts now."""
         self._debounce, self._rejections = StatusDebounce(), StatusRejections()
+
+    async def _catch_up(self, key: JobKey) -> None:
+        """GET a job of which kopf's watch has delivered a version that the operator's own watch has not."""
+        if framework := self._cache.behind(key):
+            self._cache.caught_up(key, await self._client.read_job(framework, key.namespace, key.name))
 
     async def _relist_pods(self, snapshot: Snapshot) -> None:
         """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""

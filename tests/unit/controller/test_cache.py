@@ -62,12 +62,32 @@ def test_a_snapshot_contains_the_objects_of_the_job_sorted_by_name(known):
     assert snapshot.now == T0
 
 
-def test_a_cached_job_has_its_version_and_all_older_ones(known):
-    assert not known.view.has(KEY, "10")
+def test_a_job_is_behind_if_another_watch_has_seen_a_version_that_neither_the_cache_nor_its_watch_has(known):
     known.hear_of_job(version="10")
-    assert known.view.has(KEY, "9")
-    assert known.view.has(KEY, "10")
-    assert not known.view.has(KEY, "11")
+    known.woken.clear()
+    for version in ("9", "10"):
+        known.view.seen(KEY, version)
+    assert (known.woken, known.view.behind(KEY)) == ([], None)
+    known.view.seen(KEY, "11")
+    assert (known.woken, known.view.behind(KEY)) == ([KEY], TENSORFLOW)
+    known.view.jobs["TFJob"].reached("11")
+    assert known.view.behind(KEY) is None, "its watch has come as far: the job is gone, or did not change"
+
+
+def test_a_job_that_is_behind_has_what_was_read_last(known):
+    known.hear_of_job(version="10")
+    for version, document, snapshot in (
+        ("11", a_document(version="12"), ("job-uid", "12")),
+        ("13", a_document(uid="again", version="14"), ("again", "14")),
+        ("15", None, None),
+        ("16", a_document(uid="third", version="16"), ("third", "16")),
+    ):
+        known.view.seen(KEY, version)
+        known.view.caught_up(KEY, document)
+        found = known.view.snapshot(KEY, T0)
+        assert (found and (found.job.uid, found.job.version)) == snapshot
+        assert known.view.behind(KEY) is None
+    assert list(known.view.jobs["TFJob"].items) == ["third"]
 
 
 def test_pods_seen_before_their_job_belong_to_it(known):

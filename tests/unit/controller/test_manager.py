@@ -129,7 +129,7 @@ async def test_no_job_is_reconciled_before_the_cache_sync(settings):
 
 
 async def test_events_of_unknown_jobs_are_ignored(alone):
-    alone.wake(JobKey("ml", "TFJob", "unknown"), "1")
+    alone.seen(JobKey("ml", "TFJob", "unknown"), "1")
     await asyncio.sleep(0.1)
     assert not alone.over.is_set()
 

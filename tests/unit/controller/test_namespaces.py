@@ -81,7 +81,7 @@ async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(caches,
     caplog.set_level(logging.INFO)
     opening = asyncio.create_task(caches.sync())
     keys = [add_job(namespaced, "mnist") for namespaced in caches.all.values()]
-    caches.wake(keys[0], "1000")
+    caches.seen(keys[0], "1000")
     await asyncio.sleep(0)
     assert woken == caches.known() == []
     assert not caches.any_ready.is_set()
@@ -98,7 +98,7 @@ async def test_jobs_are_enqueued_after_the_cache_sync_of_their_namespace(caches,
         "ready: namespace a: 1 jobs, 0 pods",
         "ready: namespace b: 1 jobs, 0 pods",
     ]
-    caches.wake(keys[1], "1000")
+    caches.seen(keys[1], "1000")
     assert woken == [*keys, keys[1]]
 
 
@@ -193,8 +193,8 @@ async def test_events_of_jobs_are_routed_to_the_cache_of_their_namespace(caches,
     opening = asyncio.create_task(caches.sync())
     await asyncio.sleep(0.01)
     own, theirs = JobKey("a", "TFJob", "mnist"), JobKey("c", "TFJob", "mnist")
-    caches.wake(own, "1000")
-    caches.wake(theirs, "1000")
+    caches.seen(own, "1000")
+    caches.seen(theirs, "1000")
     assert woken == [own]
     opening.cancel()
 
@@ -203,7 +203,7 @@ async def test_the_whole_cluster_has_one_cache(woken):
     caches = some("", woken=woken)
     list_all(caches.all[""])
     await caches.sync()
-    caches.wake(JobKey("anywhere", "TFJob", "mnist"), "1000")
+    caches.seen(JobKey("anywhere", "TFJob", "mnist"), "1000")
     assert woken == [JobKey("anywhere", "TFJob", "mnist")]
 
 

@@ -121,6 +121,22 @@ async def test_only_a_new_job_is_not_read_before_its_pods_are_created(age, made)
     assert sorted(harness.world.made) == (PODS if made else [])
 
 
+async def test_a_job_of_which_kopf_has_seen_more_is_read_before_it_is_planned():
+    harness = Harness()
+    harness.world.submit("TFJob", "mnist", SMALL)
+    seen = harness.world.jobs["TFJob", "mnist"]["metadata"]["resourceVersion"]
+    harness.view.seen(KEY, seen)
+    assert harness.woken == [KEY]
+    Weak(harness.world, "read_job", Unavailable("no answer"))
+    assert isinstance((await harness.reconcile(deaf=True)).error, Unavailable)
+    await harness.reconcile(2, deaf=True)
+    assert sorted(harness.world.made) == PODS
+    del harness.world.jobs["TFJob", "mnist"]
+    harness.view.seen(KEY, "9999")
+    await harness.reconcile(deaf=True)
+    assert harness.view.snapshot(KEY, harness.world.now) is None
+
+
 @pytest.mark.parametrize(("reached", "read"), [("1", False), ("9999", True)])
 async def test_a_new_job_is_read_if_the_watch_of_jobs_is_behind_that_of_pods(reached, read):
     harness = Harness()

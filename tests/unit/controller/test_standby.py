@@ -20,7 +20,7 @@ from trainshed.runtime import Clock
 def churn(operator: Operator) -> None:
     """Deliver events of jobs that are created and deleted."""
     for number in range(1000):
-        operator.wake(JobKey("ml", "TFJob", f"gone-{number}"), "1")
+        operator.seen(JobKey("ml", "TFJob", f"gone-{number}"), "1")
 
 
 async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
