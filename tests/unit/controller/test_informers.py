@@ -6,8 +6,8 @@ from trainshed.api.framework import JobDefaults
 from trainshed.client.informer import Informer
 from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import Answer, Path, Request, RestClient
-from trainshed.controller.cache import Cache, JobHandler
-from trainshed.controller.namespaces import make_informers
+from trainshed.controller.cache import Cache
+from trainshed.controller.namespaces import JobHandler, make_informers
 from trainshed.controller.store import CachedJob, Store
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
