@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .isolation import (
@@ -38,6 +39,8 @@ BRIDGE = "br0"
 OWN = ("tmp", "proc", "run")
 #: The largest folder in which a mount point can be made: each of its entries becomes a mount.
 MAX_ENTRIES = 300
+#: The links that a path may go through, as in Linux.
+MOST_LINKS = 40
 #: The signals that a container's first process gets from the launcher.
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -192,11 +195,14 @@ def build_root(message: Message) -> None:
         # A container has a /tmp of its own.
         if kept.startswith("/tmp/"):  # noqa: S108 # nosec B108
             place(root, Path(kept), kept)
+    writable: dict[Path, bool] = {}
     for source, target, read_only in sorted(message["mounts"], key=lambda item: item[1].count("/")):
-        found = place(root, Path(source), target)
+        found = place(root, Path(source), target, writable)
+        writable[found] = not read_only
         if read_only:
-            flags = os.statvfs(found).f_flag & LOCKED
-            mount("none", str(found), "", MS_BIND | MS_REMOUNT | MS_RDONLY | flags)
+            forbid_writing(found)
+    for found in (found for found in writable if not writable[found]):
+        forbid_writing(found)  # one with a mount point of another is in memory now
     os.chdir(root)
     mount(str(root), "/", "", MS_MOVE)
     os.chroot(".")
@@ -211,18 +217,51 @@ def mount_proc(target: Path) -> None:
         mount("/proc", str(target), "", MS_BIND | MS_REC)
 
 
-def place(root: Path, source: Path, target: str) -> Path:
-    """Bind a file or folder at a path in the root; make the mount point if there is none. Raises OSError."""
-    found = root / target.lstrip("/")
+def place(root: Path, source: Path, target: str, mounted: Mapping[Path, bool] | None = None) -> Path:
+    """Bind a file or folder at a path of a container, and return where that is; raises OSError.
+
+    A mount point that is missing is made: in a volume that the container can write, as in a cluster, and in memory
+    where it would be in a folder of this machine. `mounted` are the volumes so far, and whether each can be written.
+    """
+    found = inside(root, target)
     if not found.exists():
         missing = found
         while not missing.parent.exists():
             missing = missing.parent
-        if os.stat(missing.parent).st_dev != os.stat(root).st_dev:
+        above = [folder for folder in mounted or {} if missing.is_relative_to(folder)]
+        in_volume = mounted[max(above, key=lambda folder: len(folder.parts))] if mounted and above else False
+        if not in_volume and os.stat(missing.parent).st_dev != os.stat(root).st_dev:
             replace_by_mirror(missing.parent, target)
         found.parent.mkdir(parents=True, exist_ok=True)
     bind(source, found)
     return found
+
+
+def inside(root: Path, target: str) -> Path:
+    """Return the path below a root, without links, that a path means to a process whose root it is; raises OSError."""
+    found, left, links = root, target.split("/")[::-1], 0
+    while left:
+        name = left.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            found = found.parent if found != root else root
+        elif (found / name).is_symlink():
+            links += 1
+            if links > MOST_LINKS:
+                raise OSError(errno.ELOOP, f"cannot mount at {target}: {os.strerror(errno.ELOOP)}")
+            link = os.readlink(found / name)
+            found = root if link.startswith("/") else found
+            left += link.split("/")[::-1]
+        else:
+            found /= name
+    return found
+
+
+def forbid_writing(target: Path) -> None:
+    """Make a mount read-only; raises OSError."""
+    flags = os.statvfs(target).f_flag & LOCKED
+    mount("none", str(target), "", MS_BIND | MS_REMOUNT | MS_RDONLY | flags)
 
 
 def replace_by_mirror(folder: Path, target: str) -> None:
@@ -259,7 +298,7 @@ def bind(source: Path, target: Path) -> None:
 
 def mount(source: str, target: str, kind: str, flags: int) -> None:
     """Mount a file system as the system call mount does; raises OSError."""
-    if libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None):
+    if libc.mount(os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), None):
         number = ctypes.get_errno()
         raise OSError(number, f"cannot mount {source} at {target}: {os.strerror(number)}")
 

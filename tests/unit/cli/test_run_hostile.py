@@ -149,3 +149,24 @@ def test_a_link_that_an_earlier_run_has_left_in_a_claim_is_not_mounted(machine, 
     assert done.returncode == 1
     assert 'volumeMounts[0].subPath: Invalid value: "out": leads out of its volume' in done.stderr
     assert snapshot(home) == before
+
+
+@pytest.mark.parametrize("target", ["/data/settings", "/data/out/settings", "/data/back/settings"])
+def test_a_mount_below_a_claim_hides_none_of_what_is_written_to_the_claim(machine, target):
+    permitted("namespaces")
+    home, claim = machine.folder / "home", machine.runs / "claims/default/data"
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "found"}}
+    job = a_hostile_job({"persistentVolumeClaim": {"claimName": "data"}}, home, script="true", mountPath="/data")
+    assert machine.run(job, runtime="namespaces").returncode == 0
+    (claim / "out").symlink_to("/other")
+    (claim / "back").symlink_to("../../../../../other")
+    job = a_hostile_job({"persistentVolumeClaim": {"claimName": "data"}}, home, script="", mountPath="/data")
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    spec = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
+    spec["containers"][0]["volumeMounts"].insert(0, {"name": "c", "mountPath": target})
+    spec["containers"][0]["command"] = ["sh", "-c", f"cat {target}/k && echo result > /data/result"]
+    done = machine.run(settings, job, runtime="namespaces")
+    assert (done.returncode, "master-0 | found" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (claim / "result").read_text() == "result\n"
+    assert not (machine.folder / "other").exists()
