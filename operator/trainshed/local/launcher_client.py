@@ -186,7 +186,7 @@ class LauncherClient:
         try:
             await answer
         except StartFailed:
-            del self._containers[known]
+            self._containers.pop(known, None)  # it is gone if the launcher is
             raise
         return container
 

@@ -69,6 +69,16 @@ async def test_a_launcher_that_is_killed_takes_its_containers_with_it(client):
         await client.start(message("true"), {})
 
 
+async def test_what_is_being_started_when_the_launcher_ends_has_failed_to_start(client):
+    os.kill(client._process.pid, signal.SIGSTOP)
+    starts = [asyncio.create_task(client.start(message("true"), {})) for _ in range(100)]
+    await asyncio.sleep(0.1)
+    os.kill(client._process.pid, signal.SIGKILL)
+    async with asyncio.timeout(SOON):
+        ends = await asyncio.gather(*starts, return_exceptions=True)
+    assert {(type(end), str(end)) for end in ends} == {(StartFailed, launcher_client.ENDED)}
+
+
 async def test_a_launcher_that_does_not_answer_is_a_problem(client, monkeypatch):
     monkeypatch.setattr(launcher_client, "PING", 0.05)
     monkeypatch.setattr(launcher_client, "SILENCE", 0.3)
