@@ -67,6 +67,8 @@ def _read(url: str, seconds: float) -> str:
         content = response.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DownloadError(f"it has more than {LARGEST >> 20} MiB")
+    if response.length:  # which `read` only compares if it is not limited itself
+        raise DownloadError(f"the connection has ended {response.length} bytes before the end of the file")
     try:
         return str(content.decode())
     except UnicodeDecodeError as error:

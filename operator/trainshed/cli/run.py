@@ -29,7 +29,7 @@ from . import download, sources
 
 #: Kinds that jobs refer to; others in the file are left out.
 KINDS = (("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "PersistentVolumeClaim"))
-#: How many images, commands and paths of jobs from a URL are shown, and how many characters of each.
+#: How many images, commands, paths and claims of jobs from a URL are shown, and how many characters of each.
 SHOWN, SHOWN_LENGTH = 10, 200
 
 
@@ -150,16 +150,18 @@ def foreign_jobs(urls: list[str], pods: list[Document]) -> str:
         for part in ("initContainers", "containers")
         for container in pod["spec"].get(part) or ()
     ]
-    paths = [(volume.get("hostPath") or {}).get("path") for pod in pods for volume in pod["spec"].get("volumes") or ()]
+    volumes = [volume for pod in pods for volume in pod["spec"].get("volumes") or ()]
     words = [" ".join(map(str, (*(item.get("command") or ()), *(item.get("args") or ())))) for item in containers]
     found = {
         "images": [item.get("image") for item in containers],
         "commands": words,
-        "host paths": paths,
+        "host paths": [(volume.get("hostPath") or {}).get("path") for volume in volumes],
+        "claims": [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes],
     }
     warning = (
         f"{', '.join(map(printable, urls))}: the author of this runs commands as you on this machine. Without docker or"
-        " podman these can read, change and send all that you can; with them, what is in the images and host paths."
+        " podman these can read, change and send all that you can; with them, what is in the images, host paths and"
+        " claims, which other jobs may have filled."
     )
     return "\n".join((warning, *(f"  {title}: {_some(items)}" for title, items in found.items() if any(items))))
 

@@ -42,7 +42,8 @@ def certificate(folder: Path) -> Path:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch) -> Iterator[str]:
     """The URL of a server with TLS that has a job at /job.yaml; programs that the test starts trust it."""
-    content = yaml.safe_dump(a_job("echo from the server")).encode()
+    mounted = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "of-another-job"}}]}
+    content = yaml.safe_dump(a_job("echo from the server", **mounted)).encode()
     answers = {
         "/job.yaml": (200, {}, content),
         "/moved.yaml": (302, {"Location": "/job.yaml"}, b""),
@@ -51,6 +52,7 @@ def server(tmp_path: Path, monkeypatch) -> Iterator[str]:
         "/huge.yaml": (200, {}, b"# " * (5 << 20)),
         "/slow.yaml": (200, {}, b"#"),
         "/binary.yaml": (200, {}, b"\xff\xfe"),
+        "/short.yaml": (200, {"Content-Length": str(len(content) + 5)}, content),
     }
 
     class Handler(BaseHTTPRequestHandler):
@@ -107,6 +109,7 @@ def test_a_job_from_a_url_is_not_run_unless_the_user_agrees(server, tmp_path):
     assert done.returncode == 1
     assert "runs commands as you on this machine" in done.stderr
     assert "commands: sh -c echo from the server" in done.stderr
+    assert "claims: of-another-job" in done.stderr
     assert done.stderr.endswith("Error: read the file, and add --yes to run jobs from a URL\n")
     assert not (tmp_path / "state").exists()
 
@@ -134,6 +137,7 @@ def test_a_terminal_is_asked_before_a_job_from_a_url_runs(server, tmp_path, answ
         ("plain.yaml", "it is redirected to http://127.0.0.1/job.yaml, and only https:// is read"),
         ("page", "it is a page (text/html), not YAML; use the URL of the raw file"),
         ("huge.yaml", "it has more than 8 MiB"),
+        ("short.yaml", "the connection has ended 5 bytes before the end of the file"),
         (
             "binary.yaml",
             "it is not text in UTF-8: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
