@@ -154,20 +154,21 @@ def after(server: ScriptedServer, seconds: float) -> tuple[Listener, Informer]:
 
 
 class EventSink:
-    """Takes Events as an API server does; `slow` is the latency in seconds."""
+    """Takes Events as an API server does; `slow` is the latency in seconds, `slow_in` that in some namespaces."""
 
     def __init__(self) -> None:
         self.events: dict[str, dict] = {}
         self.updates: list[dict] = []
         self.refuses = False
         self.slow = 0.0
+        self.slow_in: dict[str, float] = {}
 
     def is_busy(self) -> bool:
         """Nothing waits."""
         return False
 
     async def create_event(self, namespace: str, body: dict) -> None:
-        await asyncio.sleep(self.slow)
+        await asyncio.sleep(self.slow_in.get(namespace, self.slow))
         if self.refuses:
             raise Forbidden("no events here")
         assert body["metadata"]["namespace"] == namespace

@@ -8,6 +8,7 @@ ApiError
 │   └── PreviousJobTerminating  a deleted job of the same kind and name controls it; it will be deleted as well
 ├── Forbidden        403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
 ├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
+│   ├── Altered      it was created with another name or controller
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
 ├── Gone             410: the resourceVersion is too old; list again
 ├── TooManyRequests  429: carries the seconds to wait
@@ -80,6 +81,15 @@ class Invalid(ApiError):
     """The object is invalid; sending it again is of no use."""
 
     reason = "Invalid"
+
+
+class Altered(Invalid):
+    """The object was created with another name or controller: an admission webhook has changed it.
+
+    It is not what the operator needs, and so would be the next one.
+    """
+
+    reason = "AlteredOnCreation"
 
 
 class StatusRejected(Invalid):

@@ -11,7 +11,7 @@ from typing import TypeVar
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
-from trainshed.client import Conflict, LabelRemoved, NotFound, Unavailable
+from trainshed.client import Altered, Conflict, LabelRemoved, NotFound, Unavailable
 
 from .decode import missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
@@ -40,7 +40,12 @@ class ApiClient:
         self._warned: set[str] = set()
 
     async def read_job(self, framework: Framework, namespace: str, name: str) -> Document | None:
-        """Read the job from the server, bypassing caches; None if it does not exist."""
+        """Read the job from the server, bypassing caches; None if it does not exist.
+
+        No job has an empty name, as the label of a pod may have it: that would be the path of the list.
+        """
+        if not name:
+            return None
         path = Path(framework.prefix, framework.plural, namespace, name)
         return await self.limiters.reads.run(namespace, lambda: self._read(path))
 
@@ -100,11 +105,11 @@ class ApiClient:
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; raises `NameConflict` if another controller has a pod of that name."""
-        return PODS.answer(await self._create(Path(CORE, "pods", namespace), body))
+        return require_unaltered(PODS.answer(await self._create(Path(CORE, "pods", namespace), body)), body)
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; raises `NameConflict` if another controller has one of that name."""
-        return SERVICES.answer(await self._create(Path(CORE, "services", namespace), body))
+        return require_unaltered(SERVICES.answer(await self._create(Path(CORE, "services", namespace), body)), body)
 
     async def create_secret(self, namespace: str, body: Document) -> None:
         """Create a Secret; an existing one is success, and is not read: the operator may not read Secrets."""
@@ -115,7 +120,7 @@ class ApiClient:
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent, or return the job's own; raises `NameConflict` if another controller has one."""
         content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
-        return dependent_decoder(resource).answer(content)
+        return require_unaltered(dependent_decoder(resource).answer(content), body)
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
         """Merge `patch` into a dependent; raises `Conflict`, and `NotFound` if it does not exist."""
@@ -221,6 +226,16 @@ class ApiClient:
     def _write(self, limiter: Limiter, verb: str, path: Path, body: object) -> Awaitable[bytes]:
         """Send one write as soon as its limiter admits it, if writing is still permitted then."""
         return limiter.run(path.namespace, lambda: self._rest.write(verb, path, body, self._may_write))
+
+
+def require_unaltered(found: Child, body: Document) -> Child:
+    """Return the object that was created; raises `Altered` if it has another name or controller than `body`."""
+    wanted, owners = body["metadata"]["name"], body["metadata"]["ownerReferences"]
+    owner = next(reference["uid"] for reference in owners if reference.get("controller"))
+    if found.name == wanted and found.owner == owner:
+        return found
+    what = "its controller" if found.name == wanted else "its name"
+    raise Altered(f"{body['kind']} {wanted} was created, but an admission webhook has changed {what}")
 
 
 def _remaining(found: Child, uid: str) -> Child | None:

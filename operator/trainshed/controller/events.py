@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -33,6 +34,9 @@ BURST, EVERY = 25, 300.0
 #: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
 #: longer have an effect are removed earlier.
 MAX_EVENT_MESSAGE_BYTES, REMEMBERED = 1024, 20_000
+#: The maximum number of Events of one namespace that are queued: where a webhook does not answer, writes take long, and
+#: the Events of other namespaces must find room.
+QUEUED = REMEMBERED // 2
 #: The maximum number of objects that one Event names; of the others it has only the number.
 MAX_NAMED = 5
 TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -73,15 +77,18 @@ class _EventBudget:
 
 
 class EventRecorder:
-    """Queues Events without blocking and writes Events in the background; calls `lost` for each dropped Event."""
+    """Queues Events without blocking and writes Events in the background; calls `lost` for each dropped Event.
+
+    No namespace waits for the writes of another one.
+    """
 
     def __init__(self, client: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
         self._client = client
         self._lost = lost
         self._now = now
-        self._writing = asyncio.Lock()
-        self._gathered: dict[tuple[str, Event], list[str]] = {}
-        self._jobs: dict[str, Job] = {}
+        self._writing: dict[str, asyncio.Task[None]] = {}
+        self._gathered: dict[str, dict[tuple[str, Event], tuple[Job, list[str]]]] = {}
+        self._queued = 0
         self._noted: OrderedDict[int, None] = OrderedDict()
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
         self._budgets: OrderedDict[tuple[str, bool], _EventBudget] = OrderedDict()
@@ -95,35 +102,54 @@ class EventRecorder:
         """
         if event.key and not self._is_new(hash((job.uid, event.key))):
             return
-        if len(self._gathered) >= REMEMBERED:
+        queued = self._gathered.setdefault(job.namespace, {})
+        if len(queued) >= QUEUED or self._queued >= REMEMBERED:
             self._lost()
             return
         shown = replace(event, reason=one_line(event.reason), message=one_line(event.message))
-        self._gathered.setdefault((job.uid, shown), []).extend(names or ("",))
-        self._jobs[job.uid] = job
+        _, known = queued.get((job.uid, shown), (job, []))
+        self._queued += (job.uid, shown) not in queued
+        queued[job.uid, shown] = job, known
+        known.extend(names or ("",))
         self._some.set()
 
     async def run(self) -> None:
         """Write Events without end."""
-        while True:
-            await self._some.wait()
-            await asyncio.sleep(AGGREGATION_SECONDS)
-            until = _clock() + MAX_EVENT_DELAY
-            while self._client.is_busy() and _clock() < until:  # noqa: ASYNC110 - a second later is soon enough
-                await asyncio.sleep(EVENT_DELAY_STEP)
-            await self.flush()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._some.wait()
+                await asyncio.sleep(AGGREGATION_SECONDS)
+                until = _clock() + MAX_EVENT_DELAY
+                while self._client.is_busy() and _clock() < until:  # noqa: ASYNC110 - a second later is soon enough
+                    await asyncio.sleep(EVENT_DELAY_STEP)
+                self._some.clear()
+                for namespace in [name for name in self._gathered if name not in self._writing]:
+                    self._writing[namespace] = task = group.create_task(self._write_all(namespace))
+                    task.add_done_callback(partial(self._written_all, namespace))
 
     async def flush(self) -> None:
         """Write the queued Events; writes in progress are awaited."""
-        async with self._writing:
-            self._some.clear()
-            gathered, self._gathered = self._gathered, {}
-            jobs, self._jobs = self._jobs, {}
-            writes = (self._write(jobs[uid], event, names) for (uid, event), names in gathered.items())
-            # kopf at its end cancels every task younger than itself: these writes, but not the task that awaits them.
-            for result in await asyncio.gather(*writes, return_exceptions=True):
-                if isinstance(result, Exception):
-                    raise result
+        namespaces = {**self._writing, **self._gathered}
+        await asyncio.gather(*(self._flush(namespace) for namespace in namespaces))
+
+    async def _flush(self, namespace: str) -> None:
+        if namespace in self._writing:
+            await asyncio.wait((self._writing[namespace],))
+        await self._write_all(namespace)
+
+    def _written_all(self, namespace: str, _task: asyncio.Task[None]) -> None:
+        del self._writing[namespace]
+        if namespace in self._gathered:
+            self._some.set()
+
+    async def _write_all(self, namespace: str) -> None:
+        gathered = self._gathered.pop(namespace, {})
+        self._queued -= len(gathered)
+        writes = (self._write(job, event, names) for (_, event), (job, names) in gathered.items())
+        # kopf at its end cancels every task younger than itself: these writes, but not the task that awaits them.
+        for result in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
 
     async def _write(self, job: Job, event: Event, names: list[str]) -> None:
         message = _message(event, names)

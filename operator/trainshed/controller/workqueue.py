@@ -14,6 +14,7 @@ import msgspec
 
 from trainshed.api.job import JobKey
 from trainshed.client import (
+    Altered,
     ApiError,
     Conflict,
     Forbidden,
@@ -215,6 +216,9 @@ AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
 #: of times a second, only one try in several succeeds, and a longer back-off would keep the status from ever being
 #: stored.
 AFTER_CONFLICT = (0.01, 0.5)
+#: Errors whose back-off no event may end: another client writes the job all the time, or a webhook makes of each pod
+#: one that is deleted at once.
+CAUSES_EVENTS = (Conflict, Altered)
 #: Seconds of back-off at which conflicts are logged as a warning, once in a row of them: so many are not normal.
 LASTING = 0.25
 #: Back-off after a rejected status: someone must replace the CRD, or the job.
@@ -336,7 +340,7 @@ class Worker:
         """Log in one line what was done and what failed. The back-off is a maximum: a change of the job shortens it."""
         self._metrics.count_error(error)
         conflict = isinstance(error, Conflict)
-        wait = self._queue.conflicted if conflict else self._queue.failed
+        wait = self._queue.conflicted if isinstance(error, CAUSES_EVENTS) else self._queue.failed
         seconds = wait(key, *_backoff(error))
         waits = isinstance(error, PreviousJobTerminating)
         normal = waits or (conflict and not LASTING <= seconds < AFTER_CONFLICT[1])

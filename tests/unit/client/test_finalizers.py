@@ -102,6 +102,11 @@ async def test_a_pod_is_orphaned_once_the_job_with_its_uid_is_gone(gateway, user
     assert await owner_is_gone(gateway, pod) is True, "another job of the same name is not its owner"
 
 
+async def test_a_pod_whose_job_label_is_empty_is_orphaned(gateway, user):
+    pod = await a_held_pod(gateway, user)
+    assert await owner_is_gone(gateway, replace(pod, job="")) is True, "the path without a name is the list of jobs"
+
+
 async def test_remove_finalizers_changes_orphans_and_on_request_all_pods(gateway, user, server):
     await a_held_pod(gateway, user, "gone")
     await a_held_pod(gateway, user, "there")

@@ -17,6 +17,7 @@ from trainshed.controller.events import (
     EVERY,
     MAX_EVENT_DELAY,
     MAX_EVENT_MESSAGE_BYTES,
+    REMEMBERED,
     SAME,
     EventRecorder,
 )
@@ -227,6 +228,31 @@ def test_a_rejected_event_is_only_counted():
         scene.tell(CREATED, names=["c"])
         await scene.settle()
         assert scene.sink.messages() == ["Created pod: c"]
+
+    in_virtual_time(story())
+
+
+def test_the_events_of_a_namespace_do_not_wait_for_those_of_another():
+    """Where a webhook does not answer, each write takes its time-out."""
+
+    async def story():
+        scene = Scene()
+        scene.sink.slow_in["dead"] = 300
+        dead = replace(JOB, namespace="dead", uid="dead-uid")
+        scene.tell(*(Event(EventType.NORMAL, "Different", str(number)) for number in range(BURST)), job=dead)
+        await scene.settle()
+        scene.tell(CREATED, names=["a"])
+        await scene.settle()
+        assert scene.sink.messages() == ["Created pod: a"]
+        scene.tell(*(Event(EventType.NORMAL, "More", str(number)) for number in range(REMEMBERED)), job=dead)
+        scene.tell(CREATED, names=["b"])
+        await scene.settle()
+        assert scene.sink.messages() == ["Created pod: a", "Created pod: b"]
+        scene.tell(CREATED, names=["last"])
+        flushing = asyncio.ensure_future(scene.recorder.flush())
+        await asyncio.sleep(0.1)
+        assert scene.sink.messages()[2:] == ["Created pod: last"]
+        await flushing
 
     in_virtual_time(story())
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from support.builders import a_pod
 from support.harness import Harness, a_spec
+from support.replace import replace
 from support.virtual_time import in_virtual_time
 from trainshed.api.framework import JobDefaults
 from trainshed.client import Conflict
@@ -72,6 +76,36 @@ async def test_a_conflict_is_retried_in_the_next_round():
     harness.world.release_pod = release
     await orphans(harness).reconcile()
     assert harness.world.pods == {}
+
+
+class Refusing(Harness):
+    """A cluster with finished pods without an owner; each change of one in `refused` fails, after `seconds`."""
+
+    def __init__(self, seconds: float, *refused: str) -> None:
+        super().__init__(job_defaults=JobDefaults(track_results=True))
+        self.seconds, self.refused, self.released = seconds, refused, set()
+        for number, name in enumerate(("mnist-a", "mnist-b")):
+            pod = replace(a_pod(f"worker-{number}", has_finalizer=True), namespace=name, name=name, owner="")
+            self.view.pods.store.changed(pod)
+        self.world.release_pod = self.release
+
+    async def release(self, _namespace: str, name: str, _patch: object) -> None:
+        if name in self.refused:
+            await asyncio.sleep(self.seconds)
+            raise Conflict("another was first")
+        self.released.add(name)
+
+
+@pytest.mark.parametrize("seconds", [0, 1000], ids=["conflicts", "a webhook that does not answer"])
+def test_a_pod_that_cannot_be_released_delays_none_of_another_namespace(seconds):
+    async def released() -> set[str]:
+        harness = Refusing(seconds, "mnist-a")
+        running = asyncio.ensure_future(orphans(harness).run())
+        await asyncio.sleep(2.5 * INTERVAL)
+        running.cancel()
+        return harness.released
+
+    assert in_virtual_time(released()) == {"mnist-b"}
 
 
 async def refuse(*_):

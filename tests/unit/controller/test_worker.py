@@ -11,7 +11,7 @@ import pytest
 
 from support.virtual_time import clock, in_virtual_time, now
 from trainshed.api.job import JobKey
-from trainshed.client import Forbidden, PreviousJobTerminating, StatusRejected, Unavailable
+from trainshed.client import Altered, Forbidden, PreviousJobTerminating, StatusRejected, Unavailable
 from trainshed.controller.metrics import Metrics
 from trainshed.controller.reconciler import Result
 from trainshed.controller.workqueue import AFTER_ERROR, AFTER_NO, Worker, WorkQueue
@@ -196,6 +196,19 @@ def test_a_change_of_the_job_shortens_the_back_off_that_the_log_tells():
         await asyncio.sleep(0.1)
         assert len(scene.looks.at) == 2
         assert scene.gaps()[0] < AFTER_NO[0]
+
+    in_virtual_time(story())
+
+
+def test_events_do_not_end_the_back_off_after_a_pod_that_a_webhook_has_altered():
+    """Each try makes a pod that is deleted again, and so events."""
+
+    async def story():
+        scene = Scene(lambda _key: Result(error=Altered("another name")))
+        for _ in range(120):
+            scene.queue.add(A)
+            await asyncio.sleep(1)
+        assert len(scene.looks.at) <= 12
 
     in_virtual_time(story())
 

@@ -1,0 +1,45 @@
+"""What an admission webhook has made of a pod is refused if it is no longer the pod that the job needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from trainshed.client import Altered
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
+
+OWNER = {"kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
+SENT = {"kind": "Pod", "metadata": {"name": "mnist-worker-0", "ownerReferences": [OWNER]}}
+
+
+class Mutating:
+    """A connection to a server that creates objects with these metadata."""
+
+    def __init__(self, **metadata: Any) -> None:
+        self._metadata = {"uid": "it", "resourceVersion": "1", **metadata}
+
+    async def write(self, _verb: str, _path: object, body: dict[str, Any], _permit: object) -> bytes:
+        return json.dumps({**body, "metadata": {**body["metadata"], **self._metadata}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"name": "mnist-worker-0-x7"}, "name"),
+        ({"ownerReferences": []}, "controller"),
+        ({"ownerReferences": [{**OWNER, "controller": False}]}, "controller"),
+        ({"ownerReferences": [{**OWNER, "uid": "another"}]}, "controller"),
+    ],
+)
+async def test_a_pod_with_another_name_or_controller_is_refused(changed, what):
+    for create in ("create_pod", "create_service"):
+        with pytest.raises(Altered, match=f"Pod mnist-worker-0 was created, but .* changed its {what}"):
+            await getattr(ApiClient(Mutating(**changed), TokenBucket()), create)("ml", SENT)
+
+
+async def test_a_pod_with_more_labels_and_finalizers_is_accepted():
+    changed = {"labels": {"a": "b"}, "finalizers": ["a.b/c"], "annotations": None}
+    assert (await ApiClient(Mutating(**changed), TokenBucket()).create_pod("ml", SENT)).uid == "it"
