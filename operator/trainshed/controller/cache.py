@@ -76,9 +76,9 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 class LostPods:
-    """The pods of a job that others have deleted, by name; one that was not lost for `MEMORY` is forgotten."""
+    """The pods of a job that others have deleted, by name, for `MEMORY`; `MOST` names, as users invent owners."""
 
-    MEMORY = timedelta(minutes=10)
+    MEMORY, MOST = timedelta(minutes=10), 10_000
 
     def __init__(self) -> None:
         self._new: Counter[str] = Counter()
@@ -86,7 +86,8 @@ class LostPods:
 
     def add(self, name: str) -> None:
         """Count a pod that is gone."""
-        self._new[name] += 1
+        if name in self._new or len(self._new) + len(self._known) < self.MOST:
+            self._new[name] += 1
 
     def since(self, now: datetime) -> tuple[LostPod, ...]:
         """Return how often which pods were lost; what was counted since the last call has the time `now`."""
@@ -279,6 +280,10 @@ class Cache:
         """Remember what the scheduler said about the PodGroup of a job."""
         if key in self._current:
             self._scheduler_messages[key] = message
+
+    def forget_lost_pods(self) -> None:
+        """Forget which pods were lost while another replica led: nobody knows when."""
+        self._lost_pods.clear()
 
     def orphans(self) -> list[Pod]:
         """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""

@@ -176,6 +176,7 @@ class Operator:
             if self._settings.leader_elect:
                 await self._elector.acquired.wait()
             self._is_active = True
+            self._caches.lead()
             for key in self._caches.known():
                 self._queue.add(key)
             await self._worker.run()

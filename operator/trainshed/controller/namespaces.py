@@ -260,6 +260,11 @@ class NamespaceCaches:
             if (record := store.items.get(uid))
         )
 
+    def lead(self) -> None:
+        """Drop what was noticed while another replica led."""
+        for namespaced in self.all.values():
+            namespaced.cache.forget_lost_pods()
+
     def step_down(self) -> None:
         """Drop what only a leader keeps; another replica leads now."""
         for namespaced in self.all.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from support.builders import a_job
+from support.builders import T0, a_job, a_pod
 from trainshed.api.job import JobKey
 from trainshed.api.status import Status
 from trainshed.client.credentials import Credentials
@@ -41,10 +41,15 @@ async def test_a_standby_enqueues_nothing_and_all_jobs_once_it_leads():
     operator._caches.all[""].cache.jobs["TFJob"].changed(CachedJob(a_job(worker=1), Status()))
     churn(operator)
     assert len(operator._queue) == 0
+    lost = a_pod("worker-0")
+    cache = operator._caches.all[""].cache
+    cache.pods.store.changed(lost)
+    cache.pods.store.forgotten(lost.uid)
     leads.set()
     operator._elector.acquired.set()
     await asyncio.sleep(0.2)
     assert looked == ["mnist"]
+    assert cache.snapshot(a_job().key, T0).lost_pods == ()
     leads.clear()
     operator._elector.acquired.clear()
     churn(operator)
