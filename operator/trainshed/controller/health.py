@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as EXPOSITION
 
@@ -29,6 +29,9 @@ INTERVAL, MIN_LAG, SHUTDOWN_TIMEOUT = 0.25, 0.01, 0.1
 #: Seconds for which a text of metrics answers all requests: with ten thousand jobs a new one takes the event loop tens
 #: of milliseconds, and every pod that may connect can ask for it.
 METRICS_AGE = 1.0
+#: Every pod may connect to the port of the probes. The most connections of an address, of which the oldest are closed
+#: for newer ones, the seconds that one lasts at most, and those that are accepted at a time.
+MAX_CONNECTIONS, MAX_CONNECTION_SECONDS, BACKLOG = 200, 60.0, 64
 
 
 #: Answers a request.
@@ -73,6 +76,33 @@ class LoopLagMonitor:
         return f"the event loop lagged by {late:.0f} s in the last {WINDOW:.0f} s" if late > MAX_LAG else ""
 
 
+class BoundedConnections:
+    """Makes the connections of a server, and closes the oldest; a new one is answered before it is among these.
+
+    Otherwise who opens connections and sends nothing takes all the files that the process may open.
+    """
+
+    def __init__(self, make: Callable[[], web.RequestHandler]) -> None:
+        self._make = make
+        self._open: deque[tuple[web.RequestHandler, asyncio.TimerHandle]] = deque()
+
+    def __call__(self) -> web.RequestHandler:
+        """Return the protocol of a new connection."""
+        made = self._make()
+        timer = asyncio.get_running_loop().call_later(MAX_CONNECTION_SECONDS, _abort, made)
+        self._open.append((made, timer))
+        if len(self._open) > MAX_CONNECTIONS:
+            oldest, unneeded = self._open.popleft()
+            unneeded.cancel()
+            _abort(oldest)
+        return made
+
+
+def _abort(connection: web.RequestHandler) -> None:
+    if connection.transport is not None:
+        connection.transport.abort()
+
+
 class HealthServer:
     """/healthz and /readyz on one address, /metrics on another.
 
@@ -93,6 +123,7 @@ class HealthServer:
         self._ready_message = ready_message
         self._bound: list[tuple[list[socket.socket], dict[str, Handler]]] = []
         self._runners: list[web.AppRunner] = []
+        self._servers: list[asyncio.Server] = []
 
     def bind(self, health: str, metrics: str) -> None:
         """Bind these addresses (see `trainshed.config.bind_address`); raise OSError if that fails.
@@ -130,11 +161,14 @@ class HealthServer:
             runner: web.AppRunner = server.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
             await runner.setup()
             self._runners.append(runner)
-            for each in sockets:
-                await server.SockSite(runner, each).start()
+            connect = BoundedConnections(cast("web.Server", runner.server))
+            loop = asyncio.get_running_loop()
+            self._servers += [await loop.create_server(connect, sock=each, backlog=BACKLOG) for each in sockets]
 
     async def close(self) -> None:
         """Stop listening."""
+        for server in self._servers:
+            server.close()
         for runner in self._runners:
             await runner.cleanup()
         for sockets, _ in self._bound:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from support.virtual_time import in_virtual_time
 from testbed.ports import free_port
-from trainshed.controller.health import METRICS_AGE, HealthServer, LoopLagMonitor
+from trainshed.controller.health import MAX_CONNECTIONS, METRICS_AGE, HealthServer, LoopLagMonitor
 
 
 def free_address() -> str:
@@ -58,6 +59,36 @@ async def test_metrics_are_computed_once_a_second_however_many_ask():
         await ask(metrics, "/metrics")
         assert len(computed) >= 2
     finally:
+        await server.close()
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nX: ", b"GET /healthz HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]
+)
+async def test_many_connections_leave_room_for_a_probe(monkeypatch, sent):
+    monkeypatch.setattr("trainshed.controller.health.MAX_CONNECTION_SECONDS", 1)
+    health = free_address()
+    server = HealthServer(LoopLagMonitor(), lambda: "", lambda: b"")
+    server.bind(health, "")
+    await server.serve()
+    files = open_files()
+    held = []
+    try:
+        for _ in range(2 * MAX_CONNECTIONS):
+            held.append(await asyncio.open_connection(*health.split(":")))
+            held[-1][1].write(sent)
+        assert await asyncio.wait_for(ask(health, "/healthz"), 1) == (200, "ok\n")
+        opened = open_files() - files - len(held)
+        assert opened <= MAX_CONNECTIONS + 5
+        await asyncio.sleep(1.5)
+        assert open_files() - files - len(held) <= 1
+    finally:
+        for _, writer in held:
+            writer.close()
         await server.close()
 
 
