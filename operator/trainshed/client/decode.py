@@ -118,6 +118,8 @@ DIGITS = 10
 MAX_REASON_LENGTH, MAX_MESSAGE_LENGTH = 128, 16_384
 #: Characters that are kept of a name: those of Kubernetes are shorter, and an image reference seldom is longer.
 MAX_NAME_LENGTH = 256
+#: Finalizers of others that are kept. A pod with more cannot be released: a patch replaces the whole list.
+MAX_FINALIZERS = 64
 #: Names that are kept once for all pods: those of ten thousand jobs, at most 32 MiB if all are as long as possible.
 SHARED_NAMES = 32_768
 
@@ -187,6 +189,7 @@ def pod(found: PodObject) -> Pod:
     """Convert a pod."""
     status, spec, meta = found.status or NO_STATUS, found.spec or NO_SPEC, found.metadata
     annotations, finalizers = meta.annotations or {}, meta.finalizers or ()
+    others = [finalizer for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]
     conditions = {condition.type: condition for condition in status.conditions or ()}
     scheduled, target = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     disruption = target if target and target.status == "True" else None
@@ -209,8 +212,8 @@ def pod(found: PodObject) -> Pod:
         created=within_time_range(meta.creation_timestamp),
         deletion_timestamp=within_time_range(meta.deletion_timestamp),
         grace=parse_count(meta.deletion_grace_period_seconds),
-        finalizers=tuple([_name(finalizer) for finalizer in finalizers if finalizer != JOB_TRACKING_FINALIZER]),
-        has_finalizer=JOB_TRACKING_FINALIZER in finalizers,
+        finalizers=tuple(map(_shared, others[:MAX_FINALIZERS])),
+        has_finalizer=len(others) < len(finalizers) and len(others) <= MAX_FINALIZERS,
         scheduled=within_time_range(placed.last_transition_time) if placed else None,
         sandbox_ready=sandbox.status == "True" if sandbox else None,
         template_hash=_name(annotations.get(TEMPLATE_HASH_ANNOTATION)),

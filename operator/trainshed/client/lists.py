@@ -14,6 +14,7 @@ import orjson
 from msgspec import UNSET, inspect
 
 from trainshed.api.coerce import encodable
+from trainshed.api.digest import digest_of
 from trainshed.api.job import Document
 from trainshed.api.objects import Dependent, Pod, Resource, Service
 from trainshed.client import TooLarge, Unavailable
@@ -95,7 +96,7 @@ def decode_bounded(decoder: msgspec.json.Decoder[T], content: msgspec.Raw | byte
     """Decode the content, without the parts that are nested too deeply; raises `msgspec.DecodeError`."""
     try:
         found = decoder.decode(content)
-        if isinstance(found, dict):  # Python 3.12 and newer decode thousands of levels; orjson writes 254
+        if isinstance(found, (dict, list)):  # Python 3.12 and newer decode thousands of levels; orjson writes 254
             orjson.dumps(found)
     except (RecursionError, orjson.JSONEncodeError):
         return decoder.decode(cut_nesting(bytes(content)))
@@ -131,7 +132,7 @@ log = logging.getLogger(__name__)
 class Decoder(Generic[T]):
     """Decodes objects of one kind from JSON."""
 
-    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any], T]) -> None:
+    def __init__(self, decoder: msgspec.json.Decoder[Any], convert: Callable[[Any, msgspec.Raw | bytes], T]) -> None:
         self._decoder = decoder
         self._convert = convert
 
@@ -141,7 +142,7 @@ class Decoder(Generic[T]):
             found = decode_bounded(self._decoder, content)
         except msgspec.ValidationError:
             found = decode_leniently(content, self._decoder.type)
-        return self._convert(found)
+        return self._convert(found, content)
 
     def answer(self, content: msgspec.Raw | bytes) -> T:
         """Decode the response to a request; raises `Unavailable` if it cannot be decoded."""
@@ -151,19 +152,66 @@ class Decoder(Generic[T]):
             raise Unavailable(f"cannot decode the response: {error}") from error
 
 
-PODS: Decoder[Pod] = Decoder(msgspec.json.Decoder(PodObject), pod)
-SERVICES: Decoder[Service] = Decoder(msgspec.json.Decoder(ServiceObject), service)
+PODS: Decoder[Pod] = Decoder(msgspec.json.Decoder(PodObject), lambda found, _: pod(found))
+SERVICES: Decoder[Service] = Decoder(msgspec.json.Decoder(ServiceObject), lambda found, _: service(found))
 JSON_OBJECT = msgspec.json.Decoder(dict[str, Any])
 #: Objects of any kind as a whole, and only the metadata.
-DOCUMENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found: found)
-METADATA: Decoder[ObjectMeta] = Decoder(msgspec.json.Decoder(PartialObjectMetadata), lambda found: found.metadata)
+DOCUMENTS: Decoder[Document] = Decoder(JSON_OBJECT, lambda found, _: found)
+METADATA: Decoder[ObjectMeta] = Decoder(msgspec.json.Decoder(PartialObjectMetadata), lambda found, _: found.metadata)
+
+
+#: The sections of dependents that are compared with what a job needs, besides labels and annotations.
+SECTIONS = ("data", "immutable", "spec", "status", "rules", "subjects", "roleRef")
+#: Bytes of an object, of a section and of an entry of a section that are kept as they are, and entries of a section.
+#: Of more there is a digest: anyone who can create ConfigMaps can fill the memory with them otherwise.
+WHOLE_OBJECT, WHOLE_SECTION, WHOLE_ENTRY, MOST_ENTRIES = 16 * 1024, 8 * 1024, 1024, 256
+VALUES, ENTRIES = msgspec.json.Decoder(), msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def dependent_decoder(resource: Resource) -> Decoder[Dependent]:
     """Return the decoder of dependents of a kind."""
     return Decoder(
-        JSON_OBJECT, lambda found: dependent(resource, msgspec.convert(found, PartialObjectMetadata).metadata, found)
+        msgspec.json.Decoder(PartialObjectMetadata),
+        lambda found, content: dependent(resource, found.metadata, _sections(found.metadata, content)),
     )
+
+
+def _sections(meta: ObjectMeta, content: msgspec.Raw | bytes) -> Document:
+    """Return the sections of an object, and its labels and annotations; digests are in place of large parts."""
+    small = len(bytes(content)) <= WHOLE_OBJECT
+    parts = _entries(content)
+    texts = {"labels": meta.labels or {}, "annotations": meta.annotations or {}}
+    metadata = {name: found if small else _reduced(found) for name, found in texts.items()}
+    found = {name: parts[name] for name in SECTIONS if name in parts}
+    return {"metadata": metadata} | {name: _value(part) if small else _part(part) for name, part in found.items()}
+
+
+def _entries(content: msgspec.Raw | bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return ENTRIES.decode(content)
+    except RecursionError:
+        return ENTRIES.decode(cut_nesting(bytes(content)))
+
+
+def _value(content: msgspec.Raw) -> object:
+    return decode_bounded(VALUES, content)
+
+
+def _part(content: msgspec.Raw) -> object:
+    """Return a section of a large object."""
+    if len(bytes(content)) <= WHOLE_SECTION:
+        return _value(content)
+    if bytes(content)[:1] == b"{" and len(entries := _entries(content)) <= MOST_ENTRIES:
+        values = ((key, _value(value), len(bytes(value))) for key, value in entries.items())
+        return {key: value if size <= WHOLE_ENTRY else digest_of(value) for key, value, size in values}
+    return digest_of(_value(content))
+
+
+def _reduced(texts: dict[str, str]) -> object:
+    """Return the labels or the annotations of a large object."""
+    if len(texts) > MOST_ENTRIES:
+        return digest_of(texts)
+    return {key: text if len(text) <= WHOLE_ENTRY else digest_of(text) for key, text in texts.items()}
 
 
 class ListMeta(msgspec.Struct):
@@ -180,7 +228,7 @@ class Page(msgspec.Struct):
     items: list[msgspec.Raw]
 
 
-PAGES: Decoder[Page] = Decoder(msgspec.json.Decoder(Page), lambda page: page)
+PAGES: Decoder[Page] = Decoder(msgspec.json.Decoder(Page), lambda page, _: page)
 
 
 def decode_items(kind: Decoder[T], page: Page, plural: str) -> Iterator[T]:

@@ -17,7 +17,7 @@ from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 
-from .store import CachedJob, Item, Store
+from .store import CachedJob, Item, Store, origin_of, packed
 
 
 class Staleness:
@@ -206,14 +206,12 @@ class Cache:
     def record(self, document: Document, framework: Framework) -> CachedJob:
         """Parse a job; its spec, which takes longest, only if it may differ from the cached one."""
         metadata = document.get("metadata") or {}
-        parts = ("generation", "deletionTimestamp", "annotations", "labels")
-        origin = tuple(metadata.get(part) for part in parts)
+        origin, status = origin_of(metadata), status_codec.parse_status(document)
         known = self.jobs[framework.kind].items.get(metadata.get("uid", ""))
         if known and known.origin == origin and known.job.generation:
             job = replace(known.job, version=str(metadata.get("resourceVersion", "")))
-        else:
-            job = parse.job(document, framework, self._job_defaults)
-        return CachedJob(job, status_codec.parse_status(document), origin)
+            return replace(known, job=job, status=status)
+        return packed(parse.job(document, framework, self._job_defaults), status, origin)
 
     def snapshot(self, key: JobKey, now: datetime) -> Snapshot | None:
         """Return the job with its objects, or None if there is no such job."""
@@ -221,7 +219,7 @@ class Cache:
         if record is None:
             return None
         return Snapshot(
-            job=record.job,
+            job=record.whole,
             framework=self._frameworks[key.kind],
             job_defaults=self._job_defaults,
             status=record.status,

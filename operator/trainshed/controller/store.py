@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+import orjson
+from msgspec.structs import replace
 
+from trainshed.api.digest import digest_of
 from trainshed.api.job import Job
 from trainshed.api.objects import is_older
 from trainshed.api.status import Status
@@ -150,12 +153,22 @@ class Store(Generic[T]):
             self._on_change(known, item)
 
 
+#: Bytes of JSON of the templates of a job that are kept parsed, which takes up to twenty times as much; and labels and
+#: annotations.
+PARSED_TEMPLATES, PARSED_TEXTS = 64 * 1024, 64
+TEMPLATES = msgspec.json.Decoder(list[dict[str, Any]])
+
+
 class CachedJob(msgspec.Struct, frozen=True):
-    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on."""
+    """A cached job: spec and status at one version. `origin` is the part of the document its spec depends on.
+
+    Large `templates` are kept as JSON, and the replicas of `job` have none: `whole` has them.
+    """
 
     job: Job
     status: Status
     origin: object = None
+    templates: bytes = b""
 
     @property
     def uid(self) -> str:
@@ -166,3 +179,30 @@ class CachedJob(msgspec.Struct, frozen=True):
     def version(self) -> str:
         """The resource version."""
         return self.job.version
+
+    @property
+    def whole(self) -> Job:
+        """The job with its templates."""
+        if not self.templates:
+            return self.job
+        parts = zip(self.job.groups, TEMPLATES.decode(self.templates), strict=True)
+        return replace(self.job, groups=tuple(replace(group, template=template) for group, template in parts))
+
+
+def packed(job: Job, status: Status, origin: object) -> CachedJob:
+    """Return the cached form of a job that was just parsed."""
+    try:
+        templates = orjson.dumps([group.template for group in job.groups])
+    except orjson.JSONEncodeError:  # such as a number with more than 64 bits
+        return CachedJob(job, status, origin)
+    if len(templates) <= PARSED_TEMPLATES:
+        return CachedJob(job, status, origin)
+    groups = tuple(replace(group, template={}) for group in job.groups)
+    return CachedJob(replace(job, groups=groups), status, origin, templates)
+
+
+def origin_of(metadata: Mapping[str, Any]) -> object:
+    """Return what the spec of a job depends on; of many labels and annotations a digest."""
+    texts = [metadata.get(part) or {} for part in ("annotations", "labels")]
+    is_small = sum(map(len, texts)) <= PARSED_TEXTS
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), texts if is_small else digest_of(texts)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainshed.api.actions import Action, CreateDependent, DeleteDependent, UpdateDependent
+from trainshed.api.digest import Digest, digest_of
 from trainshed.api.framework import Framework, PodNames, job_labels
 from trainshed.api.job import Job
 from trainshed.api.objects import ROLES, Dependent, DesiredDependent, Phase
@@ -87,8 +88,10 @@ def _differs(facts: Facts, target: DesiredDependent, found: Dependent) -> bool:
 def covers(actual: object, wanted: object) -> bool:
     """Return whether an object has all desired fields, with quantities in any notation and defaults added.
 
-    The server may leave out fields that are empty, zero or false.
+    The server may leave out fields that are empty, zero or false. Of large fields there is only a digest.
     """
+    if isinstance(actual, Digest):
+        return actual == digest_of(wanted)
     if actual is None:
         return not wanted
     if isinstance(wanted, Mapping):

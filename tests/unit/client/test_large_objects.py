@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
 
 import pytest
 
 from support.scripted_server import ScriptedServer, a_list, a_pod, after, event, listening, refused
 from support.virtual_time import clock, in_virtual_time
+from trainshed.api.objects import CONFIG_MAPS, JOB_TRACKING_FINALIZER
 from trainshed.client import TooLarge
-from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, event_head, list_pages
+from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, PODS, dependent_decoder, event_head, list_pages
 from trainshed.client.transport import Path
+from trainshed.plan.dependents import covers
 
+META = {"name": "fat", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
 PADDING = {"spec": {"x": "<" * 5000}}
 
 
@@ -173,3 +177,62 @@ async def test_pages_have_few_bytes_however_large_the_objects_are(sizes, request
     assert max(server.sent) <= max(PAGE_BYTES, LARGE + 1000)
     assert len(server.asked) <= requests
     assert server.asked[0] == PAGE_SIZE
+
+
+MANY = {f"a{number}": "" for number in range(50_000)}
+#: Large parts of dependents, by the section that has them.
+SECTIONS = {
+    "a text": {"data": {"hosts": "<" * 500_000}},
+    "keys": {"data": MANY},
+    "bytes": {"binaryData": {"a": "A" * 500_000}},
+    "rules": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}] * 10_000},
+    "nesting": {"spec": {"a": [json.loads("[" * 300 + "]" * 300)] * 50}},
+    "other fields": {"secrets": [{"name": "a"}] * 50_000},
+}
+
+
+def size(found: object) -> int:
+    """Return the bytes that a value of JSON takes in memory, without counting a part twice."""
+    parts = [*found, *found.values()] if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return sys.getsizeof(found) + sum(map(size, parts))
+
+
+@pytest.mark.parametrize("what", SECTIONS)
+def test_little_is_kept_of_a_large_dependent(what):
+    found = dependent_decoder(CONFIG_MAPS).item(json.dumps({"metadata": META, **SECTIONS[what]}).encode())
+    assert found.name == "fat"
+    assert size(found.document) < 20_000
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_little_is_kept_of_large_metadata(field):
+    for texts in (MANY, {f"a{number}": "<" * 5000 for number in range(50)}):
+        found = dependent_decoder(CONFIG_MAPS).item(json.dumps({"metadata": META | {field: texts}}).encode())
+        assert size(found.document) < 20_000
+        assert covers(found.document["metadata"][field], texts)
+        assert not covers(found.document["metadata"][field], {"a1": "other"})
+
+
+@pytest.mark.parametrize("what", ["a text", "keys", "rules"])
+def test_a_large_dependent_is_compared_with_what_is_wanted(what):
+    wanted = SECTIONS[what]
+    actual = {"metadata": META, **json.loads(json.dumps(wanted))}
+    (section,) = wanted
+    assert covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
+    actual[section] = actual[section][1:] if what == "rules" else actual[section] | {next(iter(wanted[section])): "x"}
+    assert not covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
+
+
+def test_what_others_add_to_a_large_config_map_is_not_a_difference():
+    wanted = SECTIONS["a text"]
+    actual = {"metadata": META, "data": wanted["data"] | {"other": "y" * 5000}}
+    assert covers(dependent_decoder(CONFIG_MAPS).item(json.dumps(actual).encode()).document, wanted)
+
+
+@pytest.mark.parametrize(
+    ("others", "kept", "has"), [(0, 0, True), (64, 64, True), (65, 64, False), (50_000, 64, False)]
+)
+def test_few_finalizers_of_a_pod_are_kept_and_none_is_cut(others, kept, has):
+    names = [f"{'a' * 250}.b/{'c' * 58}{number}" for number in range(others)]
+    found = PODS.item(json.dumps({"metadata": META | {"finalizers": [*names, JOB_TRACKING_FINALIZER]}}).encode())
+    assert (list(found.finalizers), found.has_finalizer) == (names[:kept], has)

@@ -14,6 +14,7 @@ import yaml
 from support.virtual_time import in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import (
+    Altered,
     ApiError,
     Conflict,
     Forbidden,
@@ -38,7 +39,7 @@ ALERTS = yaml.safe_load((Path(__file__).parents[3] / "charts" / "trainshed" / "f
 (RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedInternalError")
 ANSWERS = (
     *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
-    *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, TooLarge, ApiError),
+    *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, TooLarge, Altered, ApiError),
 )
 
 
