@@ -129,6 +129,24 @@ def test_a_flapping_webhook_costs_only_time(server: ControlPlane, user: UserClie
         assert not user.job("PyTorchJob", "flap")["status"].get("restarts")
 
 
+OTHER_OWNER = {"path": "/metadata/ownerReferences/0/uid", "value": "11111111-1111-1111-1111-111111111111"}
+RENAMED = {"path": "/metadata/generateName", "value": "odd-"}, {"op": "remove", "path": "/metadata/name"}
+
+
+@pytest.mark.fault("K5")
+@pytest.mark.parametrize("changes", [RENAMED, (OTHER_OWNER,)], ids=["name", "owner"])
+def test_pods_that_a_webhook_renames_or_gives_away_are_not_created_without_end(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet, changes: tuple[dict[str, str], ...]
+):
+    with Webhook.start(server, user) as webhook:
+        webhook.changes = [{"op": "add"} | change for change in changes]
+        user.create(tfjob("odd", Worker=2))
+        blocked = eventually(lambda: user.conditions("TFJob", "odd").get("Blocked"))
+        assert blocked["reason"] == "AlteredOnCreation"
+        always(lambda: webhook.asked <= 6, 10)
+    eventually(lambda: user.state("TFJob", "odd") == "Running", 30)
+
+
 @pytest.mark.fault("K3")
 def test_pods_that_are_denied_are_reported_and_created_once_they_may(
     server: ControlPlane, user: UserClient, kubelet: FakeKubelet

@@ -1,12 +1,14 @@
-"""An admission webhook for the pods of a namespace: it allows them, late or now and then not at all."""
+"""An admission webhook for the pods of a namespace: it allows them, late, changed or now and then not at all."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 from aiohttp import web
 
@@ -15,16 +17,20 @@ from support.background import in_background
 from testbed.certificates import Authority
 from testbed.control_plane import ControlPlane
 
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 class Webhook:
-    """Allows every pod after `delay` seconds; answers 500 instead when `fails` is true of its number, from 1."""
+    """Allows every pod after `delay` seconds; answers 500 instead when `fails` is true of its number, from 1.
+
+    `changes` are operations of JSON Patch on each pod.
+    """
 
     def __init__(self) -> None:
         self.asked = 0
         self.delay = 0.0
         self.fails: Callable[[int], bool] = lambda _number: False
+        self.changes: list[dict[str, Any]] = []
 
     @classmethod
     @contextmanager
@@ -57,7 +63,8 @@ class Webhook:
         if failed:
             return web.json_response({}, status=500)
         allowed = {"uid": review["request"]["uid"], "allowed": True}
-        return web.json_response({**review, "request": None, "response": allowed})
+        patch = {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(self.changes).encode()).decode()}
+        return web.json_response({**review, "request": None, "response": allowed | (patch if self.changes else {})})
 
 
 def _configuration(authority: Authority, namespace: str, port: int) -> dict:
