@@ -21,6 +21,14 @@ LEADERS = {
     "XGBoostJob": {"Master": 1},
     "PaddleJob": {"Master": 1},
 }
+#: MPIJobs: the workers, the restarts of all pods, and the most patches. The ConfigMap follows the workers that run, and
+#: the Role names the pods that exist: it is emptied before a restart.
+MPI_BUDGETS = [
+    (4, 0, {"patch configmaps": 4, "patch roles": 1, "patch mpijobs/status": 2}),
+    (4, 1, {"patch configmaps": 9, "patch roles": 3, "patch mpijobs/status": 4}),
+    (100, 0, {"patch configmaps": 20, "patch roles": 1, "patch mpijobs/status": 4}),
+    (100, 1, {"patch configmaps": 40, "patch roles": 3, "patch mpijobs/status": 10}),
+]
 
 
 @pytest.mark.parametrize("pods", [4, 16, 100])
@@ -79,6 +87,33 @@ def test_a_job_of_any_kind_has_the_same_budget(kind: str, user: UserClient, meas
     assert events <= 6
 
 
+@pytest.mark.parametrize(("workers", "restarts", "most"), MPI_BUDGETS)
+def test_an_mpi_job_and_a_restart_of_all_its_pods_cost_little_more_than_the_pods(
+    workers: int, restarts: int, most: dict[str, int], user: UserClient, measured
+) -> None:
+    pods, began, old = workers + 1, time.monotonic(), set()
+    with FakeKubelet(user) as kubelet:
+        user.create(job("MPIJob", "budget", restart="ExitCode", Launcher=1, Worker=workers))
+        for attempt in range(restarts + 1):
+            eventually(lambda old=old: len(uids(user) - old) == pods, 90)
+            eventually(lambda: user.job("MPIJob", "budget").get("status", {}).get("ready") == f"{pods}/{pods}", 90)
+            old = uids(user)
+            kubelet.end(*(("budget-worker-1", 137) if attempt < restarts else ("budget-launcher", 0)))
+        eventually(lambda: user.state("MPIJob", "budget") == "Succeeded", 30)
+    late = max(0.0, time.monotonic() - began - 10)  # a machine that is slow
+    time.sleep(2)
+    found = measured.requests(user.namespace)
+    writes = {what: count for what, count in found.items() if what.split()[0] in WRITES and "events" not in what}
+    print(f"\n{workers} workers, {restarts} restarts: {writes}")
+    once = dict.fromkeys(("serviceaccounts", "roles", "rolebindings", "configmaps"), 1)
+    exact = {f"create {what}": count for what, count in (once | {"pods": pods * (1 + restarts)}).items()}
+    exact |= {"delete pods": pods} if restarts else {}
+    assert {what: count for what, count in writes.items() if not what.startswith("patch")} == exact
+    limits = most | {"patch mpijobs/status": most["patch mpijobs/status"] + late / MAX_DEBOUNCE.total_seconds()}
+    assert {what: count for what, count in writes.items() if what.startswith("patch") and count > limits[what]} == {}
+    assert sum(count for what, count in found.items() if "events" in what and what.split()[0] in WRITES) <= 6
+
+
 def test_the_status_of_a_big_job_shows_progress_while_its_pods_are_created(user: UserClient, measured) -> None:
     pods = 1000
     began = time.monotonic()
@@ -124,6 +159,11 @@ def seconds_until(things: Sequence[Callable[[], object]], began: float) -> list[
 
     eventually(all_seen, 60)
     return [times[number] for number in range(len(things))]
+
+
+def uids(user: UserClient) -> set[str]:
+    """Return the uids of all pods."""
+    return {pod["metadata"]["uid"] for pod in user.pods()}
 
 
 def active(user: UserClient, kind: str = "TFJob") -> int:
