@@ -54,7 +54,7 @@ class StatusDebounce:
         if known is None or known.content != content:
             known = _Unstored(known.since if known else now, now, content)
             self._unstored[key] = known
-        quiet, longest = _delays(stored, wanted, creating=creating)
+        quiet, longest = (SUSPENDED_DELAY, SUSPENDED_DELAY) if idle else _delays(stored, wanted, creating=creating)
         due = min(known.changed + quiet, known.since + longest)
         after, over = self._not_before.get(key, (now, False))
         if over == stored.over and (_active(wanted) or not over):  # the last counts after a failure do not wait
@@ -109,8 +109,6 @@ def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelt
     counts = wanted.replica_statuses.values()
     if stored.over:
         return AFTER_FAILURE if _active(wanted) else DEBOUNCE, AFTER_FAILURE
-    if _starts_suspended(stored, wanted):
-        return SUSPENDED_DELAY, SUSPENDED_DELAY
     if creating:  # at once, but not within PROGRESS after the last one
         return timedelta(0), timedelta(0)
     longest = MAX_DEBOUNCE if stored.conditions else MAX_FIRST_DELAY
