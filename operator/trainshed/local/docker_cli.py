@@ -48,11 +48,15 @@ class DockerCli:
             return await self.wait_for(*words)
 
     async def create(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
-        """Create a container with variables; raises `StartFailed` with the message of the engine."""
+        """Create a container with variables; raises `StartFailed` with the message of the engine.
+
+        Its image is here: the program pulls none, with which it would start programs that know a registry's passwords
+        or verify signatures, and that read variables of their own.
+        """
         options, file, own = docker_variables.passed(variables, self.program)
         with file:
             async with self._slots:
-                await self.wait_for("create", *options, *words, source=file, own=own)
+                await self.wait_for("create", "--pull", "never", *options, *words, source=file, own=own)
 
     async def wait_for(self, *words: str, source: IO[bytes] | None = None, own: Mapping[str, str] | None = None) -> str:
         """Return the output of a command as `run` does, but let others run meanwhile.

@@ -3,7 +3,8 @@
 Names go into the arguments. Values go into a file that has no name, as `--env-file`, or into the environment of the
 program where that format cannot have them: quotes and ends of lines mean something else to each version. The program
 and what it starts read variables themselves, and the author of a job must not reach the program: those are only
-passed in the file.
+passed in the file. A list of the variables that may be passed is not possible, because an author may choose any name:
+JSON, keys and scripts have quotes and several lines.
 """
 
 from __future__ import annotations

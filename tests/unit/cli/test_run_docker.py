@@ -106,8 +106,9 @@ def test_no_value_of_a_variable_is_in_the_arguments_of_the_engine(machine, engin
     done = machine.run(job, runtime="docker")
     assert done.returncode == 0, done.stdout + done.stderr
     assert next(machine.runs.glob("2*/logs/job-worker-0.log")).read_text() == f"{key}|s3cret|"
-    words = [word for words in engine.calls("create") for word in words]
-    assert not [word for word in words if "BEGIN" in word or "s3cret" in word]
+    created = engine.calls("create")
+    assert not [word for words in created for word in words if "BEGIN" in word or "s3cret" in word]
+    assert {tuple(options(words, "--pull")) for words in created} == {("never",)}, "what a pull starts reads them, too"
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "BASH_FUNC_exec%%", "DOCKER_HOST", "https_proxy"])
