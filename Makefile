@@ -190,6 +190,12 @@ test-reported: venv ## Run the tests of the inputs that once went wrong (tests/r
 	@$(PY) -m pytest -v -m "reported and not e2e" $(RERUNS)
 	$(call took,test-reported)
 
+.PHONY: test-random-jobs
+test-random-jobs: venv ## Let a real API server check all objects of random jobs, and store none. N=5000 sets their number, SEED=1 the first one.
+	@export TRAINSHED_RANDOM_JOBS=$(or $(N),5000) TRAINSHED_SEED=$(or $(SEED),1)
+	$(PY) -m pytest -v tests/integration/test_rendered_objects.py
+	$(call took,test-random-jobs)
+
 .PHONY: test-reruns
 test-reruns: venv venv-sdk ## Run the integration tests with a forced failure of each first try. Takes an hour. TESTS="tests/chaos -k leader" selects tests.
 	@$(RUN) pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m apiserver -p support.fail_first_try --reruns 1 --rerun-show-tracebacks $(TESTS)
