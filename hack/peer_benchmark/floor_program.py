@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from trainshed.client.credentials import find_credentials
 from trainshed.client.decode import ObjectMeta
 from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import METADATA, PODS, SERVICES
 from trainshed.client.transport import FIELD_MANAGER, JSON, MERGE_PATCH, Path, Request, RestClient
 from trainshed.controller.store import Store

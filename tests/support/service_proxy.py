@@ -28,7 +28,7 @@ egressSelections:
 
 
 class ServiceProxy:
-    """Listens on a Unix socket in `folder`; `backends` are local ports by `cluster-ip:port`."""
+    """Listens on a Unix socket in `folder` and at `url`; `backends` are local ports by `cluster-ip:port`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,11 +47,16 @@ class ServiceProxy:
         return f"--egress-selector-config-file={self._config}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._connected, self._socket)
+        self._servers = (
+            await asyncio.start_unix_server(self._connected, self._socket),
+            await asyncio.start_server(self._connected, "127.0.0.1", 0),
+        )
+        self.url = f"http://127.0.0.1:{self._servers[1].sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = [writer]

@@ -31,6 +31,8 @@ IMPORT_CHAIN = 12
 SMALL_MODULE = 80
 SMALL_MODULES = {
     "trainshed.local.docker_variables": "the format of two programs, with its table of names",
+    "trainshed.client.credential_plugin": "the official client, which is imported only for a plugin",
+    "trainshed.client.tunnel": "the protocol of proxies, apart from the one spoken through them",
     "trainshed.client.coalescing": "pauses of the event loop, apart from HTTP",
     "trainshed.event_loop": "uvloop, which only the operator imports",
     "trainshed.controller.job_collector": "prometheus_client, which only the operator imports",

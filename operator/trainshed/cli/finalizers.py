@@ -9,10 +9,11 @@ import click
 from trainshed.api.objects import JOB_NAME_LABEL
 from trainshed.client import ApiError
 from trainshed.client.client import CORE, ApiClient, Lister
-from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.finalizers import release_finalizer
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import PODS
 from trainshed.client.transport import Path, RestClient
 from trainshed.controller.finalizers import owner_is_gone

@@ -21,8 +21,9 @@ from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, SERVICE_ACCOUNTS, Dependent, Pod, Service
 from trainshed.client import ApiError
 from trainshed.client.client import CORE, Lister
-from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.http import HttpTransport
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
 from trainshed.client.transport import Path, RestClient
 from trainshed.config import Config

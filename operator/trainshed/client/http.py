@@ -20,8 +20,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from httptools import HttpParserError, HttpResponseParser
 
 from .coalescing import Coalescing
-from .credentials import Credentials, TokenSource
+from .credentials import Credentials, Headers, TokenSource
 from .transport import Answer, Request, ResponseTooLarge, Stream, TransportError, WriteNotPermitted
+from .tunnel import open_tunnel
 
 #: Timeouts in seconds: a response, a connection, and a stream without data (bookmarks arrive about once a minute).
 REQUEST_TIMEOUT, CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 5.0, 90.0
@@ -225,12 +226,12 @@ class HttpTransport:
         server = urlsplit(credentials.server)
         self._address = server.hostname or "", server.port or PORTS.get(server.scheme, PORTS["https"])
         self._prefix = server.path.rstrip("/")
-        self._tls = credentials.tls()
+        self._tls, self._proxy = credentials.tls(), credentials.proxy
         self._head = (
             f"Host: {server.netloc.rpartition('@')[2]}\r\nUser-Agent: trainshed\r\nAccept: application/json\r\n"
         )
         self._token_source = TokenSource(credentials)
-        self._token_headers: tuple[dict[str, str], str] = {}, ""
+        self._token_headers: tuple[Headers | None, str] = None, ""
         self._idle: deque[Connection] = deque()
         self._busy: set[Connection] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -316,7 +317,7 @@ class HttpTransport:
     def _content(self, request: Request) -> bytes:
         known, token = self._token_headers
         if (headers := self._token_source.headers()) is not known:
-            token = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            token = "".join(f"{name}: {value}\r\n" for name, value in headers)
             self._token_headers = headers, token
         body = request.body or b""
         size = "" if request.body is None else f"Content-Type: {request.kind}\r\nContent-Length: {len(body)}\r\n"
@@ -333,7 +334,13 @@ class HttpTransport:
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(self._connection, *self._address, ssl=self._tls)
+            if not self._proxy:
+                return (await loop.create_connection(self._connection, *self._address, ssl=self._tls))[1]
+            tunnel = await open_tunnel(self._proxy, *self._address)
+            name = self._address[0] if self._tls else None
+            _, connection = await loop.create_connection(
+                self._connection, sock=tunnel, ssl=self._tls, server_hostname=name
+            )
         return connection
 
     def _connection(self) -> Connection:

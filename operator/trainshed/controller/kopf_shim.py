@@ -221,7 +221,10 @@ def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.
         watches, lists = request.url.query.get("watch") == "true", "limit" in request.url.query
         if watches or lists:
             request.headers["Accept"] = METADATA if watches else LISTS
-        request.headers.update(token_source.headers())
+        headers = token_source.headers()
+        for name, _ in headers:
+            request.headers.popall(name, None)
+        request.headers.extend(headers)
         response = await handler(request)
         if watches and response.status == HTTPStatus.OK:
             response.content = NewEvents(response.content, is_known)  # type: ignore[assignment] # all that kopf uses
@@ -235,7 +238,7 @@ def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.
         return response
 
     connector = aiohttp.TCPConnector(limit=0, ssl=credentials.tls() or True)
-    session = aiohttp.ClientSession(connector=connector, middlewares=(as_metadata,))
+    session = aiohttp.ClientSession(connector=connector, middlewares=(as_metadata,), proxy=credentials.proxy or None)
     return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
 
 

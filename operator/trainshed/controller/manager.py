@@ -18,10 +18,11 @@ from trainshed.api.framework import Framework
 from trainshed.api.job import JobKey
 from trainshed.client import ApiError
 from trainshed.client.client import ApiClient
-from trainshed.client.credentials import Credentials, NoCredentials, find_credentials
+from trainshed.client.credentials import Credentials, NoCredentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient, Transport
 from trainshed.config import Config
 from trainshed.event_loop import EventLoop

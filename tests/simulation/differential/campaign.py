@@ -9,8 +9,8 @@ from pathlib import Path
 
 from support import UserClient
 from support.user_client import eventually
-from trainshed.client.credentials import find_credentials
 from trainshed.client.http import HttpTransport
+from trainshed.client.kubeconfig import find_credentials
 
 from .comparison import Comparison, Difference
 from .sides import Real

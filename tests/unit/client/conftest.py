@@ -10,9 +10,9 @@ import pytest_asyncio
 from support.fixtures import server, user
 from testbed.control_plane import ControlPlane
 from trainshed.client.client import ApiClient
-from trainshed.client.credentials import find_credentials
 from trainshed.client.flow_control import TokenBucket
 from trainshed.client.http import HttpTransport
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.transport import RestClient
 
 __all__ = ["gateway", "server", "user", "wire"]

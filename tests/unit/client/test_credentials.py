@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from testbed.certificates import Authority
-from trainshed.client import credentials
-from trainshed.client.credentials import NoCredentials, TokenSource, find_credentials
+from trainshed.client import kubeconfig as kubeconfigs
+from trainshed.client.credentials import NoCredentials, TokenSource
+from trainshed.client.kubeconfig import find_credentials
 
 
 def kubeconfig(folder, user, cluster=None, **top):
@@ -31,16 +32,16 @@ def kubeconfig(folder, user, cluster=None, **top):
 def test_a_token_is_sent(tmp_path):
     found = find_credentials(kubeconfig(tmp_path, {"token": "t"}))
     assert found.server == "https://example.com"
-    assert found.headers() == {"Authorization": "Bearer t"}
-    assert find_credentials(kubeconfig(tmp_path, {})).headers() == {}
+    assert found.headers() == (("Authorization", "Bearer t"),)
+    assert find_credentials(kubeconfig(tmp_path, {})).headers() == ()
 
 
 def test_a_token_file_is_read_each_time(tmp_path):
     (tmp_path / "token").write_text("one\n")
     found = find_credentials(kubeconfig(tmp_path, {"tokenFile": "token"}))
-    assert found.headers() == {"Authorization": "Bearer one"}
+    assert found.headers() == (("Authorization", "Bearer one"),)
     (tmp_path / "token").write_text("two")
-    assert found.headers() == {"Authorization": "Bearer two"}
+    assert found.headers() == (("Authorization", "Bearer two"),)
 
 
 @pytest.fixture
@@ -105,7 +106,16 @@ def test_an_invalid_address_of_the_server_is_an_error(tmp_path, server):
 @pytest.mark.parametrize(
     ("user", "top", "message"),
     [
-        ({"exec": {}}, {}, "credential plugins are not supported"),
+        ({"exec": ["aws"]}, {}, r"config: users\[u\]\.user\.exec must be a mapping"),
+        (
+            {"auth-provider": {"name": "gcp"}},
+            {},
+            r"user\.auth-provider is not supported, and not by kubectl",
+        ),
+        ({"as-groups": ["a"]}, {}, r"user\.as is missing, with which `as-uid`"),
+        ({"as": "a", "as-groups": "a"}, {}, r"user\.as-groups must be a list"),
+        ({"as": "a\nb"}, {}, r"user\.as cannot be sent: Impersonate-User must be printable text"),
+        ({"as": "a", "as-user-extra": {"k": "v"}}, {}, r"user\.as-user-extra must be a mapping of lists"),
         ({}, {"current-context": "other"}, "config: contexts has no entry named 'other'"),
         ({}, {"clusters": []}, "config: clusters has no entry named 'k'"),
         ({}, {"clusters": [{"name": "k", "cluster": None}]}, r"config: clusters\[k\]\.cluster\.server is missing"),
@@ -131,16 +141,8 @@ def test_an_invalid_field_is_an_error(tmp_path, user, top, message):
 @pytest.mark.parametrize(
     ("part", "field", "value"),
     [
-        ("user", "as", "limited"),
-        ("user", "as-uid", "5"),
-        ("user", "as-groups", ["viewers"]),
-        ("user", "as-user-extra", {"scopes": ["view"]}),
-        ("user", "username", "admin"),
-        ("user", "password", "canary"),
         ("user", "tokenfile", "misspelt"),
         ("user", "impersonate", True),
-        ("cluster", "proxy-url", "http://proxy:3128"),
-        ("cluster", "tls-server-name", "kubernetes"),
         ("cluster", "certificate-authorities", "misspelt"),
     ],
 )
@@ -182,7 +184,7 @@ def test_a_context_may_be_selected(tmp_path):
 
 def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
     (tmp_path / "token").write_text("sa")
-    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(NoCredentials, match="KUBERNETES_SERVICE_HOST"):
         find_credentials()
@@ -190,11 +192,11 @@ def test_in_a_pod_the_service_account_is_used(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     found = find_credentials()
     assert found.server == "https://[fd00::1]:443"
-    assert found.headers() == {"Authorization": "Bearer sa"}
+    assert found.headers() == (("Authorization", "Bearer sa"),)
 
 
 def test_without_credentials_the_error_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(NoCredentials, match=rf"{tmp_path}/.kube/config does not exist; set --kubeconfig"):
@@ -207,17 +209,17 @@ def test_without_credentials_the_error_says_what_to_do(tmp_path, monkeypatch):
 
 
 def test_a_missing_file_of_the_variable_kubeconfig_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBECONFIG", "/nope")
     with pytest.raises(NoCredentials, match="KUBECONFIG: cannot read kubeconfig /nope: No such file or directory"):
         find_credentials()
-    monkeypatch.setenv("KUBECONFIG", "/a:/b")
-    with pytest.raises(NoCredentials, match="KUBECONFIG lists 2 files"):
+    monkeypatch.setenv("KUBECONFIG", "/nope:/away")
+    with pytest.raises(NoCredentials, match="KUBECONFIG: cannot read kubeconfig /nope: No such file or directory"):
         find_credentials()
 
 
 def test_without_a_home_directory_the_error_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
@@ -229,7 +231,7 @@ def test_a_token_is_read_again_when_its_file_changed_or_it_was_rejected(tmp_path
     file = tmp_path / "token"
     file.write_text("one")
     badge = TokenSource(find_credentials(kubeconfig(tmp_path, {"tokenFile": "token"})))
-    assert badge.headers() == {"Authorization": "Bearer one"}
+    assert badge.headers() == (("Authorization", "Bearer one"),)
     reads: list[object] = []
     read = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda self, **how: (reads.append(self), read(self, **how))[1])
@@ -238,7 +240,7 @@ def test_a_token_is_read_again_when_its_file_changed_or_it_was_rejected(tmp_path
     assert reads == [], "the file is read once while it does not change"
     (tmp_path / "next").write_text("two")
     (tmp_path / "next").rename(file)  # as a kubelet does
-    assert badge.headers() == {"Authorization": "Bearer two"}
+    assert badge.headers() == (("Authorization", "Bearer two"),)
     assert badge.renew()
     badge.headers()
     assert len(reads) == 2
@@ -246,5 +248,65 @@ def test_a_token_is_read_again_when_its_file_changed_or_it_was_rejected(tmp_path
 
 def test_without_a_token_file_there_is_nothing_to_read_again(tmp_path):
     badge = TokenSource(find_credentials(kubeconfig(tmp_path, {"token": "t"})))
-    assert badge.headers() == {"Authorization": "Bearer t"}
+    assert badge.headers() == (("Authorization", "Bearer t"),)
     assert not badge.renew()
+
+
+def test_a_user_acts_as_somebody_else_with_the_headers_of_client_go(tmp_path):
+    user = {"token": "t", "as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["1", "2"]}}
+    assert find_credentials(kubeconfig(tmp_path, user)).headers()[1:] == (
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-x%2Fy", "1"),
+        ("Impersonate-Extra-x%2Fy", "2"),
+    )
+
+
+def test_a_name_and_a_password_are_sent(tmp_path):
+    found = find_credentials(kubeconfig(tmp_path, {"username": "jane", "password": "canary"}))
+    assert found.headers() == (("Authorization", f"Basic {base64.b64encode(b'jane:canary').decode()}"),)
+    assert "canary" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "environment", "proxy"),
+    [
+        ({"proxy-url": "http://p:1"}, {"NO_PROXY": "example.com"}, "http://p:1"),
+        ({}, {"HTTPS_PROXY": "http://p:2"}, "http://p:2"),
+        ({}, {"HTTPS_PROXY": "http://p:2", "NO_PROXY": ".com"}, ""),
+        ({"server": "http://example.com"}, {"HTTPS_PROXY": "http://p:2"}, ""),
+        ({"server": "https://127.0.0.1:6443"}, {"HTTPS_PROXY": "http://p:2"}, ""),
+        ({"server": "https://localhost:6443"}, {"HTTPS_PROXY": "http://p:2"}, ""),
+        ({"server": "https://127.0.0.1:6443", "proxy-url": "http://p:1"}, {}, "http://p:1"),
+    ],
+)
+def test_the_proxy_is_that_of_the_cluster_else_that_of_the_environment(
+    tmp_path, monkeypatch, cluster, environment, proxy
+):
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert find_credentials(kubeconfig(tmp_path, {}, cluster)).proxy == proxy
+
+
+@pytest.mark.parametrize("url", ["socks5://p", "https://p", "p:3128"])
+def test_another_kind_of_proxy_is_an_error(tmp_path, url):
+    with pytest.raises(NoCredentials, match=r"proxy-url \(or HTTPS_PROXY\) must be an http:// URL"):
+        find_credentials(kubeconfig(tmp_path, {}, {"proxy-url": url}))
+
+
+def test_of_two_files_the_first_with_an_entry_counts_and_missing_files_are_left_out(tmp_path, monkeypatch):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first = kubeconfig(tmp_path / "one", {"token": "first"}, clusters=[])
+    second = kubeconfig(tmp_path / "two", {"token": "second"}, {"server": "https://two"}, **{"current-context": "d"})
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBECONFIG", f"/away:{first}:{second}")
+    found = find_credentials()
+    assert (found.server, found.token) == ("https://two", "first")
+    with pytest.raises(NoCredentials, match=r"one/config, .*two/config: contexts has no entry named 'none'"):
+        find_credentials(context="none")

@@ -12,9 +12,9 @@ from support import UserClient
 from support.jobs import tfjob
 from support.planes import ready_control_plane
 from trainshed.client import Gone
-from trainshed.client.credentials import find_credentials
 from trainshed.client.http import HttpTransport
 from trainshed.client.informer import Informer
+from trainshed.client.kubeconfig import find_credentials
 from trainshed.client.lists import DOCUMENTS, PODS
 from trainshed.client.transport import Path, RestClient
 
