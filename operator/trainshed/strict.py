@@ -14,7 +14,7 @@ from typing import Any
 
 from trainshed import crd
 from trainshed.api.framework import Framework
-from trainshed.api.parse import ANNOTATIONS, PREFIX
+from trainshed.api.parse import ANNOTATIONS, PREFIX, QUANTITY_FORM, shown
 
 TEXT = {"type": "string"}
 TEXTS = {"type": "object", "additionalProperties": TEXT}
@@ -59,12 +59,13 @@ def _fields(value: object, schema: Mapping[str, Any], path: str, *, typed: bool)
         return
     if not _fits(value, schema):
         if typed:
-            yield f"{path}: Invalid value: must be of type {schema.get('type', 'integer or string')}"
+            yield f"{path}: Invalid value: {shown(value)}must be of type {schema.get('type', 'integer or string')}"
         return
     if typed and value not in schema.get("enum", (value,)):
-        yield f"{path}: Unsupported value: {value!r}: supported values: {', '.join(schema['enum'])}"
+        listed = ", ".join(f'"{choice}"' for choice in schema["enum"] if choice)
+        yield f"{path}: Unsupported value: {shown(value)}supported values: {listed}"
     if typed and "pattern" in schema and not re.fullmatch(schema["pattern"], str(value)):
-        yield f"{path}: Invalid value: {value!r}: must be a quantity, such as 500m or 16Gi"
+        yield f"{path}: Invalid value: {shown(value)}{QUANTITY_FORM}"
     if isinstance(value, dict) and "type" in schema:
         yield from _properties(value, schema, path, typed=typed)
     if isinstance(value, list) and "type" in schema:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +32,9 @@ from .spec import JobSpec, ReplicaSpec, SchedulingPolicy, ValidationInput
 from .status import STARTUP_DEADLINE
 from .validation import has_full_searches, violations
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 #: kubectl's copy of the whole job, which pods do not get.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 #: The prefix of Kueue's labels and annotations: the queue's name is a label of the job. Of a job without that label
@@ -39,6 +42,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KUEUE_PREFIX = "kueue.x-k8s.io/"
 #: Writes the text that is hashed: one encoder for all templates, because making one takes a quarter of the time.
 SORTED = json.JSONEncoder(sort_keys=True)
+#: The most characters of a wrong value in a message.
+LONGEST_SHOWN = 100
 #: Returns the name that a field of a document has in Python.
 _attribute = cache(to_snake)
 
@@ -80,12 +85,42 @@ def _spec(document: Document, framework: Framework) -> tuple[JobSpec | None, tup
     try:
         return framework.spec.model_validate(document.get("spec")), ()
     except ValidationError as error:
-        return None, tuple(_sentence(item["loc"], item["msg"]) for item in error.errors(include_url=False))
+        sentences = (_sentence(item) for item in error.errors(include_url=False))
+        return None, tuple(dict.fromkeys(sentences))  # a quantity has an error for each of its types
 
 
-def _sentence(location: tuple[int | str, ...], message: str) -> str:
-    path = "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in location)
-    return f"spec{path}: Invalid value: {message}"
+#: What is wrong with a value, by pydantic's errors, in words of OpenAPI.
+WRONG = {
+    "bool_type": "must be of type boolean",
+    "dict_type": "must be of type object",
+    "int_type": "must be of type integer",
+    "list_type": "must be of type array",
+    "model_type": "must be of type object",
+    "string_type": "must be of type string",
+    "too_short": "must not be empty",
+}
+QUANTITY_FORM = "must be a quantity, such as 500m or 16Gi"
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """Return an error of pydantic in the words of the API server."""
+    kind, value, location = error["type"], error["input"], error["loc"]
+    is_quantity = location[-3:-2] == ("minResources",)  # the last part is one of the types of a quantity
+    parts = location[:-1] if is_quantity else location
+    path = "spec" + "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in parts)
+    if kind == "missing" or value is None:
+        return f"{path}: Required value"
+    if kind == "literal_error":
+        choices = filter(None, re.findall("'([^']*)'", error["ctx"]["expected"]))
+        listed = ", ".join(f'"{choice}"' for choice in choices)
+        return f"{path}: Unsupported value: {shown(value)}supported values: {listed}"
+    wrong = WRONG.get(kind) or error["msg"].replace("Input should", "must", 1)
+    return f"{path}: Invalid value: {shown(value)}{QUANTITY_FORM if is_quantity else wrong}"
+
+
+def shown(value: object) -> str:
+    """Return a wrong value for a message, with a colon and a space after it; an object or a list is left out."""
+    return "" if isinstance(value, (dict, list)) else f"{json.dumps(value, ensure_ascii=False)[:LONGEST_SHOWN]}: "
 
 
 def _complete(

@@ -131,12 +131,40 @@ def test_annotations_choose_the_scope_and_what_a_disruption_means():
     assert "Replace" in second
 
 
-def test_a_problem_names_the_field_and_says_what_is_wrong():
-    document = tfjob("a", policy={"cleanPodPolicy": "Foo"}, Worker=-1)
-    problems = tensorflow(document).problems
-    assert any(problem.startswith("spec.runPolicy.cleanPodPolicy: Invalid value") for problem in problems)
-    assert any(problem.startswith("spec.tfReplicaSpecs.Worker.replicas: Invalid value") for problem in problems)
-    assert tensorflow({"metadata": {"name": "a"}}).problems
+@pytest.mark.parametrize(
+    ("spec", "problems"),
+    [
+        (None, ["spec: Required value"]),
+        ({}, ["spec.tfReplicaSpecs: Required value"]),
+        ([], ["spec: Invalid value: must be of type object"]),
+        (
+            {"tfReplicaSpecs": {"Worker": {"replicas": -1, "restartPolicy": "Sometimes"}}},
+            [
+                "spec.tfReplicaSpecs.Worker.replicas: Invalid value: -1: must be greater than or equal to 0",
+                (
+                    'spec.tfReplicaSpecs.Worker.restartPolicy: Unsupported value: "Sometimes": supported values:'
+                    ' "Always", "OnFailure", "Never", "ExitCode"'
+                ),
+            ],
+        ),
+        (
+            {"tfReplicaSpecs": {"Worker": {"replicas": "2"}}},
+            ['spec.tfReplicaSpecs.Worker.replicas: Invalid value: "2": must be of type integer'],
+        ),
+        (
+            {"tfReplicaSpecs": {}, "runPolicy": {"schedulingPolicy": {"minResources": {"cpu": "lots"}}}},
+            [
+                (
+                    'spec.runPolicy.schedulingPolicy.minResources.cpu: Invalid value: "lots": must be a quantity,'
+                    " such as 500m or 16Gi"
+                ),
+                "spec.tfReplicaSpecs: Invalid value: must not be empty",
+            ],
+        ),
+    ],
+)
+def test_a_problem_names_the_field_and_says_what_is_wrong_in_the_words_of_the_api_server(spec, problems):
+    assert list(tensorflow({"metadata": {"name": "a"}, "spec": spec}).problems) == problems
 
 
 def test_what_the_framework_refuses_is_a_problem():

@@ -281,8 +281,8 @@ def test_texts_that_look_like_other_types_are_printed_in_quotes():
 def test_arguments_that_kubectl_sends_as_numbers_are_refused():
     result = CliRunner().invoke(cli, ["render", "-f", str(REPORTED / "03-unquoted-float.yaml")])
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "containers[0].args[1]: Invalid value: must be of type string" in result.stderr
-    assert "containers[0].args[3]: Invalid value: must be of type string" in result.stderr
+    assert "containers[0].args[1]: Invalid value: 0.001: must be of type string" in result.stderr
+    assert "containers[0].args[3]: Invalid value: true: must be of type string" in result.stderr
 
 
 def test_a_job_is_rendered_with_the_services_that_it_or_the_operator_chooses():
