@@ -41,7 +41,8 @@ def download(url: str, seconds: float = LONGEST) -> str:
     if not found:
         raise DownloadError(f"it takes longer than {seconds:.0f} seconds")
     if isinstance(found[0], Exception):
-        raise DownloadError(str(found[0])) from found[0]
+        cause = getattr(found[0], "reason", found[0])  # of an URLError
+        raise DownloadError(getattr(cause, "strerror", None) or str(found[0])) from found[0]
     return found[0]
 
 
