@@ -75,6 +75,9 @@ def rendered(manifest: Document, namespace: str, job_defaults: JobDefaults) -> t
     given.pop("deletionTimestamp", None)  # of `kubectl get`; the user who applies the file means a new job
     generated = {"name": f"{given['generateName']}xxxxx"} if "generateName" in given else {}
     job = parse.job({**document, "metadata": {"namespace": namespace, **generated, **given}}, framework, job_defaults)
+    if not job.name:
+        others = (problem for problem in job.problems if not problem.startswith("metadata.name: "))
+        job = replace(job, problems=("metadata.name: Required value: name or generateName is required", *others))
     if problems := (*found, *job.problems):
         return replace(job, problems=problems), []
     active = replace(job, policy=replace(job.policy, suspend=False, managed_elsewhere=False))

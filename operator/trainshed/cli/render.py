@@ -8,9 +8,7 @@ import click
 
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Document, ServiceForm
-from trainshed.local.output import printable
 from trainshed.manifests import writer
-from trainshed.rendering import problems, rendered
 
 from . import sources
 
@@ -53,11 +51,9 @@ def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **default
         gang_scheduler=defaults["gang_scheduler"],
     )
     for manifest in found.jobs:
-        job, objects = rendered(manifest.document, namespace, job_defaults)
-        for problem in problems(job):
-            click.echo(printable(problem), err=True)
-        _print(objects)
-        valid = valid and not job.problems
+        job = sources.rendered(manifest, namespace, job_defaults)
+        _print(job[1] if job else [])
+        valid = valid and job is not None
     sources.print_left_out(found.others)
     sys.exit(0 if valid else 1)
 

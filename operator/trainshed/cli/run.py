@@ -24,6 +24,7 @@ from trainshed.local.output import printable
 from trainshed.local.python import NoPython
 from trainshed.local.state_folder import NotPrivate, default_place
 from trainshed.local.tasks import described
+from trainshed.manifests.objects import Manifest
 
 from . import download, sources
 
@@ -81,17 +82,15 @@ def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: A
         sys.excepthook = _print_sentence
         _quiet_loggers()
     found = sources.selected(files, recursive=recursive)
-    jobs = [_job(item.document, namespace) for item in found.jobs]
-    if None in jobs:
-        sys.exit(1)
+    jobs = _jobs(found.jobs, namespace)
     others = [item for item in found.others if item.head in KINDS]
     sources.print_left_out(item for item in found.others if item.head not in KINDS)
     if (urls := [file for file in files if download.is_url(file)]) and not options["yes"]:
-        _ask(urls, [pod for job in jobs if job for pod in job.pods])
+        _ask(urls, [pod for job in jobs for pod in job.pods])
     try:
         code = local_run.run(
             Options(
-                jobs=tuple(job for job in jobs if job),
+                jobs=tuple(jobs),
                 objects=tuple(_placed(item.document, namespace) for item in others),
                 state=(options["state"] or default_place()).absolute(),
                 runtime=options["runtime"],
@@ -181,14 +180,27 @@ def _placed(document: Document, namespace: str) -> Document:
     return {**document, "metadata": {**metadata, "namespace": metadata.get("namespace") or namespace}}
 
 
-def _job(document: Document, namespace: str) -> LocalJob | None:
-    """Return a job that can run, or None after printing what is wrong with it, as `render` does."""
-    defaults = JobDefaults()
-    job, objects = rendering.rendered(document, namespace, defaults)
-    for problem in rendering.problems(job):
-        click.echo(printable(problem), err=True)
-    if job.problems:
+def _jobs(manifests: Iterable[Manifest], namespace: str) -> list[LocalJob]:
+    """Return the jobs to run; ends the program after printing what is wrong with them, as `render` does."""
+    found = [(manifest, _job(manifest, namespace)) for manifest in manifests]
+    places: dict[tuple[str, ...], str] = {}
+    for manifest, local in found:
+        if local is None:
+            sys.exit(1)
+        key = (local.job.kind, local.job.namespace, local.job.name)
+        if key in places:
+            name = f"{local.job.kind} {local.job.namespace}/{local.job.name}"
+            raise click.ClickException(printable(f"{manifest.place}: {name} is given twice, first in {places[key]}"))
+        places[key] = manifest.place
+    return [local for _, local in found if local]
+
+
+def _job(manifest: Manifest, namespace: str) -> LocalJob | None:
+    """Return a job that can run, or None after printing what is wrong with it."""
+    found, document = sources.rendered(manifest, namespace, JobDefaults()), manifest.document
+    if found is None:
         return None
+    job, objects = found
     placed = _placed(rendering.without_nulls(document), namespace)
     named = {**placed, "metadata": {**placed["metadata"], "name": job.name}}
     pods = tuple(item for item in objects if item["kind"] == "Pod")

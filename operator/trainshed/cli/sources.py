@@ -9,6 +9,10 @@ from pathlib import Path
 
 import click
 
+from trainshed import rendering
+from trainshed.api.framework import JobDefaults
+from trainshed.api.job import Document, Job
+from trainshed.local import validation
 from trainshed.local.output import printable
 from trainshed.manifests import objects
 from trainshed.manifests.objects import Manifest
@@ -46,6 +50,16 @@ def selected(files: Iterable[str], *, recursive: bool) -> Selection:
     return found
 
 
+def rendered(manifest: Manifest, namespace: str, defaults: JobDefaults) -> tuple[Job, list[Document]] | None:
+    """Return a job and the objects of it, or None after printing where it stands and what is wrong with it."""
+    job, created = rendering.rendered(manifest.document, namespace, defaults)
+    head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
+    found = rendering.problems(job) or validation.problems([head], ())
+    for problem in found:
+        click.echo(printable(f"{manifest.place}: {problem}"), err=True)
+    return None if found else (job, created)
+
+
 def print_left_out(manifests: Iterable[Manifest]) -> None:
     """Name objects that a command does not use."""
     for manifest in manifests:
@@ -63,8 +77,10 @@ def _manifests(name: str, *, recursive: bool) -> Iterator[Manifest]:
             for path in _paths(name, recursive=recursive):
                 with path.open("rb") as file:
                     yield from objects.read(file.read(LARGEST + 1), str(path))
-    except (OSError, download.DownloadError) as error:
-        raise click.ClickException(f"cannot read {printable(name)}: {printable(error)}") from error
+    except OSError as error:
+        raise click.ClickException(printable(f"cannot read {error.filename or name}: {error.strerror}")) from error
+    except download.DownloadError as error:
+        raise click.ClickException(printable(f"cannot read {name}: {error}")) from error
 
 
 def _paths(name: str, *, recursive: bool) -> Iterator[Path]:

@@ -132,7 +132,8 @@ def test_a_generated_name_ends_with_a_placeholder():
 def test_an_invalid_job_is_reported_and_the_others_are_rendered():
     result = render(a_job("bad", workers=-1), a_job("good"))
     assert result.exit_code == 1
-    assert result.stderr.startswith("TFJob bad: spec.tfReplicaSpecs.Worker.replicas: Invalid value")
+    place = "standard input, document 1, line 2"
+    assert result.stderr.startswith(f"{place}: TFJob bad: spec.tfReplicaSpecs.Worker.replicas: Invalid value: -1")
     assert "good-worker-0" in result.stdout
     assert "bad" not in result.stdout
 
@@ -144,6 +145,31 @@ def test_malformed_documents_are_reported(metadata, spec):
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert "TFJob (no name): spec" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        ({}, "MPIJob (no name): metadata.name: Required value: name or generateName is required\n"),
+        ({"name": "My_Job"}, 'MPIJob My_Job: metadata.name: Invalid value: "My_Job": a lowercase RFC 1123 subdomain'),
+        (
+            {"name": "a", "namespace": "A"},
+            'MPIJob a: metadata.namespace: Invalid value: "A": a lowercase RFC 1123 label',
+        ),
+    ],
+)
+def test_a_name_that_the_api_server_refuses_is_reported(metadata, problem):
+    template = {"spec": {"containers": [{"name": "a", "image": "b"}]}}
+    roles = {"Launcher": {"replicas": 1, "template": template}, "Worker": {"template": template}}
+    head = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob"}
+    result = render({**head, "metadata": metadata, "spec": {"mpiReplicaSpecs": roles}})
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert problem in result.stderr
+
+
+def test_a_file_that_is_not_there_is_named_once():
+    result = CliRunner().invoke(cli, ["render", "-f", "absent.yaml"])
+    assert result.stderr == "Error: cannot read absent.yaml: No such file or directory\n"
 
 
 JOB = "apiVersion: kubeflow.org/v1\nkind: TFJob\n"

@@ -173,6 +173,15 @@ def test_an_invalid_job_does_not_start(machine):
     assert done.stdout == ""
 
 
+def test_a_job_that_is_given_twice_does_not_start(machine):
+    done = machine.run(a_job("echo started"), a_job("echo again"))
+    assert (done.returncode, done.stdout) == (1, "")
+    file = machine.folder / "job.yaml"
+    assert "is given twice, first in " in done.stderr
+    assert done.stderr.startswith(f"Error: {file}, document 2, line ")
+    assert done.stderr.endswith(f"{file}, document 1, line 1\n")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
