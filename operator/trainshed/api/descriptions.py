@@ -197,9 +197,9 @@ FIELDS = {
     "status.restarts": "Number of restarts that have counted against backoffLimit.",
     "status.totalRestarts": "Number of restarts of replicas, and of containers by the kubelet.",
     "status.state": (
-        "The first condition that is true, of Failed, Succeeded, Suspended, Blocked, Restarting, Running, Created."
+        "The first of Failed, Succeeded, Suspended, Blocked (blocked is set), Restarting, Running, Created that holds."
     ),
-    "status.reason": "The reason of the condition that state names.",
+    "status.reason": "The reason of the condition that state names, or of blocked.",
     "status.limitExceeded": "The limit that failed the job: activeDeadlineSeconds, backoffLimit or an annotation.",
     "status.waiting": "Replicas that do not run, or some of whose containers do not, by cause; at most five causes.",
     "status.waiting.replicaType": "The replica type.",
