@@ -33,8 +33,6 @@ INFORMER_DELAY = 0.2
 #: second time; and how many jobs a page of a list has, with up to 256 KiB of annotations and as much of managedFields.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 LISTS, PAGE_SIZE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 50
-#: What the API server sends for an empty list of metadata, which kopf takes for a broken one, and what kopf expects.
-NULL, NONE = b'"items":null', b'"items":[]'
 #: The type of the event of a deletion, and a resourceVersion than which each other one is newer.
 DELETED, OLDEST = "DELETED", "0"
 #: Called with a job and the resourceVersion of its event.
@@ -87,15 +85,17 @@ class NoProgress(kopf.ProgressStorage):
         return essence
 
 
-class Metadata(msgspec.Struct, rename="camel"):
-    """The identity of the object of an event."""
+class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The identity of an object, which is all that kopf gets: it keeps what it gets, and would act on a finalizer."""
 
+    name: str = ""
+    namespace: str = ""
     uid: str = ""
     resource_version: str = ""
 
 
 class PartialObject(msgspec.Struct):
-    """The object of an event."""
+    """An object of an event or a list."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
@@ -105,6 +105,15 @@ class WatchEvent(msgspec.Struct):
 
     type: str
     object: PartialObject
+
+
+class ObjectList(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A page of a list; the API server sends null for an empty one of metadata, which kopf takes for a broken one."""
+
+    items: list[PartialObject] | None
+    kind: str = ""
+    api_version: str = ""
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class NewEvents:
@@ -135,7 +144,7 @@ class NewEvents:
             for line, event in zip(lines, events, strict=True):
                 # kopf keeps each object until it is deleted.
                 if event is None or event.type == DELETED or not self._has(event):
-                    yield line + b"\n"
+                    yield (msgspec.json.encode(event) if event else line) + b"\n"
                 elif (now := asyncio.get_running_loop().time()) >= self._next_bookmark:
                     self._next_bookmark = now + BOOKMARK_INTERVAL
                     yield msgspec.json.encode(WatchEvent("BOOKMARK", event.object)) + b"\n"
@@ -213,6 +222,15 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     logging.getLogger("kopf").setLevel(logging.CRITICAL)
 
 
+def _identities(content: bytes) -> bytes:
+    """Return a list of jobs with their identity only."""
+    try:
+        found = msgspec.json.decode(content, type=ObjectList)
+    except msgspec.DecodeError:
+        return content
+    return msgspec.json.encode(msgspec.structs.replace(found, items=found.items or []))
+
+
 def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.AiohttpSession:
     """Return a session with the operator's credentials that reads only metadata and follows no redirect."""
     token_source = TokenSource(credentials)
@@ -229,7 +247,7 @@ def _session(credentials: Credentials, is_known: IsKnown = _knows_none) -> kopf.
         if watches and response.status == HTTPStatus.OK:
             response.content = NewEvents(response.content, is_known)  # type: ignore[assignment] # all that kopf uses
         elif lists and response.status == HTTPStatus.OK:
-            response._body = (await response.read()).replace(NULL, NONE)  # noqa: SLF001 - what `json` decodes
+            response._body = _identities(await response.read())  # noqa: SLF001 - what `json` decodes
         if response.status == HTTPStatus.UNAUTHORIZED:
             token_source.renew()
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:

@@ -151,12 +151,13 @@ def test_the_storages_store_nothing():
     assert patch == {}
 
 
-def line(kind: str, version: str) -> bytes:
-    return json.dumps({"type": kind, "object": {"metadata": {"uid": "a", "resourceVersion": version}}}).encode() + b"\n"
+def line(kind: str, version: str, **metadata: object) -> bytes:
+    event = {"type": kind, "object": {"metadata": {"uid": "a", "resourceVersion": version} | metadata}}
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 def bookmarks(versions: str) -> list[bytes]:
-    return [line("BOOKMARK", version).replace(b" ", b"") for version in versions]
+    return [line("BOOKMARK", version) for version in versions]
 
 
 async def shown(lines: list[bytes], is_known: Callable[[str, str], bool]) -> list[bytes]:
@@ -180,6 +181,21 @@ async def test_of_the_events_that_the_cache_has_kopf_sees_one_bookmark_a_second(
         monkeypatch.setattr(kopf_shim, "BOOKMARK_INTERVAL", interval)
         found = await shown([*lines, *others], lambda _uid, version: version <= "5")
         assert found == [*bookmarks(versions), *others]
+
+
+#: What users write into the metadata of jobs: kopf removes this finalizer, for which the operator has no right.
+FOREIGN = {"finalizers": ["kopf.zalando.org/KopfFinalizerMarker"], "labels": {f"a{n}": "" for n in range(10_000)}}
+
+
+async def test_kopf_gets_only_the_identity_of_jobs():
+    for kind in ("ADDED", "MODIFIED", "DELETED"):
+        found = await shown([line(kind, "6", **FOREIGN)], lambda _uid, version: version != "6")
+        assert found == [line(kind, "6")]
+    item = {"metadata": {"name": "mnist", "namespace": "ml", "uid": "u", "resourceVersion": "6"}}
+    page = {"kind": "TFJobList", "apiVersion": "kubeflow.org/v1", "metadata": {"continue": "c", "resourceVersion": "9"}}
+    sent = {**page, "items": [{"metadata": item["metadata"] | FOREIGN}]}
+    assert json.loads(kopf_shim._identities(json.dumps(sent).encode())) == {**page, "items": [item]}
+    assert kopf_shim._identities(b"no list") == b"no list"
 
 
 async def test_kopf_does_not_see_the_events_that_the_informer_gets_soon():
