@@ -13,7 +13,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
 from trainshed.client import Altered, Conflict, LabelRemoved, NotFound, Unavailable
 
-from .decode import missing_label, owned_by_other
+from .decode import label_removed, missing_label, owned_by_other
 from .flow_control import RETRY_DELAY, Limiter, Limiters, TokenBucket, retry
 from .lists import DOCUMENTS, METADATA, PODS, SERVICES, Decoder, decode_items, dependent_decoder, list_pages
 from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
@@ -105,7 +105,10 @@ class ApiClient:
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; raises `NameConflict` if another controller has a pod of that name."""
-        return require_unaltered(PODS.answer(await self._create(Path(CORE, "pods", namespace), body)), body)
+        found = require_unaltered(PODS.answer(await self._create(Path(CORE, "pods", namespace), body)), body)
+        if not found.job:  # a webhook has removed it: no watch will say anything about this pod
+            raise LabelRemoved(label_removed("pod", found.name), found)
+        return found
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; raises `NameConflict` if another controller has one of that name."""

@@ -261,7 +261,12 @@ def missing_label(kind: str, there: ObjectMeta) -> str:
     """Return why no watch selects a pod or Service of the job, empty if its job label is there."""
     if kind not in ("pod", "service") or JOB_NAME_LABEL in (there.labels or {}):
         return ""
-    what = f"{kind} {there.name} is controlled by this job, but its label {JOB_NAME_LABEL} was removed."
+    return label_removed(kind, there.name)
+
+
+def label_removed(kind: str, name: str) -> str:
+    """Return what a user is told about a pod or Service without its job label."""
+    what = f"{kind} {name} is controlled by this job, but its label {JOB_NAME_LABEL} was removed."
     return f"{what} Restore the label, or delete the {kind}."
 
 

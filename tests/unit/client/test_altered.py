@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from trainshed.client import Altered
+from trainshed.client import Altered, LabelRemoved
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 
 OWNER = {"kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
-SENT = {"kind": "Pod", "metadata": {"name": "mnist-worker-0", "ownerReferences": [OWNER]}}
+LABELS = {"training.kubeflow.org/job-name": "mnist"}
+SENT = {"kind": "Pod", "metadata": {"name": "mnist-worker-0", "ownerReferences": [OWNER], "labels": LABELS}}
 
 
 class Mutating:
@@ -36,10 +37,17 @@ class Mutating:
 )
 async def test_a_pod_with_another_name_or_controller_is_refused(changed, what):
     for create in ("create_pod", "create_service"):
-        with pytest.raises(Altered, match=f"Pod mnist-worker-0 was created, but .* changed its {what}"):
+        with pytest.raises(Altered, match=rf"Pod mnist-worker-0 was created, but .* changed its {what}"):
             await getattr(ApiClient(Mutating(**changed), TokenBucket()), create)("ml", SENT)
 
 
+async def test_a_pod_that_is_created_without_its_label_is_reported():
+    """No watch selects it: the job would wait for it without a word."""
+    with pytest.raises(LabelRemoved, match=r"its label .* was removed") as error:
+        await ApiClient(Mutating(labels={"a": "b"}), TokenBucket()).create_pod("ml", SENT)
+    assert error.value.pod.name == "mnist-worker-0"
+
+
 async def test_a_pod_with_more_labels_and_finalizers_is_accepted():
-    changed = {"labels": {"a": "b"}, "finalizers": ["a.b/c"], "annotations": None}
+    changed = {"labels": LABELS | {"a": "b"}, "finalizers": ["a.b/c"], "annotations": None}
     assert (await ApiClient(Mutating(**changed), TokenBucket()).create_pod("ml", SENT)).uid == "it"
