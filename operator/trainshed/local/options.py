@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -48,7 +49,10 @@ class Options:
     job_defaults: JobDefaults = field(default_factory=JobDefaults)
 
     def check(self) -> None:
-        """Raise `Refused` if the user names replicas that do not exist, or if an API server would refuse an object."""
+        """Raise `Refused` if the user names replicas that do not exist, or for objects that cannot run together.
+
+        An API server would refuse one of them, or two jobs have pods of the same name.
+        """
         pods = [(item.job.name, str(pod["metadata"]["name"])) for item in self.jobs for pod in item.pods]
         named = [("--only", name) for name in self.only]
         named += [("--fail", failure.replica) for failure in self.failures]
@@ -58,7 +62,22 @@ class Options:
             for flag, name in named
             if not any(is_named(name, job, pod) for job, pod in pods)
         ]
+        problems += _clashes(self.jobs)
         objects = (*self.objects, *(item.document for item in self.jobs))
         problems += validation.problems(objects, chain.from_iterable(item.pods for item in self.jobs))
         if problems:
             raise Refused("\n".join(map(printable, problems)))
+
+
+def _clashes(jobs: Iterable[LocalJob]) -> Iterator[str]:
+    """Yield the jobs with pods that another one has too; logs, ports and names of hosts would be those of both.
+
+    Namespaces do not help: replicas of a run share a machine, and mostly name each other without their namespace.
+    """
+    owners: dict[str, str] = {}
+    for item in jobs:
+        own = f"{item.job.kind} {item.job.namespace}/{item.job.name}"
+        pods = [str(pod["metadata"]["name"]) for pod in item.pods]
+        if taken := next((pod for pod in pods if pod in owners), ""):
+            yield f"{own}: {owners[taken]} has a pod {taken} too; rename one of the jobs, or run them one after another"
+        owners |= {pod: own for pod in pods if pod not in owners}

@@ -205,6 +205,25 @@ def test_what_would_change_the_meaning_is_refused(machine, change, message):
     assert "started" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"namespace": "other"}, "PyTorchJob other/job: PyTorchJob default/job has a pod job-master-0 too; rename one"),
+        ({"kind": "XGBoostJob"}, "XGBoostJob default/job: PyTorchJob default/job has a pod job-master-0 too; rename"),
+    ],
+)
+def test_two_jobs_do_not_share_pods(machine, change, message):
+    other = a_job("echo started")
+    other["metadata"] |= {key: value for key, value in change.items() if key != "kind"}
+    if "kind" in change:
+        other |= {"kind": change["kind"], "spec": {"xgbReplicaSpecs": other["spec"]["pytorchReplicaSpecs"]}}
+        for group in other["spec"]["xgbReplicaSpecs"].values():
+            group["template"]["spec"]["containers"][0]["name"] = "xgboost"
+    done = machine.run(a_job("echo started"), other)
+    assert (done.returncode, "started" in done.stdout) == (1, False)
+    assert done.stderr.startswith(f"Error: {message}")
+
+
 def test_what_has_no_effect_is_listed_once(machine):
     job = a_job("true", nodeSelector={"gpu": "yes"})
     job["spec"]["runPolicy"] = {"suspend": True}
