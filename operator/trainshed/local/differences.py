@@ -13,7 +13,7 @@ from . import mpi, references
 from .cluster import CLAIM
 from .docker_cli import ENGINES
 from .environment import GPU
-from .volumes import SOURCES, belongs_to_another, cannot_create, stand_in
+from .volumes import SOURCES, belongs_to_another, cannot_create, stand_in, wrong_type
 
 #: Fields of pods and containers that have no effect, and why.
 POD_FIELDS = {
@@ -162,8 +162,12 @@ def _volumes(pod: Document) -> Iterator[str]:
         kinds = [key for key in volume if key != "name"]
         if unknown := [key for key in kinds if key not in SOURCES]:
             yield f"{path}.{unknown[0]}: Forbidden: this machine cannot mount it; use a hostPath or a claim"
-        if (host := volume.get("hostPath")) and cannot_create(host):
+        host = volume.get("hostPath") or {}
+        if host and cannot_create(host):
             yield f"{path}.hostPath: Forbidden: you cannot create {host['path']} on this machine; use a claim"
+        if host and not belongs_to_another(host):
+            problem = wrong_type(Path(host["path"]), str(host.get("type") or ""))
+            yield from [f"{path}.hostPath: Invalid value: {problem}"] if problem else ()
 
 
 def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], Document]) -> list[str]:

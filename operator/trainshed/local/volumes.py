@@ -37,6 +37,16 @@ SOURCES = (
 WRITTEN = ("configMap", "downwardAPI", "projected", "secret")
 #: The types of hostPath that are created on demand.
 CREATED = (DIRECTORY, FILE) = ("DirectoryOrCreate", "FileOrCreate")
+#: How the types of hostPath are known, and what they are called.
+TYPES: Mapping[str, tuple[Callable[[int], bool], str]] = {
+    "Directory": (stat.S_ISDIR, "directory"),
+    DIRECTORY: (stat.S_ISDIR, "directory"),
+    "File": (stat.S_ISREG, "file"),
+    FILE: (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket file"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}
 FILE_MODE = 0o644
 TERMINATION_LOG = "/dev/termination-log"
 #: Errors of the machine, not of a pod: waiting for a change of the pod's objects does not help.
@@ -121,21 +131,24 @@ class Volumes:
         return Volume(self._fill(volume, folder, facts), read_only=_is_written(volume))
 
     def _host_path(self, wanted: Document) -> Path:
-        kind = wanted.get("type")
-        if belongs_to_another(wanted):
+        path, kind = Path(wanted["path"]), str(wanted.get("type") or "")
+        if not belongs_to_another(wanted):
+            try:
+                if kind in CREATED and not path.exists():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with contextlib.suppress(FileExistsError):
+                        path.mkdir() if kind == DIRECTORY else path.touch(exist_ok=False)
+                if not path.exists():
+                    raise ConfigError(f"hostPath {path} does not exist on this machine")
+            except OSError as error:
+                raise ConfigError(f"hostPath {path} cannot be used on this machine: {error.strerror}") from error
+        if belongs_to_another(wanted):  # also if that user was quicker
             creation = Creation(self._modes.claim, 0o666 if kind == FILE else None)
             self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return resolve(self._state, stand_in_path(wanted), creation)
-        path = Path(wanted["path"])
-        try:
-            if kind in CREATED and not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.mkdir(exist_ok=True) if kind == DIRECTORY else path.touch()
-            if path.exists():
-                return path
-        except OSError as error:
-            raise ConfigError(f"hostPath {path} cannot be used on this machine: {error.strerror}") from error
-        raise ConfigError(f"hostPath {path} does not exist on this machine")
+            path = resolve(self._state, stand_in_path(wanted), creation)
+        if problem := wrong_type(path, kind):
+            raise ConfigError(problem)
+        return path
 
     def _fill(self, volume: Document, folder: Path, facts: PodFacts) -> Path:
         """Make the folder of a volume with its files; return it."""
@@ -227,9 +240,20 @@ def belongs_to_another(host_path: Document) -> bool:
     owners: list[int] = []
     with contextlib.suppress(OSError):  # a part that does not exist, or that this user cannot see
         for folder in reversed((path, *path.parents)):
-            if owners or folder.parent.stat().st_mode & stat.S_ISVTX:
+            if owners or folder.parent.stat().st_mode & (stat.S_ISVTX | stat.S_IWOTH):
                 owners.append(folder.lstat().st_uid)
     return any(owner != os.geteuid() for owner in owners)
+
+
+def wrong_type(path: Path, kind: str) -> str:
+    """Return why what is at a path is not of this type of hostPaths, in words of the kubelet; empty if it is."""
+    if kind not in TYPES:
+        return ""
+    is_it, what = TYPES[kind]
+    try:
+        return "" if is_it(path.stat().st_mode) else f"hostPath type check failed: {path} is not a {what}"
+    except OSError:
+        return ""
 
 
 def claim_path(pod: Document, claim: Document) -> str:

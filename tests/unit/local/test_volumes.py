@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.pod_names import ACCEPTED, TEXTS, pods
 from support.virtual_time import in_virtual_time, now
 from trainshed.local.cluster import CONFIG_MAP, SECRET, LocalCluster
+from trainshed.local.differences import refused
 from trainshed.local.downward import NodeFacts
 from trainshed.local.environment import ConfigError, EnvironmentResolver, PodFacts
 from trainshed.local.volumes import ANY_USER, OWN_USER, Volume, Volumes, misleading, mounts
@@ -141,6 +142,50 @@ def test_a_stand_in_of_a_host_path_is_never_behind_a_link(tmp_path, monkeypatch)
     with pytest.raises(ConfigError, match="is a symbolic link"):
         volumes(tmp_path / "state").make(facts(inner), tmp_path / "pod")
     assert not (tmp_path / "c").exists()
+
+
+def test_a_host_path_that_another_user_makes_first_is_not_used(tmp_path, monkeypatch):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # what is made now is another's
+    wanted = {"hostPath": {"path": str(shared / "a"), "type": "DirectoryOrCreate"}}
+    made = volumes(tmp_path / "state").make(facts(wanted), tmp_path / "pod")["v"].path
+    assert made == tmp_path / "state/host-paths" / str(shared / "a").strip("/")
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "what"),
+    [
+        ("Directory", "file", "directory"),
+        ("DirectoryOrCreate", "file", "directory"),
+        ("File", "folder", "file"),
+        ("File", "pipe", "file"),
+        ("FileOrCreate", "folder", "file"),
+        ("Socket", "file", "socket file"),
+        ("CharDevice", "pipe", "character device"),
+        ("BlockDevice", "/dev/null", "block device"),
+        ("CharDevice", "/dev/null", ""),
+        ("File", "file", ""),
+        ("DirectoryOrCreate", "folder", ""),
+        ("FileOrCreate", "new", ""),
+        ("", "pipe", ""),
+    ],
+)
+def test_a_host_path_has_the_type_that_the_job_names(tmp_path, kind, found, what):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    pod = facts({"hostPath": {"path": str(tmp_path / found), "type": kind}})
+    problems = list(refused([pod.pod], {}, runtime="docker", path=""))
+    if not what:
+        assert problems == []
+        assert volumes(tmp_path / "state").make(pod, tmp_path / "pod")["v"].path == tmp_path / found
+        return
+    text = f"hostPath type check failed: {tmp_path / found} is not a {what}"
+    assert problems == [f"pod pod: spec.volumes[0].hostPath: Invalid value: {text}"]
+    with pytest.raises(ConfigError, match=text):
+        volumes(tmp_path / "state").make(pod, tmp_path / "pod")
 
 
 @pytest.mark.parametrize(
