@@ -81,34 +81,37 @@ def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: A
     if not options["verbose"]:
         sys.excepthook = _print_sentence
         _quiet_loggers()
+    try:
+        code = local_run.run(_wanted(files, recursive=recursive, namespace=namespace, options=options))
+    except (Refused, NoPython, NotPrivate, OSError) as error:
+        if options["verbose"] and error.__cause__:
+            print_exception(error.__cause__)
+        text = described(error) if isinstance(error, OSError) else str(error)
+        raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
+    except KeyboardInterrupt:  # while files are read, or before the first replica was started
+        sys.exit(local_run.INTERRUPTED)
+    sys.exit(code)
+
+
+def _wanted(files: tuple[str, ...], *, recursive: bool, namespace: str, options: dict[str, Any]) -> Options:
+    """Return what to run; end the program if a job is invalid, or if the user does not want a job from a URL."""
     found = sources.selected(files, recursive=recursive)
     jobs = _jobs(found.jobs, namespace)
     others = [item for item in found.others if item.head in KINDS]
     sources.print_left_out(item for item in found.others if item.head not in KINDS)
     if (urls := [file for file in files if download.is_url(file)]) and not options["yes"]:
         _ask(urls, [pod for job in jobs for pod in job.pods])
-    try:
-        code = local_run.run(
-            Options(
-                jobs=tuple(jobs),
-                objects=tuple(_placed(item.document, namespace) for item in others),
-                state=(options["state"] or default_place()).absolute(),
-                runtime=options["runtime"],
-                python=options["python"],
-                only=options["only"],
-                colour=_coloured(no_color=options["no_color"], json=options["form"] == "json"),
-                json=options["form"] == "json",
-                failures=options["failures"],
-            )
-        )
-    except (Refused, NoPython, NotPrivate, OSError) as error:
-        if options["verbose"] and error.__cause__:
-            print_exception(error.__cause__)
-        text = described(error) if isinstance(error, OSError) else str(error)
-        raise click.ClickException("\n".join(map(printable, text.splitlines()))) from error
-    except KeyboardInterrupt:  # before the first replica was started
-        sys.exit(local_run.INTERRUPTED)
-    sys.exit(code)
+    return Options(
+        jobs=tuple(jobs),
+        objects=tuple(_placed(item.document, namespace) for item in others),
+        state=(options["state"] or default_place()).absolute(),
+        runtime=options["runtime"],
+        python=options["python"],
+        only=options["only"],
+        colour=_coloured(no_color=options["no_color"], json=options["form"] == "json"),
+        json=options["form"] == "json",
+        failures=options["failures"],
+    )
 
 
 def _print_sentence(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:

@@ -70,7 +70,8 @@ def _manifests(name: str, *, recursive: bool) -> Iterator[Manifest]:
     """Yield the objects of all files of a name; raises `BadManifest` or `ClickException`."""
     try:
         if name == "-":
-            yield from objects.read(sys.stdin.buffer.read(LARGEST + 1), STANDARD_INPUT)
+            content = sys.stdin.buffer.read(LARGEST + 1) if sys.stdin else b""  # it was closed when the program began
+            yield from objects.read(content, STANDARD_INPUT)
         elif download.is_url(name):
             yield from objects.read(download.download(name), name)
         else:

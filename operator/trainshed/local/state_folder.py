@@ -38,12 +38,13 @@ class StateFolder:
 
 def default_place() -> Path:
     """Return where the folder is unless the user chooses another place; raises `NotPrivate` without a home."""
-    if base := os.environ.get("XDG_STATE_HOME"):
-        return Path(base)
-    try:
-        return Path.home() / ".local/state"
-    except RuntimeError:
-        raise NotPrivate("you have no home on this machine; choose a folder with --state") from None
+    base = Path(os.environ.get("XDG_STATE_HOME") or "")
+    if base.is_absolute():  # the specification wants others ignored
+        return base
+    with suppress(RuntimeError):
+        if (home := Path.home()).is_absolute() and os.environ.get("HOME") != "":
+            return home / ".local/state"
+    raise NotPrivate("you have no home on this machine; choose a folder with --state")
 
 
 def open_state(place: Path) -> StateFolder:

@@ -235,3 +235,19 @@ def test_a_pipe_in_a_folder_of_manifests_is_refused(machine, tmp_path):
     words = [sys.executable, "-m", "trainshed", "run", "-f", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=SOON, check=False)
     assert (done.returncode, done.stderr) == (1, f"Error: {tmp_path}/job.yaml is neither a file nor a folder\n")
+
+
+def test_ctrl_c_ends_a_run_that_waits_for_its_file(tmp_path):
+    os.mkfifo(tmp_path / "job")
+    words = [sys.executable, "-m", "trainshed", "run", "-f", str(tmp_path / "job")]
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with (tmp_path / "job").open("w"):  # which waits until the run reads
+        run.send_signal(signal.SIGINT)
+        assert run.communicate(timeout=SOON) == ("", None)
+    assert run.returncode == 130
+
+
+def test_a_closed_standard_input_has_no_job():
+    words = ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "trainshed", "run", "-f", "-"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SOON, check=False)
+    assert (done.returncode, done.stderr.partition(";")[0]) == (1, "Error: standard input contains no job")

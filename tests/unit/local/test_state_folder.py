@@ -133,3 +133,23 @@ def test_a_user_without_a_home_is_asked_for_a_folder(monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-this-name").expanduser())
     with pytest.raises(NotPrivate, match="choose a folder with --state"):
         default_place()
+
+
+@pytest.mark.parametrize(
+    ("state_home", "home", "expected"),
+    [
+        ("/s", "/h", "/s"),
+        ("", "/h", "/h/.local/state"),
+        ("relative", "/h", "/h/.local/state"),
+        ("relative", "relative", None),
+        ("", "", None),
+    ],
+)
+def test_only_absolute_paths_of_the_environment_count(monkeypatch, state_home, home, expected):
+    monkeypatch.setenv("XDG_STATE_HOME", state_home)
+    monkeypatch.setenv("HOME", home)
+    if expected:
+        assert default_place() == Path(expected)
+        return
+    with pytest.raises(NotPrivate, match="choose a folder with --state"):
+        default_place()
