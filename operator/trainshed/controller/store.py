@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-import orjson
 from msgspec.structs import replace
 
 from trainshed.api.digest import digest_of
@@ -192,8 +191,8 @@ class CachedJob(msgspec.Struct, frozen=True):
 def packed(job: Job, status: Status, origin: object) -> CachedJob:
     """Return the cached form of a job that was just parsed."""
     try:
-        templates = orjson.dumps([group.template for group in job.groups])
-    except orjson.JSONEncodeError:  # such as a number with more than 64 bits
+        templates = msgspec.json.encode([group.template for group in job.groups])
+    except (OverflowError, RecursionError, ValueError):  # such as a number with more than 64 bits
         return CachedJob(job, status, origin)
     if len(templates) <= PARSED_TEMPLATES:
         return CachedJob(job, status, origin)
