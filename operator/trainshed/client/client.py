@@ -20,6 +20,8 @@ from .transport import FIELD_MANAGER, AlreadyExists, Path, RestClient
 
 Child = TypeVar("Child", Pod, Service, Dependent)
 CORE, LEASES = "/api/v1", "/apis/coordination.k8s.io/v1"
+#: The fields of Events that are read, and after how many of them no further page is.
+EVENT_FIELDS, MOST_EVENTS = ("message", "series", "lastTimestamp", "eventTime"), 1000
 WRONG_CRD = (
     "the CRD of %s drops status fields (%s), so restarts are not counted: it is not Trainshed's CRD;"
     " run kubectl replace -f crds/kubeflow.org_%s.yaml"
@@ -90,14 +92,16 @@ class ApiClient:
             raise Unavailable(f"pod {name} exists, but the watch has not delivered it yet")
 
     async def read_events(self, namespace: str, kind: str, uid: str) -> list[Document]:
-        """List the Events with the reason `Unschedulable` about the object of this kind and uid."""
+        """List Events with the reason `Unschedulable` about the object of this kind and uid: text and times."""
         selector = f"involvedObject.kind={kind},involvedObject.uid={uid},reason=Unschedulable"
         path, query = Path(CORE, "events", namespace), {"fieldSelector": selector}
-        return [
-            found
-            async for page in list_pages(self._rest, path, query)
-            for found in decode_items(DOCUMENTS, page, path.plural)
-        ]
+        events: list[Document] = []
+        async for page in list_pages(self._rest, path, query):
+            found = decode_items(DOCUMENTS, page, path.plural)
+            events += ({field: event[field] for field in EVENT_FIELDS if event.get(field)} for event in found)
+            if len(events) >= MOST_EVENTS:  # anyone who may create Events can create these
+                break
+        return events
 
     async def delete_job(self, framework: Framework, namespace: str, name: str, uid: str, version: str) -> None:
         """Delete the job with this uid, with background propagation; raises `Conflict` if the version differs."""

@@ -13,6 +13,8 @@ from support.scripted_server import ScriptedServer, a_list, a_pod, after, event,
 from support.virtual_time import clock, in_virtual_time
 from trainshed.api.objects import CONFIG_MAPS, JOB_TRACKING_FINALIZER
 from trainshed.client import TooLarge
+from trainshed.client.client import ApiClient
+from trainshed.client.flow_control import TokenBucket
 from trainshed.client.lists import PAGE_BYTES, PAGE_SIZE, PODS, dependent_decoder, event_head, list_pages
 from trainshed.client.transport import Path
 from trainshed.plan.dependents import covers
@@ -236,3 +238,23 @@ def test_few_finalizers_of_a_pod_are_kept_and_none_is_cut(others, kept, has):
     names = [f"{'a' * 250}.b/{'c' * 58}{number}" for number in range(others)]
     found = PODS.item(json.dumps({"metadata": META | {"finalizers": [*names, JOB_TRACKING_FINALIZER]}}).encode())
     assert (list(found.finalizers), found.has_finalizer) == (names[:kept], has)
+
+
+class Events:
+    """A server with Events without end, each of them as large as it can be."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+
+    async def read_page(self, _path: Path, query: Mapping[str, str], _most: int) -> bytes:
+        self.pages += 1
+        event = {"metadata": META | {"annotations": {"a": "<" * 5000}}, "message": "m", "lastTimestamp": "t", "x": "y"}
+        items = [event] * int(query["limit"])
+        return json.dumps({"metadata": {"resourceVersion": "1", "continue": "c"}, "items": items}).encode()
+
+
+async def test_few_events_are_read_and_only_what_is_needed_of_them():
+    server = Events()
+    found = await ApiClient(server, TokenBucket()).read_events("ml", "PodGroup", "u")
+    assert server.pages <= 3
+    assert found[0] == {"message": "m", "lastTimestamp": "t"}
