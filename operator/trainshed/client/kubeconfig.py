@@ -82,8 +82,7 @@ def from_kubeconfigs(paths: Sequence[Path], context: str = "") -> Credentials:
     """
     try:
         files = tuple(read_kubeconfig(path) for path in paths)
-        current = (file.text("current-context") for file in files)
-        chosen = _entry(files, "contexts", context or next(filter(None, current), ""))
+        chosen = _entry(files, "contexts", context or _current(files))
         cluster = _entry(files, "clusters", chosen.text("cluster"))
         user = _entry(files, "users", chosen.text("user"))
         chosen.demand(CONTEXT_FIELDS)
@@ -93,6 +92,13 @@ def from_kubeconfigs(paths: Sequence[Path], context: str = "") -> Credentials:
     with named(", ".join(map(str, paths))):
         found.tls()
     return found
+
+
+def _current(files: Sequence[Section]) -> str:
+    """Return the name of the current context; raises `BadKubeconfig` if no file has one."""
+    if found := next(filter(None, (file.text("current-context") for file in files)), ""):
+        return found
+    raise BadKubeconfig(f"{files[0].path} has no current-context: choose a context, or another kubeconfig")
 
 
 def _entry(files: Sequence[Section], field: str, name: str) -> Section:

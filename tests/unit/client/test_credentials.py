@@ -117,6 +117,7 @@ def test_an_invalid_address_of_the_server_is_an_error(tmp_path, server):
         ({"as": "a\nb"}, {}, r"user\.as cannot be sent: Impersonate-User must be printable text"),
         ({"as": "a", "as-user-extra": {"k": "v"}}, {}, r"user\.as-user-extra must be a mapping of lists"),
         ({}, {"current-context": "other"}, "config: contexts has no entry named 'other'"),
+        ({}, {"current-context": ""}, "config has no current-context: choose a context"),
         ({}, {"clusters": []}, "config: clusters has no entry named 'k'"),
         ({}, {"clusters": [{"name": "k", "cluster": None}]}, r"config: clusters\[k\]\.cluster\.server is missing"),
         ({"client-key-data": "%"}, {}, r"config: users\[u\]\.user\.client-key-data is not valid base64"),
