@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -56,7 +57,7 @@ def write_programs(folder: Path, *, in_containers: bool) -> None:
                 "-c",
                 f"import sys; sys.path.insert(0, {str(code.parents[2])!r}); {call}",
             ]
-            program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+            program.write_bytes(os.fsencode(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'))
         program.chmod(0o755)
 
 

@@ -77,7 +77,7 @@ def with_names(python: Python, folder: Path, marks: tuple[tuple[str, str], ...])
     for name in NAMES:
         if not (python.executable.parent / name).exists():
             script = folder / name
-            script.write_text(f'#!/bin/sh\nexec {shlex.quote(str(python.executable))} "$@"\n', encoding="utf-8")
+            script.write_bytes(os.fsencode(f'#!/bin/sh\nexec {shlex.quote(str(python.executable))} "$@"\n'))
             script.chmod(0o755)
     return replace(python, names=folder, marks=marks)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Callable
 from itertools import chain
@@ -77,7 +79,7 @@ class RuntimeChoice:
         jobs = [item.job for item in self._options.jobs if item.job.kind == "MPIJob"]
         pods = [(pod, f"{pod}.{job.name}.{job.namespace}.svc") for job in jobs for pod in replicas_by_name(job)]
         text = mpi.on_one_host(content.decode(), chain(*pods))
-        return text.replace(mpi.KUBECTL, f"{self._exec_folder}/kubectl").encode()
+        return os.fsencode(text.replace(mpi.KUBECTL, shlex.quote(f"{self._exec_folder}/kubectl")))
 
     def admitted(self, pod: Document) -> Document:
         """Return a pod as it is created with this runtime."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,14 @@ def test_both_versions_in_one_run_are_refused(machine, python):
     done = machine.run(an_mpi_job("true"), other, arguments=("--python", python))
     assert done.returncode == 1
     assert "a cluster serves one version, v1 or v2beta1" in done.stderr
+
+
+@pytest.mark.parametrize("runtime", ["processes", "namespaces"])
+def test_the_name_of_the_folder_with_all_runs_need_not_be_utf_8(machine, runtime):
+    permitted(runtime)
+    machine.state = Path(os.fsdecode(os.fsencode(machine.folder) + b"/\xff"))
+    job = an_mpi_job(workers=1)
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    launcher["command"] = ["sh", "-c", "cat /etc/mpi/kubexec.sh && echo begun"]
+    done = machine.run(job, runtime=runtime)
+    assert (done.returncode, "launcher | begun" in done.stdout) == (0, True), done.stdout + done.stderr
