@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ def download(url: str, seconds: float = LONGEST) -> str:
     """
     if not is_secure(url):
         raise DownloadError("only https:// is read: with others, everyone on the way can change the file")
+    if url != without_login(url):
+        raise DownloadError("a name or a password is not sent; read the file with another program, and use `-f -`")
     found: list[str | Exception] = []
     reader = threading.Thread(target=lambda: found.append(_result(url, seconds)), daemon=True)
     reader.start()
@@ -44,6 +47,11 @@ def download(url: str, seconds: float = LONGEST) -> str:
         cause = getattr(found[0], "reason", found[0])  # of an URLError
         raise DownloadError(getattr(cause, "strerror", None) or str(found[0])) from found[0]
     return found[0]
+
+
+def without_login(url: str) -> str:
+    """Return a URL as it may be printed: without a name and a password."""
+    return re.sub(r"(?<=://)[^/?#]*@", "", url)
 
 
 def is_secure(url: str) -> bool:

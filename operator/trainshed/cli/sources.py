@@ -81,7 +81,7 @@ def _manifests(name: str, *, recursive: bool) -> Iterator[Manifest]:
     except OSError as error:
         raise click.ClickException(printable(f"cannot read {error.filename or name}: {error.strerror}")) from error
     except download.DownloadError as error:
-        raise click.ClickException(printable(f"cannot read {name}: {error}")) from error
+        raise click.ClickException(printable(f"cannot read {download.without_login(name)}: {error}")) from error
 
 
 def _paths(name: str, *, recursive: bool) -> Iterator[Path]:

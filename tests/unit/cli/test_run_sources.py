@@ -164,6 +164,11 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path):
     assert done.stderr == "Error: cannot read https://127.0.0.1:1/job.yaml: Connection refused\n"
 
 
+def test_a_password_in_a_url_is_neither_sent_nor_printed(tmp_path):
+    done = run(tmp_path, "https://jane:canary@127.0.0.1:1/job.yaml", "--yes")
+    assert done.stderr.startswith("Error: cannot read https://127.0.0.1:1/job.yaml: a name or a password is not sent")
+
+
 def test_a_slow_server_does_not_keep_the_user_waiting(server):
     with pytest.raises(DownloadError, match="it takes longer than 1 seconds"):
         download(f"{server}/slow.yaml", seconds=1.0)
