@@ -142,7 +142,7 @@ def _build(group: str, name: str, path: Path) -> None:
 
 
 def own(name: str, minutes: int) -> Path:
-    """Return where a program of tools/NAME is, which is a main.go of our own; it is built first if that has changed."""
+    """Return where a program of tools/NAME is, a main.go of this project; it is built first if that has changed."""
     source = HERE / "tools" / name
     version = digest("".join((source / file).read_text() for file in ("main.go", "go.mod", "go.sum")))
     path = cache() / "bin" / f"{name}-{version}" / name

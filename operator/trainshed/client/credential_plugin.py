@@ -1,4 +1,4 @@
-"""Runs credential plugins of kubeconfigs, such as those of EKS, GKE and AKS, with the official Python client.
+"""Runs credential plugins of kubeconfigs, such as those of cloud providers, with the official Python client.
 
 The client is imported only for a kubeconfig with a plugin: it takes a second.
 """

@@ -110,7 +110,7 @@ class Credentials:
 
     `ca`, `certificate` and `key` are paths of PEM files; the fields with `_data` contain PEM and take precedence, as
     in client-go. `server_name` is the name in the server's certificate, if not that of its address, and `proxy` the URL
-    of a proxy on the way. `impersonation` are the headers to act as somebody else.
+    of a proxy on the way. `impersonation` are the headers to act as another user.
     """
 
     server: str

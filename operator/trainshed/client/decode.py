@@ -265,7 +265,7 @@ def missing_label(kind: str, there: ObjectMeta) -> str:
 
 
 def label_removed(kind: str, name: str) -> str:
-    """Return what a user is told about a pod or Service without its job label."""
+    """Return what the user reads about a pod or Service without its job label."""
     what = f"{kind} {name} is controlled by this job, but its label {JOB_NAME_LABEL} was removed."
     return f"{what} Restore the label, or delete the {kind}."
 

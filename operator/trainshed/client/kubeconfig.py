@@ -149,7 +149,7 @@ def _plugin(cluster: Section, user: Section) -> Plugin | None:
 
 
 def _impersonation(user: Section) -> Iterator[tuple[str, str]]:
-    """Yield the headers to act as somebody else; as in client-go only together with `as`."""
+    """Yield the headers to act as another user; as in client-go only together with `as`."""
     groups: object = user.fields.get("as-groups") or ()
     extra: object = user.fields.get("as-user-extra") or {}
     if not isinstance(groups, list | tuple):

@@ -280,7 +280,7 @@ class Cache:
             self._scheduler_messages[key] = message
 
     def forget_lost_pods(self) -> None:
-        """Forget which pods were lost while another replica led: nobody knows when."""
+        """Forget which pods were lost while another replica led: it is not known when."""
         self._lost_pods.clear()
 
     def orphans(self) -> list[Pod]:

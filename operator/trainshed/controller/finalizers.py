@@ -58,7 +58,7 @@ class OrphanedFinalizers:
         self._busy.remove(namespace)
 
     async def _release(self, pods: Iterable[Pod]) -> None:
-        """Release the pods of a namespace; one that somebody else changes all the time delays no other."""
+        """Release the pods of a namespace; one that another client changes all the time delays no other."""
         level = logging.WARNING
         for pod in pods:
             try:
