@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +26,7 @@ from .events import EventRecorder
 from .health import MAX_FAILING, MAX_SILENCE
 from .metrics import Metrics
 from .reconciler import Reconciler
-from .store import CachedJob
+from .store import CachedJob, JobHandler
 
 #: Seconds between tries while the API server does not respond.
 DISCOVERY_RETRY = 2.0
@@ -86,51 +87,9 @@ def make_informers(
 
 def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[Document]:
     path = Path(framework.prefix, framework.plural, namespace)
-    return Informer(rest, path, DOCUMENTS, JobHandler(cache, framework))
-
-
-class JobHandler:
-    """Parses the jobs of one kind and passes them to the cache; implements `trainshed.client.informer`'s handler."""
-
-    def __init__(self, cache: Cache, framework: Framework) -> None:
-        self._cache = cache
-        self._framework = framework
-        self._store = cache.jobs[framework.kind]
-
-    def replaced(self, items: list[Document], version: str) -> None:
-        """Handle a list of all jobs of the kind."""
-        self._store.replaced([self._record(item) for item in items], version)
-
-    def changed(self, item: Document) -> None:
-        """Handle a new or changed job."""
-        self._store.changed(self._record(item))
-
-    def removed(self, item: Document) -> None:
-        """Handle a deleted job."""
-        self._store.removed(self._record(item))
-
-    def answered(self, item: Document) -> None:
-        """Handle a job that was read beside the watch."""
-        self._store.answered(self._record(item))
-
-    def forgotten(self, uid: str) -> None:
-        """Remove the job with this uid."""
-        self._store.forgotten(uid)
-
-    def has(self, uid: str, version: str) -> bool:
-        """Return whether the job is known at exactly this version."""
-        return self._store.has(uid, version)
-
-    def reached(self, version: str) -> None:
-        """Handle a bookmark: all changes until `version` have been delivered."""
-        self._store.reached(version)
-
-    def count(self) -> int:
-        """Return the number of jobs in the store."""
-        return self._store.count()
-
-    def _record(self, item: Document) -> CachedJob:
-        return self._cache.record(item, self._framework)
+    return Informer(
+        rest, path, DOCUMENTS, JobHandler(cache.jobs[framework.kind], partial(cache.record, framework=framework))
+    )
 
 
 class Dependencies(msgspec.Struct, frozen=True):

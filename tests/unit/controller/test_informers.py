@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from trainshed.api.framework import JobDefaults
 from trainshed.client.informer import Informer
 from trainshed.client.lists import DOCUMENTS
 from trainshed.client.transport import Answer, Path, Request, RestClient
 from trainshed.controller.cache import Cache
-from trainshed.controller.namespaces import JobHandler, make_informers
-from trainshed.controller.store import CachedJob, Store
+from trainshed.controller.namespaces import make_informers
+from trainshed.controller.store import CachedJob, JobHandler, Store
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
+
+
+def handler(view: Cache) -> JobHandler:
+    return JobHandler(view.jobs["TFJob"], partial(view.record, framework=TENSORFLOW))
 
 
 class Noted:
@@ -51,7 +57,7 @@ async def test_without_a_namespace_the_whole_cluster_is_listed():
 def test_job_documents_are_parsed_into_the_store():
     view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
     store: Store[CachedJob] = view.jobs["TFJob"]
-    documents = JobHandler(view, TENSORFLOW)
+    documents = handler(view)
 
     def a_document(version: str) -> dict:
         return {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}, "spec": {}}
@@ -64,18 +70,16 @@ def test_job_documents_are_parsed_into_the_store():
     assert store.items == {}
 
 
-def test_the_event_of_an_own_write_is_not_decoded_again(monkeypatch):
+def test_the_event_of_an_own_write_is_not_decoded_again():
     parsed: list[str] = []
-    monkeypatch.setattr(
-        JobHandler,
-        "_record",
-        lambda _handler, document: (
-            parsed.append(document["metadata"]["resourceVersion"]) or view.record(document, TENSORFLOW)
-        ),
-    )
     view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
     store: Store[CachedJob] = view.jobs["TFJob"]
-    informer = Informer(RestClient(Noted()), Path("", "tfjobs"), DOCUMENTS, JobHandler(view, TENSORFLOW))
+
+    def record(document: dict) -> CachedJob:
+        parsed.append(document["metadata"]["resourceVersion"])
+        return view.record(document, TENSORFLOW)
+
+    informer = Informer(RestClient(Noted()), Path("", "tfjobs"), DOCUMENTS, JobHandler(store, record))
     for version in ("3", "3", "4"):
         informer._handle(
             b'{"type": "MODIFIED", "object": {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u",'

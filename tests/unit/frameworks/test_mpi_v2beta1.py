@@ -50,8 +50,8 @@ def test_who_manages_a_job_goes_by_mpi_operators_name():
         ({"worker_group": {"replicas": None}}, "spec.mpiReplicaSpecs[Worker].replicas: Invalid value"),
         ({"launcher": {"replicas": 2}}, "spec.mpiReplicaSpecs[Launcher].replicas: Forbidden"),
         ({"launcher": {"restartPolicy": "Always"}}, ".restartPolicy: Invalid value"),
-        ({"mpiImplementation": "LAM"}, "spec.mpiImplementation: Invalid value"),
-        ({"launcherCreationPolicy": "Later"}, "spec.launcherCreationPolicy: Invalid value"),
+        ({"mpiImplementation": "LAM"}, 'spec.mpiImplementation: Unsupported value: "LAM"'),
+        ({"launcherCreationPolicy": "Later"}, 'spec.launcherCreationPolicy: Unsupported value: "Later"'),
     ],
 )
 def test_invalid_jobs_are_refused(fields, problem):
