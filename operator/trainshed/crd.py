@@ -206,7 +206,7 @@ def _plain(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
 WHERE, WHAT = "/openapi/v3/api/v1", "io.k8s.api.core.v1.PodTemplateSpec"
 TEMPLATE_FILE = "pod_template.json"
 #: Limits that bound the estimated cost of the CEL rules on containers; the API server rejects a CRD above its budget.
-MOST_CONTAINERS, LONGEST_NAME, LONGEST_IMAGE = 32, 63, 1024
+MOST_CONTAINERS, MOST_PORTS, LONGEST_NAME, LONGEST_IMAGE = 32, 256, 63, 1024
 
 KEPT_KEYS = (
     *("type", "format", "enum", "required", "nullable"),
@@ -254,6 +254,7 @@ def strip_template(document: Mapping[str, Any]) -> dict[str, Any]:
     containers = template["properties"]["spec"]["properties"]["containers"]
     containers["maxItems"] = MOST_CONTAINERS
     containers["items"]["properties"]["name"]["maxLength"] = LONGEST_NAME
+    containers["items"]["properties"]["ports"]["maxItems"] = MOST_PORTS
     containers["items"]["properties"]["image"]["maxLength"] = LONGEST_IMAGE
     return template
 

@@ -122,6 +122,21 @@ BAD: list[tuple[str, dict, str]] = [
     ("part of a processor", _policy(schedulingPolicy={"minResources": {"cpu": 0.5}}), "minResources.cpu"),
     ("port zero", _pytorch(elasticPolicy={"rdzvPort": 0}), "rdzvPort"),
     ("a port too high", _pytorch(elasticPolicy={"rdzvPort": 65536}), "rdzvPort"),
+    (
+        "too many settings of a rendezvous",
+        _pytorch(elasticPolicy={"rdzvConf": [{"key": "a"}] * 257}),
+        "spec.elasticPolicy.rdzvConf: Too many: 257: must have at most 256 items",
+    ),
+    (
+        "too many metrics",
+        _pytorch(elasticPolicy={"minReplicas": 1, "metrics": [{"type": "Resource"}] * 257}),
+        "spec.elasticPolicy.metrics: Too many: 257: must have at most 256 items",
+    ),
+    (
+        "too many resources of a gang",
+        _policy(schedulingPolicy={"minResources": {f"example.com/{number}": 1 for number in range(257)}}),
+        "spec.runPolicy.schedulingPolicy.minResources: Too many: 257: must have at most 256 items",
+    ),
     ("fewer than no workers", _pytorch(elasticPolicy={"minReplicas": -1}), "minReplicas"),
     ("processes per node too long", _pytorch(nprocPerNode="1" * 17), "nprocPerNode"),
     ("a quantity that is none", _policy(schedulingPolicy={"minResources": {"a": "2 GB"}}), "minResources.a"),

@@ -41,6 +41,7 @@ SCHEMAS = {
         "properties": {
             "name": {"type": "string", "description": "its name"},
             "image": {"type": "string", "format": "unheard-of"},
+            "ports": {"type": "array", "items": {"type": "string"}},
             "port": {"type": "string", "format": "int-or-string"},
             "cpu": {"$ref": f"#/components/schemas/{crd.QUANTITY}"},
             "count": {"type": "integer", "format": "int32"},
@@ -76,6 +77,7 @@ def test_quantities_are_numbers_or_text_and_what_rules_look_into_is_bounded():
     assert container["count"] == {"type": "integer", "format": "int32"}
     assert container["image"] == {"type": "string", "maxLength": crd.LONGEST_IMAGE}
     assert spec["containers"]["maxItems"] == crd.MOST_CONTAINERS
+    assert container["ports"] == {"type": "array", "items": {"type": "string"}, "maxItems": crd.MOST_PORTS}
 
 
 def test_the_empty_text_is_a_value_only_where_the_api_server_reads_it_as_the_default():

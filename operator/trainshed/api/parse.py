@@ -114,6 +114,8 @@ def _sentence(error: ErrorDetails) -> str:
         choices = filter(None, re.findall("'([^']*)'", error["ctx"]["expected"]))
         listed = ", ".join(f'"{choice}"' for choice in choices)
         return f"{path}: Unsupported value: {shown(value)}supported values: {listed}"
+    if kind == "too_long":
+        return f"{path}: Too many: {len(value)}: must have at most {error['ctx']['max_length']} items"
     wrong = WRONG.get(kind) or error["msg"].replace("Input should", "must", 1)
     return f"{path}: Invalid value: {shown(value)}{QUANTITY_FORM if is_quantity else wrong}"
 

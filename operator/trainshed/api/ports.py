@@ -55,13 +55,15 @@ def published(ports: Mapping[str, Iterable[Port]]) -> list[Document]:
     one, because of several ports each needs one. A port that no pod can have is left out.
     """
     found: dict[tuple[int, str], str] = {}
+    names: set[str] = set()
     for role, group in ports.items():
         for port in group:
             key, name = (port.number, port.protocol), _name(port)
-            if name in found.values() and key not in found:
+            if name in names and key not in found:
                 name = f"{name}-{role.lower()}"
-            if _is_valid(port) and key not in found and name not in found.values():
+            if _is_valid(port) and key not in found and name not in names:
                 found[key] = name
+                names.add(name)
     return [
         {"name": name, "port": number} | ({} if protocol == TCP else {"protocol": protocol})
         for (number, protocol), name in found.items()

@@ -41,7 +41,7 @@ class SchedulingPolicy(Model):
 
     min_available: Count | None = None
     queue: str | None = None
-    min_resources: dict[str, Quantity] | None = None
+    min_resources: Annotated[dict[str, Quantity], Field(max_length=256)] | None = None
     priority_class: str | None = None
     schedule_timeout_seconds: Count | None = None
 
@@ -84,7 +84,7 @@ class Elasticity(Model):
     min_replicas: Count | None = None
     max_replicas: Count | None = None
     max_restarts: Count | None = None
-    metrics: list[dict[str, Any]] | None = None
+    metrics: Annotated[list[dict[str, Any]], Field(max_length=256)] | None = None
 
 
 class JobSpec(Model):

@@ -6,7 +6,7 @@ The client is imported only for a kubeconfig with a plugin: it takes a second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,7 +38,7 @@ def ask(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> Pl
             token=status.get("token") or "",
             certificate=(status.get("clientCertificateData") or "").encode(),
             key=(status.get("clientKeyData") or "").encode(),
-            expires=datetime.fromisoformat(expires) if expires else None,
+            expires=_time(expires) if expires else None,
         )
     except FileNotFoundError as error:
         hint = one_line(str(spec.get("installHint") or "install it, or put it on the PATH"))
@@ -50,3 +50,9 @@ def ask(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> Pl
     if not (found.token or (found.certificate and found.key)):
         raise NoCredentials(f"{name} gives neither a token nor a certificate with its key")
     return found
+
+
+def _time(text: str) -> datetime:
+    """Return a time, in UTC unless it says otherwise; raises ValueError and TypeError."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -8,12 +8,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainshed.runtime import Clock
 
+#: The time between two runs of a credential plugin whose answers do not help.
+RETRY_DELAY = timedelta(seconds=5)
 #: The headers of a request, of which some may occur several times.
 Headers = tuple[tuple[str, str], ...]
 
@@ -92,16 +94,22 @@ class Plugin:
     def __init__(self, ask: Callable[[], PluginAnswer], now: Callable[[], datetime] | None = None) -> None:
         self._ask, self._now = ask, now or Clock().now
         self._answer = ask()
+        self._retry_at = self._now()
 
     def answer(self, *, rejected: bool = False) -> PluginAnswer:
         """Return the current answer; while the plugin fails, the last one."""
-        expires = self._answer.expires
-        if rejected or (expires is not None and self._now() >= expires):
+        now = self._now()
+        if (rejected or self._is_over(now)) and now >= self._retry_at:
             try:
                 self._answer = self._ask()
             except NoCredentials as error:
                 log.warning("%s", error)
+            if rejected or self._is_over(now):
+                self._retry_at = now + RETRY_DELAY
         return self._answer
+
+    def _is_over(self, now: datetime) -> bool:
+        return self._answer.expires is not None and now >= self._answer.expires
 
 
 @dataclass(frozen=True, slots=True)

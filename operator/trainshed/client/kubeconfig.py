@@ -179,7 +179,7 @@ def _proxy(cluster: Section, server: str) -> str:
     if not given and not _is_loopback(host):
         proxies = getproxies_environment()
         given = "" if proxy_bypass_environment(host, proxies) else proxies.get(address.scheme, "")
-    if given and urlsplit(given).scheme != "http":
+    if given and not _is_address(given, "http"):
         raise cluster.problem("proxy-url", "(or HTTPS_PROXY) must be an http:// URL; other proxies are not supported")
     return given
 
@@ -196,16 +196,20 @@ def _server(cluster: Section) -> str:
     server = cluster.text("server").rstrip("/")
     if not server:
         raise cluster.problem("server", "is missing")
-    try:
-        address = urlsplit(server)
-        sound = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:
-        sound = False
-    if not sound:
-        raise cluster.problem(
-            "server", f"is {server!r}, must be an https:// or http:// URL with a host and an optional port"
-        )
+    if not _is_address(server, "http", "https"):
+        what = "must be an https:// or http:// URL with a host and an optional port, and without a name and a password"
+        raise cluster.problem("server", what)
     return server
+
+
+def _is_address(url: str, *schemes: str) -> bool:
+    """Return whether a URL has one of these schemes, a host and, if any, a valid port; of a server it has no login."""
+    try:
+        address = urlsplit(url)
+        sound = address.scheme in schemes and bool(address.hostname) and address.port != 0
+    except ValueError:
+        return False
+    return sound and ("https" not in schemes or "@" not in address.netloc)
 
 
 class BadKubeconfig(Exception):

@@ -304,14 +304,20 @@ class Cache:
         del self._behind[key]
         return None
 
-    def caught_up(self, key: JobKey, document: Document | None) -> None:
-        """Store the response to the read of a job that was behind; None: there is no job of that name."""
+    def caught_up(self, key: JobKey, before: str, document: Document | None) -> None:
+        """Store the response to the read of a job that was behind; None: there is no job of that name.
+
+        `before` is the uid that was cached when the job was read: a job that the watch has delivered since stays.
+        """
         self._behind.pop(key, None)
-        before = self._current.get(key, "")
         if document is None or self.record(document, self._frameworks[key.kind]).uid != before:
             self.forget(key, before)
         if document is not None:
             self.read(key, document)
+
+    def uid(self, key: JobKey) -> str:
+        """Return the uid of the cached job of this name, empty if there is none."""
+        return self._current.get(key, "")
 
     def _lacks(self, key: JobKey, version: str) -> bool:
         """Return whether neither the cached job nor the watch of its kind has come as far as this version."""

@@ -151,7 +151,7 @@ class NewEvents:
         yield rest
 
     def _event(self, line: bytes) -> WatchEvent | None:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
             event = self._decoder.decode(line)
             if event.type in ("ADDED", "MODIFIED", DELETED):
                 return event

@@ -100,7 +100,9 @@ class Reconciler:
     async def _catch_up(self, key: JobKey) -> None:
         """GET a job of which kopf's watch has delivered a version that the operator's own watch has not."""
         if framework := self._cache.behind(key):
-            self._cache.caught_up(key, await self._client.read_job(framework, key.namespace, key.name))
+            before = self._cache.uid(key)
+            document = await self._client.read_job(framework, key.namespace, key.name)
+            self._cache.caught_up(key, before, document)
 
     async def _relist_pods(self, snapshot: Snapshot) -> None:
         """List the job's pods: the writer of its status may have seen newer pods than the watch delivered."""

@@ -108,7 +108,7 @@ class ElasticPolicy(Elasticity):
     rdzv_port: PortNumber | None = None
     rdzv_host: str | None = None
     rdzv_id: str | None = None
-    rdzv_conf: list[RendezvousConf] | None = None
+    rdzv_conf: Annotated[list[RendezvousConf], Field(max_length=256)] | None = None
     standalone: bool | None = None
     n_proc_per_node: Count | None = None
 

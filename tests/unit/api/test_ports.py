@@ -12,6 +12,7 @@ from support.jobs import KINDS, pod_spec, smallest
 from trainshed.api import parse
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import Replica, ServiceForm
+from trainshed.api.ports import Port, published
 from trainshed.plan import builders
 
 REPORTED = Path(__file__).parents[2] / "reported"
@@ -101,3 +102,8 @@ def test_on_the_network_of_the_node_a_port_of_another_container_is_not_declared_
     assert rendered(document)[0] == []
     del pod_spec(document, "Worker")["hostNetwork"]
     assert rendered(document)[0] == [{"name": "tfjob-port", "containerPort": 2222}]
+
+
+def test_unnamed_ports_get_names_of_their_own():
+    found = published({"Worker": [Port("", number) for number in range(1, 5001)]})
+    assert len({port["name"] for port in found}) == 5000

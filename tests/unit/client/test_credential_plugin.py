@@ -12,7 +12,7 @@ import yaml
 
 from testbed.certificates import Authority
 from trainshed.client.credential_plugin import ask
-from trainshed.client.credentials import Credentials, NoCredentials, Plugin, PluginAnswer, TokenSource
+from trainshed.client.credentials import RETRY_DELAY, Credentials, NoCredentials, Plugin, PluginAnswer, TokenSource
 from trainshed.client.kubeconfig import find_credentials
 
 API = "client.authentication.k8s.io/v1"
@@ -34,7 +34,7 @@ def test_a_plugin_gets_what_its_section_says_and_gives_a_token(tmp_path):
 import json, os
 told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 text = " ".join((os.environ["A"], told["spec"]["cluster"]["server"], os.getcwd()))
-print(json.dumps({**told, "status": {"token": text, "expirationTimestamp": "2026-01-01T00:00:05Z"}}))
+print(json.dumps({**told, "status": {"token": text, "expirationTimestamp": "2026-01-01T00:00:05"}}))
 """
     spec = plugin(code, env=[{"name": "A", "value": "b"}], provideClusterInfo=True, interactiveMode="Never")
     found = ask(spec, {"server": "https://k"}, tmp_path)
@@ -69,25 +69,26 @@ def test_a_plugin_is_asked_again_when_its_answer_expires_or_is_rejected():
     asked = Plugin(lambda: next(answers), lambda: now[0])
     source = TokenSource(Credentials("https://k", plugin=asked))
     seen = []
-    for moment, rejected in ((NOW, False), (NOW + timedelta(1), False), (NOW + timedelta(1), True)):
+    later = NOW + timedelta(1)
+    for moment, rejected in ((NOW, False), (later, False), (later, True), (later, True), (later + RETRY_DELAY, False)):
         now[0] = moment
         assert not rejected or source.renew()
         seen.append(source.headers()[0][1])
-    assert seen == ["Bearer 1", "Bearer 2", "Bearer 3"]
+    assert seen == ["Bearer 1", "Bearer 2", "Bearer 3", "Bearer 3", "Bearer 3"], "not again at once"
 
 
-def test_while_a_plugin_fails_its_last_answer_is_used(caplog):
-    answers = [PluginAnswer("one")]
+def test_while_a_plugin_fails_its_last_answer_is_used_and_it_is_not_run_for_each_request(caplog):
+    answers = [PluginAnswer("one", expires=NOW)]
 
     def given() -> PluginAnswer:
         if answers:
             return answers.pop()
         raise NoCredentials("log in again")
 
-    source = TokenSource(Credentials("https://k", plugin=Plugin(given)))
-    assert source.renew()
-    assert source.headers() == (("Authorization", "Bearer one"),)
-    assert "log in again" in caplog.text
+    source = TokenSource(Credentials("https://k", plugin=Plugin(given, lambda: NOW)))
+    for _ in range(100):
+        assert source.headers() == (("Authorization", "Bearer one"),)
+    assert caplog.text.count("log in again") == 1
 
 
 def test_a_plugin_may_give_a_certificate_and_then_another(tmp_path):

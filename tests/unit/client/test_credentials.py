@@ -94,13 +94,17 @@ def test_only_true_switches_the_verification_off(tmp_path):
 
 @pytest.mark.parametrize(
     "server",
-    ["example.com:6443", "ftp://example.com", "https://", "https://[::1", "https://example.com:port", "file:///x"],
+    [
+        *("example.com:6443", "ftp://example.com", "https://", "https://[::1", "https://example.com:port", "file:///x"),
+        "https://jane:canary@example.com",
+    ],
 )
 def test_an_invalid_address_of_the_server_is_an_error(tmp_path, server):
     with pytest.raises(
-        NoCredentials, match=r"clusters\[k\]\.cluster\.server is '.*', must be an https:// or http:// URL"
-    ):
+        NoCredentials, match=r"clusters\[k\]\.cluster\.server must be an https:// or http:// URL"
+    ) as error:
         find_credentials(kubeconfig(tmp_path, {}, {"server": server}))
+    assert "canary" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +298,7 @@ def test_the_proxy_is_that_of_the_cluster_else_that_of_the_environment(
     assert find_credentials(kubeconfig(tmp_path, {}, cluster)).proxy == proxy
 
 
-@pytest.mark.parametrize("url", ["socks5://p", "https://p", "p:3128"])
+@pytest.mark.parametrize("url", ["socks5://p", "https://p", "p:3128", "http://p:99999", "http://[p"])
 def test_another_kind_of_proxy_is_an_error(tmp_path, url):
     with pytest.raises(NoCredentials, match=r"proxy-url \(or HTTPS_PROXY\) must be an http:// URL"):
         find_credentials(kubeconfig(tmp_path, {}, {"proxy-url": url}))

@@ -128,11 +128,22 @@ def test_a_job_that_is_behind_has_what_was_read_last(known):
         ("16", a_document(uid="third", version="16"), ("third", "16")),
     ):
         known.view.seen(KEY, version)
-        known.view.caught_up(KEY, document)
+        known.view.caught_up(KEY, known.view.uid(KEY), document)
         found = known.view.snapshot(KEY, T0)
         assert (found and (found.job.uid, found.job.version)) == snapshot
         assert known.view.behind(KEY) is None
     assert list(known.view.jobs["TFJob"].items) == ["third"]
+
+
+@pytest.mark.parametrize("answer", [None, a_document(version="10")])
+def test_a_job_that_was_created_while_its_predecessor_was_read_stays(known, answer):
+    known.hear_of_job(version="10")
+    known.view.seen(KEY, "11")
+    before = known.view.uid(KEY)
+    known.view.jobs["TFJob"].removed(known.view.record(a_document(version="12"), TENSORFLOW))
+    known.view.jobs["TFJob"].changed(known.view.record(a_document(uid="again", version="13"), TENSORFLOW))
+    known.view.caught_up(KEY, before, answer)
+    assert known.view.snapshot(KEY, T0).job.uid == "again"
 
 
 def test_pods_seen_before_their_job_belong_to_it(known):
