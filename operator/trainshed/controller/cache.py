@@ -203,6 +203,10 @@ class Cache:
             for resource in (*framework.owned_resources(frameworks), *gang.resources(job_defaults.gang_scheduler))
         }
 
+    def decoded(self, framework: Framework, document: Document, _content: object) -> CachedJob:
+        """Parse what a decoder has found: each job of a list is packed before the next one is decoded."""
+        return self.record(document, framework)
+
     def record(self, document: Document, framework: Framework) -> CachedJob:
         """Parse a job; its spec, which takes longest, only if it may differ from the cached one."""
         metadata = document.get("metadata") or {}

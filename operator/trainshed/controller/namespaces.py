@@ -13,12 +13,12 @@ import msgspec
 
 from trainshed.api import gang
 from trainshed.api.framework import Framework, JobDefaults
-from trainshed.api.job import Document, JobKey
+from trainshed.api.job import JobKey
 from trainshed.api.objects import JOB_NAME_LABEL, POD_GROUP, Resource, is_older
 from trainshed.client import Client, NotFound, TooManyRequests, Unavailable
 from trainshed.client.client import CORE
 from trainshed.client.informer import Informer
-from trainshed.client.lists import DOCUMENTS, PODS, SERVICES, dependent_decoder
+from trainshed.client.lists import JSON_OBJECT, PODS, SERVICES, Decoder, dependent_decoder
 from trainshed.client.transport import Path, RestClient
 
 from .cache import Cache
@@ -26,7 +26,7 @@ from .events import EventRecorder
 from .health import MAX_FAILING, MAX_SILENCE
 from .metrics import Metrics
 from .reconciler import Reconciler
-from .store import CachedJob, JobHandler
+from .store import CachedJob
 
 #: Seconds between tries while the API server does not respond.
 DISCOVERY_RETRY = 2.0
@@ -85,11 +85,9 @@ def make_informers(
         yield Informer(rest, path, dependent_decoder(found), children.store, JOB_NAME_LABEL)
 
 
-def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[Document]:
+def _job_informer(rest: RestClient, cache: Cache, framework: Framework, namespace: str) -> Informer[CachedJob]:
     path = Path(framework.prefix, framework.plural, namespace)
-    return Informer(
-        rest, path, DOCUMENTS, JobHandler(cache.jobs[framework.kind], partial(cache.record, framework=framework))
-    )
+    return Informer(rest, path, Decoder(JSON_OBJECT, partial(cache.decoded, framework)), cache.jobs[framework.kind])
 
 
 class Dependencies(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trainshed.api.digest import digest_of
-from trainshed.api.job import Document, Job
+from trainshed.api.job import Job
 from trainshed.api.objects import is_older
 from trainshed.api.status import Status
 
@@ -205,42 +205,3 @@ def origin_of(metadata: Mapping[str, Any]) -> object:
     texts = [metadata.get(part) or {} for part in ("annotations", "labels")]
     is_small = sum(map(len, texts)) <= PARSED_TEXTS
     return metadata.get("generation"), metadata.get("deletionTimestamp"), texts if is_small else digest_of(texts)
-
-
-class JobHandler:
-    """Parses the jobs of one kind and passes them to their store; implements `trainshed.client.informer`'s handler."""
-
-    def __init__(self, store: Store[CachedJob], record: Callable[[Document], CachedJob]) -> None:
-        self._store, self._record = store, record
-
-    def replaced(self, items: list[Document], version: str) -> None:
-        """Handle a list of all jobs of the kind."""
-        self._store.replaced([self._record(item) for item in items], version)
-
-    def changed(self, item: Document) -> None:
-        """Handle a new or changed job."""
-        self._store.changed(self._record(item))
-
-    def removed(self, item: Document) -> None:
-        """Handle a deleted job."""
-        self._store.removed(self._record(item))
-
-    def answered(self, item: Document) -> None:
-        """Handle a job that was read beside the watch."""
-        self._store.answered(self._record(item))
-
-    def forgotten(self, uid: str) -> None:
-        """Remove the job with this uid."""
-        self._store.forgotten(uid)
-
-    def has(self, uid: str, version: str) -> bool:
-        """Return whether the job is known at exactly this version."""
-        return self._store.has(uid, version)
-
-    def reached(self, version: str) -> None:
-        """Handle a bookmark: all changes until `version` have been delivered."""
-        self._store.reached(version)
-
-    def count(self) -> int:
-        """Return the number of jobs in the store."""
-        return self._store.count()

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from functools import partial
+import json
 
-from trainshed.api.framework import JobDefaults
+from trainshed.api.framework import Framework, JobDefaults
 from trainshed.client.informer import Informer
-from trainshed.client.lists import DOCUMENTS
-from trainshed.client.transport import Answer, Path, Request, RestClient
+from trainshed.client.transport import Answer, Request, RestClient
 from trainshed.controller.cache import Cache
 from trainshed.controller.namespaces import make_informers
-from trainshed.controller.store import CachedJob, JobHandler, Store
+from trainshed.controller.store import CachedJob
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
-
-
-def handler(view: Cache) -> JobHandler:
-    return JobHandler(view.jobs["TFJob"], partial(view.record, framework=TENSORFLOW))
 
 
 class Noted:
     """A transport that sends nothing and records the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, items: tuple[dict, ...] = ()) -> None:
         self.paths: list[str] = []
+        self._content = json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
 
     async def exchange(self, request: Request) -> Answer:
         self.paths.append(request.path)
-        return Answer(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
+        return Answer(200, self._content)
 
 
 async def test_every_kind_is_listed_in_the_namespace_only():
@@ -54,36 +50,42 @@ async def test_without_a_namespace_the_whole_cluster_is_listed():
     assert not any("namespaces" in path for path in carrier.paths)
 
 
-def test_job_documents_are_parsed_into_the_store():
+def an_event(kind: str, version: str) -> bytes:
+    metadata = {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}
+    return json.dumps({"type": kind, "object": {"metadata": metadata, "spec": {}}}).encode()
+
+
+def job_informer(*items: dict) -> tuple[Cache, Informer[CachedJob]]:
     view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
-    store: Store[CachedJob] = view.jobs["TFJob"]
-    documents = handler(view)
-
-    def a_document(version: str) -> dict:
-        return {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u", "resourceVersion": version}, "spec": {}}
-
-    documents.replaced([a_document("1")], "2")
-    assert [record.job.name for record in store.items.values()] == ["mnist"]
-    documents.changed(a_document("3"))
-    assert [record.version for record in store.items.values()] == ["3"]
-    documents.removed(a_document("4"))
-    assert store.items == {}
+    return view, next(make_informers(RestClient(Noted(items)), view, (TENSORFLOW,), "ml"))
 
 
-def test_the_event_of_an_own_write_is_not_decoded_again():
-    parsed: list[str] = []
-    view = Cache((TENSORFLOW,), JobDefaults(), lambda _key: None)
-    store: Store[CachedJob] = view.jobs["TFJob"]
+def test_jobs_are_parsed_into_the_store():
+    view, informer = job_informer()
+    seen = []
+    for event in (an_event("ADDED", "1"), an_event("MODIFIED", "3"), an_event("DELETED", "4")):
+        informer._handle(event)
+        seen.append([(record.job.name, record.version) for record in view.jobs["TFJob"].items.values()])
+    assert seen == [[("mnist", "1")], [("mnist", "3")], []]
 
-    def record(document: dict) -> CachedJob:
+
+async def test_the_jobs_of_a_list_are_not_kept_as_documents_until_it_is_whole():
+    view, informer = job_informer(json.loads(an_event("ADDED", "1"))["object"])
+    items, _ = await informer._all()
+    assert [type(item) for item in items] == [CachedJob]
+    assert view.jobs["TFJob"].items == {}
+
+
+def test_the_event_of_an_own_write_is_not_decoded_again(monkeypatch):
+    view, informer = job_informer()
+    parsed, record = [], view.record
+
+    def recorded(document: dict, framework: Framework) -> CachedJob:
         parsed.append(document["metadata"]["resourceVersion"])
-        return view.record(document, TENSORFLOW)
+        return record(document, framework)
 
-    informer = Informer(RestClient(Noted()), Path("", "tfjobs"), DOCUMENTS, JobHandler(store, record))
+    monkeypatch.setattr(view, "record", recorded)
     for version in ("3", "3", "4"):
-        informer._handle(
-            b'{"type": "MODIFIED", "object": {"metadata": {"namespace": "ml", "name": "mnist", "uid": "u",'
-            b' "resourceVersion": "%s"}, "spec": {}}}' % version.encode()
-        )
+        informer._handle(an_event("MODIFIED", version))
     assert parsed == ["3", "4"]
-    assert store.latest == "4"
+    assert view.jobs["TFJob"].latest == "4"
