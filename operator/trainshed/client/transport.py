@@ -104,8 +104,9 @@ YIELD_LINES, YIELD_BYTES = 200, 1024 * 1024
 MAX_PAGES = 8
 #: How the message of a refusal by an admission webhook begins (apiserver/pkg/admission/plugin/webhook/errors).
 WEBHOOK = "admission webhook "
-#: Characters that are kept of the server's error message.
-MAX_ERROR_LENGTH = 2000
+#: Characters that are kept of the server's error message once it is redacted, and bytes that are read of one that is no
+#: JSON.
+MAX_ERROR_LENGTH, MAX_ERROR_BYTES = 2000, 16_384
 #: Status codes after which a repeated request may succeed: a new token is read, or the server recovers.
 UNSETTLED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_TIMEOUT)
 JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
@@ -257,14 +258,14 @@ def _line(kept: list[bytes], size: int, end: bytes) -> bytes | LongLine:
 def _error(answer: Answer, body: object = None) -> ApiError:
     """Return the error of a response, with the server's message; values quoted from the request body are redacted."""
     status = answer.status
-    reason, message = _status(answer.content)
-    message = redact(message, body)[:MAX_ERROR_LENGTH]
+    reason, said = _status(answer.content)
+    message = redact(said, body)[:MAX_ERROR_LENGTH]
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists(message)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyRequests(message, _seconds(answer.wait), from_webhook=message.startswith(WEBHOOK))
+        return TooManyRequests(message, _seconds(answer.wait), from_webhook=said.startswith(WEBHOOK))
     if status == HTTPStatus.FORBIDDEN:
-        return Forbidden(message, _denial(message))
+        return Forbidden(message, _denial(said))
     if status in UNSETTLED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(f"{status}: {message}", "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "")
     known: dict[int, type[ApiError]] = {
@@ -280,7 +281,7 @@ def _status(content: bytes) -> tuple[str, str]:
         found: Any = orjson.loads(content)
         return str(found.get("reason", "")), str(found.get("message", ""))
     except (ValueError, AttributeError):
-        return "", content[:MAX_ERROR_LENGTH].decode(errors="replace")
+        return "", content[:MAX_ERROR_BYTES].decode(errors="replace")
 
 
 def _denial(message: str) -> str:
