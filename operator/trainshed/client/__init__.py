@@ -9,6 +9,7 @@ ApiError
 ├── Forbidden        403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
 ├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
 │   ├── Altered      it was created with another name or controller
+│   │   └── Reverted it was updated, but not to what was written
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
 ├── Gone             410: the resourceVersion is too old; list again
 ├── TooManyRequests  429: carries the seconds to wait
@@ -90,6 +91,12 @@ class Altered(Invalid):
     """
 
     reason = "AlteredOnCreation"
+
+
+class Reverted(Altered):
+    """The object was updated, but is not what was written: an admission webhook has changed that."""
+
+    reason = "AlteredOnUpdate"
 
 
 class StatusRejected(Invalid):

@@ -29,10 +29,11 @@ from trainshed.api.actions import (
     UpdateDependent,
 )
 from trainshed.api.job import Document
-from trainshed.api.objects import Dependent, Resource
-from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound, PreviousJobTerminating
+from trainshed.api.objects import Resource
+from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound, PreviousJobTerminating, Reverted
 from trainshed.client.finalizers import release_unselected
 from trainshed.client.flow_control import DEFINITE, run_concurrently, run_with_slow_start
+from trainshed.plan import dependents
 from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
 
 from .cache import Cache
@@ -102,10 +103,14 @@ Task = Callable[[], Awaitable[None]]
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """The actions of one reconcile that have succeeded so far, and the Events of those that failed."""
+    """The actions of one reconcile that have succeeded so far, and the Events of those that failed.
+
+    `reverted` updates stop no other action: most fields that webhooks set, such as labels, matter to no pod.
+    """
 
     done: list[Action] = msgspec.field(default_factory=list)
     failures: list[Event] = msgspec.field(default_factory=list)
+    reverted: list[ApiError] = msgspec.field(default_factory=list)
 
 
 class Executor:
@@ -136,7 +141,8 @@ class Executor:
             for event in record.failures:
                 self._recorder.record(snapshot.job, event)
         summary = _summary(Counter(map(_words, wanted)), Counter(map(_words, record.done)))
-        return Outcome(min(errors, key=_error_order, default=None), summary, bool(record.done))
+        error = min(errors or record.reverted, key=_error_order, default=None)
+        return Outcome(error, summary, bool(record.done))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
         try:
@@ -149,7 +155,10 @@ class Executor:
                 waits = isinstance(error, PreviousJobTerminating)
                 event = waiting_for_previous_job(error.reason, error) if waits else events.failure(error)
                 record.failures.append(event)
-            raise
+            if not isinstance(error, Reverted):
+                raise
+            record.reverted.append(error)
+            return
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
 
@@ -183,13 +192,13 @@ class Executor:
         match action:
             case CreateDependent(body=body, shared=shared):
                 try:
-                    store.answered(await self._create_dependent(resource, namespace, body))
+                    await self._create_dependent(resource, namespace, body)
                 except NameConflict:
                     if not shared:
                         raise
             case UpdateDependent(name=name, patch=patch):
                 try:
-                    store.answered(await self._client.update_dependent(resource, namespace, name, patch))
+                    await self._update_dependent(resource, namespace, name, patch)
                 except NotFound:
                     store.forgotten(patch["metadata"]["uid"])
             case DeleteDependent(name=name, uid=uid):
@@ -197,14 +206,22 @@ class Executor:
                     uid, await self._client.delete_dependent(resource, namespace, name, uid)
                 )
 
-    async def _create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
+    async def _create_dependent(self, resource: Resource, namespace: str, body: Document) -> None:
         """Create a dependent, and add the labels to one that v1 created: no watch selects it without the job label."""
         found = await self._client.create_dependent(resource, namespace, body)
         if found.job:
-            return found
+            self._cache.dependents[resource].store.answered(found)
+            return
         known = {"uid": found.uid, "resourceVersion": found.version}
         patch = {"metadata": {**known, "labels": body["metadata"]["labels"]}}
-        return await self._client.update_dependent(resource, namespace, found.name, patch)
+        await self._update_dependent(resource, namespace, found.name, patch)
+
+    async def _update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> None:
+        """Merge `patch` into a dependent; raises `Reverted` if a webhook has changed what was written."""
+        found = await self._client.update_dependent(resource, namespace, name, patch)
+        self._cache.dependents[resource].store.answered(found)
+        if not dependents.is_applied(patch, found):
+            raise Reverted(f"{resource.kind} {name} was updated, but an admission webhook has reverted fields of it")
 
 
 async def _create(tasks: Mapping[Group, list[Task]], *, was_refused: bool) -> list[ApiError]:

@@ -217,7 +217,7 @@ AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
 #: stored.
 AFTER_CONFLICT = (0.01, 0.5)
 #: Errors whose back-off no event may end: another client writes the job all the time, or a webhook makes of each pod
-#: one that is deleted at once.
+#: one that is deleted at once, or reverts each update of another object.
 CAUSES_EVENTS = (Conflict, Altered)
 #: Seconds of back-off at which conflicts are logged as a warning, once in a row of them: so many are not normal.
 LASTING = 0.25

@@ -103,6 +103,19 @@ def covers(actual: object, wanted: object) -> bool:
     return actual == wanted or (amount is not None and amount == parse_quantity(actual))
 
 
+def is_applied(patch: Mapping[str, Any], found: Dependent) -> bool:
+    """Return whether the answer to a merge patch has what was desired; else the next plan would patch it again."""
+    metadata = {key: value for key, value in patch["metadata"].items() if key not in ("uid", "resourceVersion")}
+    return covers(found.document, _without_null({**patch, "metadata": metadata}))
+
+
+def _without_null(patch: object) -> object:
+    """Return what a merge patch sets. What it removes and is there again does not matter to the next plan."""
+    if not isinstance(patch, Mapping):
+        return patch
+    return {key: _without_null(value) for key, value in patch.items() if value is not None}
+
+
 def _patch(facts: Facts, target: DesiredDependent, found: Dependent) -> dict[str, Any]:
     content: Mapping[str, object] = target.content
     if target.first_spec is None:

@@ -25,6 +25,7 @@ from trainshed.client import (
     NotFound,
     NotLeader,
     PreviousJobTerminating,
+    Reverted,
     StatusRejected,
     TooLarge,
     TooManyRequests,
@@ -39,7 +40,7 @@ ALERTS = yaml.safe_load((Path(__file__).parents[3] / "charts" / "trainshed" / "f
 (RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedInternalError")
 ANSWERS = (
     *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
-    *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, TooLarge, Altered, ApiError),
+    *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, TooLarge, Altered, Reverted, ApiError),
 )
 
 

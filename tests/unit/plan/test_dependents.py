@@ -110,6 +110,10 @@ def test_what_is_no_longer_wished_for_within_it_is_taken_out():
     fewer = replace(SETTINGS, content={"data": {"a": "1"}})
     (mended,) = dependents.apply(facts(fewer, there=[stored(SETTINGS)]))
     assert mended.patch["data"] == {"a": "1", "b": None}
+    answer = stored(fewer, change=lambda document: {**document, "data": {"a": "1", "b": "2"}})
+    assert dependents.is_applied(mended.patch, answer)
+    assert dependents.apply(facts(fewer, there=[answer])) == (), "as far as the next plan sees"
+    assert not dependents.is_applied(mended.patch, stored(SETTINGS))
 
 
 def test_what_goes_already_is_neither_mended_nor_deleted_nor_made_again():
