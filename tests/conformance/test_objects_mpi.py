@@ -39,6 +39,7 @@ def data(user: UserClient) -> dict[str, str]:
 @same("TO-106", "v1's objects, Role and all, and the launcher together with its workers")
 def test_a_launcher_its_configuration_and_its_rights(user: UserClient):
     created_pods(user, run(), *ALL)
+    eventually(lambda: len(_owned(user)["roles"]["rules"]) == 2)  # the workers are named once their pods exist
     made = _owned(user)
     for found in made.values():
         assert found["metadata"]["ownerReferences"] == owners(user, MPI, "m")
