@@ -118,16 +118,19 @@ class EnvironmentResolver:
         return found
 
     def data(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
-        """Return the data of a ConfigMap or a Secret, None if it does not exist; raises `ConfigError`."""
+        """Return the data of a ConfigMap or a Secret, None if it does not exist; raises `ConfigError`.
+
+        A null is an empty text, as for the API server.
+        """
         found = self._cluster.find(kind, namespace, name)
         if found is None:
             return None
         texts, coded = (found.get(field) or {} for field in FIELDS[kind])
         try:
-            decoded = {key: base64.b64decode(value) for key, value in coded.items()}
+            decoded = {key: base64.b64decode(value or "") for key, value in coded.items()}
         except (TypeError, ValueError) as error:
             raise ConfigError(f'{kind.lower()} "{name}" has illegal base64 data') from error
-        return decoded | {key: str(value).encode() for key, value in texts.items()}
+        return decoded | {key: str("" if value is None else value).encode() for key, value in texts.items()}
 
     def _texts(self, kind: str, facts: PodFacts, reference: Document) -> dict[str, bytes]:
         """Return what variables can get: of a ConfigMap the texts only."""

@@ -29,6 +29,8 @@ def resolver() -> EnvironmentResolver:
             (CONFIG_MAP, "settings", {"data": {"rate": "0.1", "depth": "3"}, "binaryData": {"raw": "AP8="}}),
             (SECRET, "binary", {"data": {"raw": base64.b64encode(b"a\xe2\x82\xffb").decode()}}),
             (SECRET, "null", {"data": {"raw": "YQBi"}}),
+            (CONFIG_MAP, "empty", {"data": {"A": None}}),
+            (SECRET, "empty", {"data": {"A": None}, "stringData": {"B": None}}),
             (SECRET, "broken", {"data": {"k": "abc"}}),
             (SECRET, "keys", {"data": {"token": base64.b64encode(b"secret").decode()}, "stringData": {"user": "me"}}),
         ):
@@ -125,6 +127,16 @@ def test_bytes_that_are_not_utf_8_are_replaced_one_by_one_and_a_null_prevents_th
     assert found == {"raw": "a\ufffd\ufffd\ufffdb"}
     with pytest.raises(StartFailed, match=r"can't contain null.*: raw"):
         resolver().environment({"envFrom": [{"secretRef": {"name": "null"}}]}, facts())
+
+
+@pytest.mark.parametrize(("kind", "found"), [("configMap", {"A": ""}), ("secret", {"A": "", "B": ""})])
+def test_a_null_is_an_empty_text(tmp_path, kind, found):
+    keys = [{"name": key, "valueFrom": {f"{kind}KeyRef": {"name": "empty", "key": key}}} for key in found]
+    for container in ({"env": keys}, {"envFrom": [{f"{kind}Ref": {"name": "empty"}}]}):
+        assert resolver().environment(container, facts()) == found
+    volume = {"name": "v", "projected": {"sources": [{kind: {"name": "empty"}}]}}
+    path = Volumes(resolver(), tmp_path).make(facts(volumes=[volume]), tmp_path / "pod")["v"].path
+    assert {file.name: file.read_text() for file in path.iterdir()} == found
 
 
 def test_volumes_are_folders(tmp_path):
