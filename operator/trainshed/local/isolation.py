@@ -126,6 +126,8 @@ def execute(message: Message, streams: Streams) -> None:
         streams = (os.open(os.devnull, os.O_RDONLY), streams[0], streams[0])
     for target, found in enumerate(streams):
         os.dup2(found, target)
+        # dup2 does nothing with a stream that has this number already.
+        os.set_inheritable(target, True)  # noqa: FBT003 - it has no name
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -141,6 +143,13 @@ def execute(message: Message, streams: Streams) -> None:
         os.execvpe(program, message["argv"], message["env"])  # noqa: S606 # nosec B606
     except OSError as error:
         raise OSError(error.errno, f'exec: "{program}": {error.strerror}') from error
+
+
+def private(descriptors: Sequence[int]) -> list[int]:
+    """Return descriptors that have come through a socket, which no program inherits any more."""
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
+    return [*descriptors]
 
 
 def exit_code(status: int) -> int:

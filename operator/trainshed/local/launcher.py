@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from .isolation import Isolation, Message, Streams, exit_code
+from .isolation import Isolation, Message, Streams, exit_code, private
 from .limits import descendants, exceeds, process_tree
 from .namespace_isolation import NamespaceIsolation
 from .outbox import Outbox
@@ -89,7 +89,7 @@ class Launcher:
     def _receive(self) -> bool:
         """Carry out the requests that have arrived; return False at the end of the socket."""
         data, descriptors, _, _ = socket.recv_fds(self._control, CHUNK, 64)
-        self._descriptors += descriptors
+        self._descriptors += private(descriptors)
         if not data:
             return False
         *lines, self._buffer = (self._buffer + data).split(b"\n")

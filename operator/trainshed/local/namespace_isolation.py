@@ -22,6 +22,7 @@ from .isolation import (
     exit_code,
     fork,
     prctl,
+    private,
 )
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
@@ -70,7 +71,7 @@ class NamespaceIsolation(Isolation):
         commands = []
         for message, pid, link in started:
             _, descriptors, _, _ = socket.recv_fds(link, 1, 3)
-            self._sandboxes[message["id"]] = list(descriptors)
+            self._sandboxes[message["id"]] = private(descriptors)
             self._links += 1
             name = f"veth{self._links}"
             commands.append(f"link add {name} type veth peer name eth0 netns {pid}\n")

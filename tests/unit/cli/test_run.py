@@ -51,6 +51,13 @@ def test_a_job_runs_to_its_end(machine, runtime):
     assert [path.name for path in logs.parent.iterdir() if path.name == "pods"] == []
 
 
+def test_a_replica_has_only_its_own_streams_open(machine, runtime):
+    done = machine.run(a_job("sleep 1; ls /proc/$$$$/fd; true", workers=3), runtime=runtime)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [line.rpartition(" | ")[2] for line in done.stdout.splitlines()]
+    assert sorted(number for number in found if number.isdecimal()) == [*"000011112222"]
+
+
 def test_replicas_reach_each_other_by_name_and_port(machine, runtime):
     serve = "import os,socket;s=socket.create_server(('',int(os.environ['MASTER_PORT'])));s.accept()[0].send(b'hi')"
     call = (
