@@ -145,7 +145,8 @@ class Launcher:
         if number == signal.SIGKILL:
             self._isolation.kill(pid)
         else:
-            with contextlib.suppress(ProcessLookupError):
+            # A program that the system lets act as another user cannot be signalled; one that has ended need not be.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._isolation.target(pid), number)
 
     def _watch(self) -> None:

@@ -110,7 +110,7 @@ class NamespaceIsolation(Isolation):
 
     def kill(self, pid: int) -> None:
         """Kill a container: with its init process the kernel kills all others."""
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.target(pid), signal.SIGKILL)
 
     def ended(self, pid: int) -> None:
@@ -159,13 +159,19 @@ def run_init(message: Message, streams: Streams) -> None:
     """Start the program as a child of this process, which reaps and forwards signals like an init system."""
     main = fork(lambda: execute(message, streams))
     for number in FORWARDED:
-        signal.signal(number, lambda received, _: os.kill(main, received))
+        signal.signal(number, lambda received, _: forward(main, received))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     detach()
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == main:
             os._exit(exit_code(status))
+
+
+def forward(pid: int, number: int) -> None:
+    """Send a signal to a process, if it still runs and belongs to the same user."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def detach() -> None:
