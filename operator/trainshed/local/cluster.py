@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from trainshed.api.coerce import LARGEST
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
 from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
@@ -248,7 +249,7 @@ class LocalCluster:
     def _begin_deletion(self, found: Stored, asked: int | None) -> None:
         """Mark a pod; a later deletion may shorten its grace period, and one that runs nothing needs none."""
         metadata, spec = found["metadata"], found["spec"]
-        grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        grace = asked if asked is not None else grace_period(spec)
         if found.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             grace = 0
         if "deletionTimestamp" in metadata and grace >= metadata["deletionGracePeriodSeconds"]:
@@ -292,6 +293,12 @@ def as_created(document: Document) -> Stored:
     for part in ("labels", "annotations"):
         metadata[part] = {key: "" if value is None else value for key, value in (metadata.get(part) or {}).items()}
     return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}
+
+
+def grace_period(spec: Document) -> int:
+    """Return the seconds of grace of a pod: at most some decades; a negative one is a second, as in Kubernetes."""
+    found: int = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    return 1 if found < 0 else min(found, LARGEST)
 
 
 def merged(document: Document, patch: Document) -> Stored:

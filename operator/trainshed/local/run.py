@@ -18,7 +18,7 @@ from trainshed.api.job import Document
 from trainshed.runtime import Clock
 
 from . import summary, tasks
-from .cluster import EVENT, POD, LocalCluster, Stored
+from .cluster import DEFAULT_GRACE, EVENT, POD, LocalCluster, Stored, grace_period
 from .controller import LocalController
 from .docker_cli import ENGINES
 from .downward import NodeFacts, allocatable
@@ -206,8 +206,7 @@ class LocalRun:
             self._terminate(kubelet, 0)
 
     def _grace(self) -> float:
-        periods = (pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in self._cluster.of(POD))
-        return float(max(periods, default=30))
+        return float(max((grace_period(pod["spec"]) for pod in self._cluster.of(POD)), default=DEFAULT_GRACE))
 
     def _kill(self, pod: str) -> None:
         killed = self._kubelet is not None and self._kubelet.kill(pod)

@@ -175,6 +175,18 @@ def test_a_deleted_pod_gets_its_grace_period(tmp_path):
     play(tmp_path, test, ScriptedRuntime(stubborn=True))
 
 
+@pytest.mark.parametrize(("asked", "given"), [(10**12, 2**31 - 1), (2**63 - 1, 2**31 - 1), (-(2**63), 1)])
+def test_a_grace_period_is_bounded(tmp_path, asked, given):
+    async def test(node: Node) -> None:
+        await node.create({"command": ["train"]}, terminationGracePeriodSeconds=asked)
+        await node.cluster.delete_pod("ml", "pod", node.pod()["metadata"]["uid"], None, "")
+        assert pod_of(node.pod()).grace == given
+        await asyncio.sleep(0.1)
+        assert node.cluster.find(POD, "ml", "pod") is None
+
+    play(tmp_path, test)
+
+
 def test_a_second_deletion_shortens_the_grace_period(tmp_path):
     async def test(node: Node) -> None:
         await node.create({"command": ["train"]}, policy="Always")
