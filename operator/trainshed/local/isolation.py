@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .limits import descendants, process_tree
+from .limits import descendants, limit_files, process_tree
 
 Message = dict[str, Any]
 #: The descriptors of the standard streams of a container; a single one is for its output and its errors.
@@ -133,6 +133,7 @@ def execute(message: Message, streams: Streams) -> None:
         signal.signal(number, signal.SIG_DFL)
     if message.get("processors"):
         os.sched_setaffinity(0, message["processors"])
+    limit_files(message["files"])
     try:
         os.chdir(message["cwd"])
     except OSError as error:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from .isolation import Isolation, Message, Streams, exit_code, private
-from .limits import descendants, exceeds, process_tree
+from .limits import descendants, exceeds, process_tree, raise_files
 from .namespace_isolation import NamespaceIsolation
 from .outbox import Outbox
 
@@ -44,9 +44,13 @@ WATCH = 0.5
 
 
 class Launcher:
-    """Keeps the containers by the id that the run has given them; a container is known by its first process."""
+    """Keeps the containers by the id that the run has given them; a container is known by its first process.
 
-    def __init__(self, control: socket.socket, isolation: Isolation) -> None:
+    `files` is how many files a container may open.
+    """
+
+    def __init__(self, control: socket.socket, isolation: Isolation, files: int) -> None:
+        self._files = files
         self._control = control
         self._control.setblocking(False)  # noqa: FBT003 - it has no name
         self._outbox = Outbox(control)
@@ -133,7 +137,7 @@ class Launcher:
         self._reap()
 
     def _start(self, message: Message, streams: Streams) -> None:
-        pid = self._isolation.start(message, streams)
+        pid = self._isolation.start({**message, "files": self._files}, streams)
         self._pids[message["id"]], self._ids[pid] = pid, message["id"]
         if message.get("memory"):
             self._limits[pid] = message["memory"]
@@ -188,7 +192,8 @@ def main() -> None:
     mode, descriptor = sys.argv[1], int(sys.argv[2])
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    files = raise_files()
     isolation = NamespaceIsolation() if mode == "namespaces" else Isolation()
     control = socket.socket(fileno=descriptor)
     control.sendall(b'{"id": "launcher"}\n')  # the first message always finds room
-    Launcher(control, isolation).run()
+    Launcher(control, isolation, files).run()

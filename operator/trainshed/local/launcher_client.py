@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
 import signal
 import socket
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 from trainshed.plan.quantities import parse_quantity
 
-from .limits import Processors, processors
+from .limits import Processors, processors, raise_files
 from .outbox import Outbox
 from .runtime import KILLED, StartFailed
 
@@ -123,7 +122,7 @@ class LauncherClient:
         except OSError as error:
             raise StartFailed(f"cannot run {self._command[0]}: {error.strerror}") from error
         self._far.close()
-        raise_limit()
+        raise_files()
         self._socket.setblocking(False)  # noqa: FBT003 - it has no name
         asyncio.get_running_loop().add_reader(self._socket, self._receive)
         try:
@@ -293,10 +292,3 @@ class LauncherClient:
             container.end(KILLED)
         self._answers.clear()
         self._containers.clear()
-
-
-def raise_limit() -> None:
-    """Let this process open as many files as it may: each replica has a pipe. The launcher keeps the lower limit."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS does not take every number
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

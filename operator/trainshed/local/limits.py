@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import resource
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,6 +36,20 @@ class Processors:
 def processors() -> list[int]:
     """Return the numbers of the processors that this process may use; none where that is not known, as on macOS."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def raise_files() -> int:
+    """Let this process open as many files as it may, as each replica has some; return how many it could so far."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS does not take every number
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return before
+
+
+def limit_files(number: int) -> None:
+    """Let this process open so many files again."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, most))
 
 
 def process_tree() -> dict[int, list[int]]:

@@ -58,6 +58,14 @@ def test_a_replica_has_only_its_own_streams_open(machine, runtime):
     assert sorted(number for number in found if number.isdecimal()) == [*"000011112222"]
 
 
+def test_the_limit_of_open_files_is_for_each_replica_and_not_for_all(machine, runtime):
+    command = machine.command(a_job("sleep 1; ulimit -Sn", workers=19), runtime=runtime)
+    limited = ["sh", "-c", 'ulimit -Sn 50; exec "$@"', "sh", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=SOON * 2, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("| 50\n") == 20
+
+
 def test_replicas_reach_each_other_by_name_and_port(machine, runtime):
     serve = "import os,socket;s=socket.create_server(('',int(os.environ['MASTER_PORT'])));s.accept()[0].send(b'hi')"
     call = (

@@ -21,7 +21,7 @@ SIGNALS_ANOTHER_USER = """
 import os, socket
 from trainshed.local.isolation import Isolation
 from trainshed.local.launcher import Launcher
-launcher = Launcher(socket.socketpair()[0], Isolation())
+launcher = Launcher(socket.socketpair()[0], Isolation(), 1024)
 launcher._pids["container"] = 1
 os.geteuid() or os.setuid(65534)
 launcher._signal("container", 0)
