@@ -17,6 +17,8 @@ LARGEST, LONGEST = 8 << 20, 30.0
 #: Types of content that are no YAML: the page around a file instead of the file.
 PAGES = ("text/html", "application/xhtml+xml")
 
+NOT_SENT = "a name or a password, which is not sent; read the file with another program, and use `-f -`"
+
 
 class DownloadError(Exception):
     """A URL is refused, or cannot be read; the message says why."""
@@ -36,7 +38,7 @@ def download(url: str, seconds: float = LONGEST) -> str:
     if not is_secure(url):
         raise DownloadError("only https:// is read: with others, everyone on the way can change the file")
     if url != without_login(url):
-        raise DownloadError("a name or a password is not sent; read the file with another program, and use `-f -`")
+        raise DownloadError(f"it has {NOT_SENT}")
     found: list[str | Exception] = []
     reader = threading.Thread(target=lambda: found.append(_result(url, seconds)), daemon=True)
     reader.start()
@@ -91,7 +93,9 @@ def _opener() -> OpenerDirector:
         def redirect_request(self, *arguments: Any) -> Request | None:  # noqa: ANN401 - urllib's own
             *_, target = arguments
             if not is_secure(target):
-                raise DownloadError(f"it is redirected to {target}, and only https:// is read")
+                raise DownloadError(f"it is redirected to {without_login(target)}, and only https:// is read")
+            if target != without_login(target):
+                raise DownloadError(f"it is redirected to {without_login(target)} with {NOT_SENT}")
             return super().redirect_request(*arguments)
 
     return build_opener(Redirects)

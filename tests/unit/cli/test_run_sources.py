@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.local_runs import SOON, a_job
-from trainshed.cli.download import DownloadError, download
+from trainshed.cli.download import NOT_SENT, DownloadError, download
 
 
 def certificate(folder: Path) -> Path:
@@ -48,6 +48,8 @@ def server(tmp_path: Path, monkeypatch) -> Iterator[str]:
         "/job.yaml": (200, {}, content),
         "/moved.yaml": (302, {"Location": "/job.yaml"}, b""),
         "/plain.yaml": (302, {"Location": "http://127.0.0.1/job.yaml"}, b""),
+        "/plain-login.yaml": (302, {"Location": "http://jane:canary@127.0.0.1/job.yaml"}, b""),
+        "/login.yaml": (302, {"Location": "https://jane:canary@127.0.0.1:1/job.yaml"}, b""),
         "/page": (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>"),
         "/huge.yaml": (200, {}, b"# " * (5 << 20)),
         "/slow.yaml": (200, {}, b"#"),
@@ -135,6 +137,8 @@ def test_a_terminal_is_asked_before_a_job_from_a_url_runs(server, tmp_path, answ
     [
         ("other.yaml", "HTTP Error 404: Not Found"),
         ("plain.yaml", "it is redirected to http://127.0.0.1/job.yaml, and only https:// is read"),
+        ("plain-login.yaml", "it is redirected to http://127.0.0.1/job.yaml, and only https:// is read"),
+        ("login.yaml", f"it is redirected to https://127.0.0.1:1/job.yaml with {NOT_SENT}"),
         ("page", "it is a page (text/html), not YAML; use the URL of the raw file"),
         ("huge.yaml", "it has more than 8 MiB"),
         ("short.yaml", "the connection has ended 5 bytes before the end of the file"),
@@ -166,7 +170,9 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path):
 
 def test_a_password_in_a_url_is_neither_sent_nor_printed(tmp_path):
     done = run(tmp_path, "https://jane:canary@127.0.0.1:1/job.yaml", "--yes")
-    assert done.stderr.startswith("Error: cannot read https://127.0.0.1:1/job.yaml: a name or a password is not sent")
+    assert done.stderr.startswith(
+        "Error: cannot read https://127.0.0.1:1/job.yaml: it has a name or a password, which is not sent"
+    )
 
 
 def test_a_slow_server_does_not_keep_the_user_waiting(server):
