@@ -140,7 +140,13 @@ def _ask(urls: list[str], pods: list[Document]) -> None:
     click.echo(foreign_jobs(urls, pods), err=True)
     if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise click.ClickException("read the file, and add --yes to run jobs from a URL")
-    if not click.confirm("Run them?", err=True):
+    try:
+        wanted = click.confirm("Run them?", err=True)
+    except click.Abort as error:  # click raises it at the end of the input too
+        if isinstance(error.__context__, KeyboardInterrupt):
+            sys.exit(local_run.INTERRUPTED)
+        raise
+    if not wanted:
         sys.exit(1)
 
 

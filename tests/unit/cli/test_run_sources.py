@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import signal
 import ssl
 import subprocess
 import sys
@@ -116,7 +117,7 @@ def test_a_job_from_a_url_is_not_run_unless_the_user_agrees(server, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"n\n", 1)])
+@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"n\n", 1), (b"\x04", 1)])
 def test_a_terminal_is_asked_before_a_job_from_a_url_runs(server, tmp_path, answer, code):
     near, far = pty.openpty()
     os.write(near, answer)
@@ -130,6 +131,18 @@ def test_a_terminal_is_asked_before_a_job_from_a_url_runs(server, tmp_path, answ
     assert done.returncode == code
     assert "Run them? [y/N]" in asked
     assert (b"from the server" in done.stdout) == (code == 0)
+
+
+def test_ctrl_c_at_the_question_ends_as_ctrl_c(server, tmp_path):
+    near, far = pty.openpty()
+    with subprocess.Popen(words(tmp_path, f"{server}/job.yaml"), stdin=far, stderr=far, cwd=tmp_path) as asking:
+        os.close(far)
+        asked = b""
+        while b"[y/N]" not in asked:
+            asked += os.read(near, 1 << 16)
+        asking.send_signal(signal.SIGINT)
+        assert asking.wait(SOON) == 130
+    os.close(near)
 
 
 @pytest.mark.parametrize(
