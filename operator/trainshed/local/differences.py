@@ -13,7 +13,7 @@ from . import mpi, references
 from .cluster import CLAIM
 from .docker_cli import ENGINES
 from .environment import GPU
-from .volumes import SOURCES, belongs_to_another, cannot_create, stand_in, wrong_type
+from .volumes import SOURCES, absolute, belongs_to_another, cannot_create, stand_in, wrong_type
 
 #: Fields of pods and containers that have no effect, and why.
 POD_FIELDS = {
@@ -179,6 +179,25 @@ def missing_claims(pods: Iterable[Document], objects: Mapping[tuple[str, str], D
         if "persistentVolumeClaim" in volume
     )
     return list(dict.fromkeys(name for name in claims if (CLAIM, name) not in objects))
+
+
+def in_memory(pods: Iterable[Document], current: Path) -> list[str]:
+    """Return the folders from the one in which a container starts on whose new files are lost with namespaces."""
+    return list(dict.fromkeys(text for pod in pods for _, item in _containers(pod) for text in _lost(item, current)))
+
+
+def _lost(container: Document, current: Path) -> Iterator[str]:
+    start = Path(container.get("workingDir") or current)
+    paths = [mount["mountPath"] for mount in container.get("volumeMounts") or ()]
+    volumes = [Path(absolute(path)) for path in paths]
+    log = container.get("terminationMessagePath")
+    for target in (*volumes, *([Path(absolute(log))] if log else ())):
+        above = next(folder for folder in target.parents if folder.exists())
+        in_volume = any(above.is_relative_to(volume) for volume in volumes)
+        if above.is_relative_to(start) and not (target.exists() or in_volume):
+            yield f"new files directly in {above} (it is in memory, because {target} does not exist on this machine)"
+    if start == Path("/"):
+        yield "new files directly in / (it is in memory)"
 
 
 def foreign_host_paths(pods: Iterable[Document], state: Path) -> list[str]:

@@ -38,6 +38,8 @@ LOCKED = 2 | 4 | 8
 BRIDGE = "br0"
 #: Folders that are empty at the start of a container, and its own.
 OWN = ("tmp", "proc", "run")
+#: Those that are empty but for what a container needs of this machine, such as the folder in which it starts.
+EMPTY = ("/tmp", "/run", "/dev/shm")  # noqa: S108 # nosec B108
 #: The largest folder in which a mount point can be made: each of its entries becomes a mount.
 MAX_ENTRIES = 300
 #: The links that a path may go through, as in Linux.
@@ -200,9 +202,8 @@ def build_root(message: Message) -> None:
     (root / "dev/shm").mkdir(exist_ok=True)
     mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0)
     mount_proc(root / "proc")
-    for kept in message["keep"]:
-        # A container has a /tmp of its own.
-        if kept.startswith("/tmp/"):  # noqa: S108 # nosec B108
+    for kept in sorted(message["keep"], key=lambda path: path.count("/")):
+        if any(Path(kept).is_relative_to(folder) for folder in EMPTY):
             place(root, Path(kept), kept)
     writable: dict[Path, bool] = {}
     for source, target, read_only in sorted(message["mounts"], key=lambda item: item[1].count("/")):

@@ -151,6 +151,8 @@ class RuntimeChoice:
             ignored += differences.ignored(item.document, pods, runtime=self.name)
             for claim in differences.missing_claims(pods, objects):
                 ignored.append(f"claim {claim} is not in the file (a folder stands for it)")
+            if self.name == "namespaces":
+                ignored += differences.in_memory(pods, current_folder())
             ignored += (f"hostPath {path}" for path in differences.foreign_host_paths(pods, self._folder.state.path))
         self.ignored = list(dict.fromkeys(ignored))
         if problems:

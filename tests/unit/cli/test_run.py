@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -56,6 +58,33 @@ def test_a_replica_has_only_its_own_streams_open(machine, runtime):
     assert done.returncode == 0, done.stdout + done.stderr
     found = [line.rpartition(" | ")[2] for line in done.stdout.splitlines()]
     assert sorted(number for number in found if number.isdecimal()) == [*"000011112222"]
+
+
+@pytest.mark.parametrize("top", ["/tmp", "/run", "/dev/shm", None])
+def test_results_are_kept_in_the_current_folder(machine, runtime, top):
+    """A top of None is /tmp itself."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=top or "/tmp"))
+        except OSError:
+            pytest.skip(f"{top} cannot be written")
+        result = Path(folder) / "result"
+        path = result.relative_to(folder if top else "/tmp")
+        command = machine.command(a_job(f"echo done >> {path}"), runtime=runtime)
+        done = subprocess.run(command, cwd=folder if top else "/tmp", capture_output=True, timeout=SOON, check=False)
+        assert done.returncode == 0, done
+        assert result.read_text() == "done\ndone\n"
+
+
+def test_a_current_folder_in_memory_is_listed(machine, tmp_path):
+    permitted("namespaces")
+    job = a_job("echo lost > result", volumes=[{"name": "v", "emptyDir": {}}])
+    container = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "v", "mountPath": f"{tmp_path}/data"}]
+    command = machine.command(job, runtime="namespaces")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SOON, check=False)
+    why = f"it is in memory, because {tmp_path}/data does not exist on this machine"
+    assert f"new files directly in {tmp_path} ({why})" in done.stdout.splitlines()[1]
 
 
 def test_the_limit_of_open_files_is_for_each_replica_and_not_for_all(machine, runtime):
