@@ -18,6 +18,8 @@ ENGINES = ("docker", "podman")
 AT_ONCE = 8
 #: Seconds for which the end of a killed command is awaited; a process that it has started may keep its output open.
 KILLED = 2.0
+#: Commands that take no long time, whatever the job is, and the seconds after which the engine does not work.
+QUICK, ANSWER = ("version", "inspect", "image", "network", "ps"), 60.0
 #: What stands before messages of the engine.
 PREFIXES = ("Error response from daemon: ", "docker: ", "Error: ")
 #: Ends with the pipe on its standard input, which also ends when the run is killed; then removes what the run has left.
@@ -45,7 +47,12 @@ class DockerCli:
     async def run(self, *words: str) -> str:
         """Return the output of a command; raises `StartFailed` with the message of the engine."""
         async with self._slots:
-            return await self.wait_for(*words)
+            if words[0] not in QUICK:
+                return await self.wait_for(*words)
+            try:
+                return await asyncio.wait_for(self.wait_for(*words), ANSWER)
+            except TimeoutError:
+                raise StartFailed(f"{self.program} has not answered `{words[0]}` for {ANSWER:.0f} s") from None
 
     async def create(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         """Create a container with variables; raises `StartFailed` with the message of the engine.

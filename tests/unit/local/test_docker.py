@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
+from trainshed.local import docker_cli
 from trainshed.local.docker import container_words, images_of, in_full, mount_words, subnets
 from trainshed.local.docker_cli import DockerCli, message
-from trainshed.local.runtime import ContainerSpec, Mount
+from trainshed.local.runtime import ContainerSpec, Mount, StartFailed
 
 
 def no_mount(_mount: Mount) -> bool:
@@ -91,3 +93,12 @@ def test_images_are_those_of_all_containers():
     pod = {"spec": {"initContainers": [{"name": "b", "image": "b"}], "containers": [main]}}
     again = {"spec": {"containers": [{**main, "imagePullPolicy": "Always"}]}}
     assert images_of([pod, again]) == {"b": "", "a": "Always"}
+
+
+async def test_an_engine_that_hangs_is_reported(tmp_path, monkeypatch):
+    engine = tmp_path / "engine"
+    engine.write_text("#!/bin/sh\nexec sleep 99\n")
+    engine.chmod(0o755)
+    monkeypatch.setattr(docker_cli, "ANSWER", 0.3)
+    with pytest.raises(StartFailed, match="has not answered `version` for 0 s"):
+        await asyncio.wait_for(DockerCli(str(engine)).version(), 20)
