@@ -226,7 +226,7 @@ def _identities(content: bytes) -> bytes:
     """Return a list of jobs with their identity only."""
     try:
         found = msgspec.json.decode(content, type=ObjectList)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return content
     return msgspec.json.encode(msgspec.structs.replace(found, items=found.items or []))
 

@@ -209,3 +209,10 @@ async def test_kopf_does_not_see_the_events_that_the_informer_gets_soon():
         *bookmarks("6"),
         line("MODIFIED", "7"),
     ]
+
+
+async def test_what_is_nested_too_deeply_to_be_decoded_is_passed_on():
+    deep = b'{"metadata":{"managedFields":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+    page, event = b'{"items":[' + deep + b"]}", b'{"type":"ADDED","object":' + deep + b"}\n"
+    assert kopf_shim._identities(page) == page
+    assert await shown([event], lambda _uid, _version: False) == [event]
