@@ -69,7 +69,7 @@ class Group:
 
 
 def pairs() -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield a name, their CRD and own for each kind and version."""
+    """Yield a name, their CRD and the own one for each kind and version."""
     folder = module_folder("training-operator") / "manifests" / "base" / "crds"
     for framework in FRAMEWORKS:
         theirs = folder / f"kubeflow.org_{framework.plural}.yaml"
@@ -97,15 +97,15 @@ def _around(theirs: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple
 
 
 def compared(theirs: Mapping[str, Any], own: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield path, keyword, their value and own; a list's items have the path `x[]`, a map's values `x{}`."""
+    """Yield path, keyword, their value and the own one; a list's items have the path `x[]`, a map's values `x{}`."""
     yield from _keywords(path, _said(theirs), _said(own))
-    known, own = _parts(theirs), _parts(own)
-    for name in known | own:
+    their_parts, own_parts = _parts(theirs), _parts(own)
+    for name in their_parts | own_parts:
         inner = f"{path}{name}".removeprefix(".")
-        if name in known and name in own:
-            yield from compared(known[name], own[name], inner)
+        if name in their_parts and name in own_parts:
+            yield from compared(their_parts[name], own_parts[name], inner)
         else:
-            yield inner, "field", *(True if name in parts else None for parts in (known, own))
+            yield inner, "field", *(True if name in parts else None for parts in (their_parts, own_parts))
 
 
 def _keywords(path: str, theirs: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:

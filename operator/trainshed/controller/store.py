@@ -192,7 +192,7 @@ def packed(job: Job, status: Status, origin: object) -> CachedJob:
     """Return the cached form of a job that was just parsed."""
     try:
         templates = msgspec.json.encode([group.template for group in job.groups])
-    except (OverflowError, RecursionError, ValueError):  # such as a number with more than 64 bits
+    except (OverflowError, RecursionError, ValueError):  # such as half a character
         return CachedJob(job, status, origin)
     if len(templates) <= PARSED_TEMPLATES:
         return CachedJob(job, status, origin)
