@@ -140,7 +140,7 @@ def test_colours_are_for_terminals(machine, arguments):
 
 
 def test_a_replica_that_is_killed_on_purpose_restarts_the_job(machine, runtime):
-    job = a_job("echo begun; sleep 1; echo over")
+    job = a_job("echo begun; sleep 3; echo over")
     done = machine.run(job, runtime=runtime, arguments=("--fail", "worker-0@begun", "--output", "json"))
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["jobs"]
