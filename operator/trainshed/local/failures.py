@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trainshed.api.job import Document
 
 from .cluster import job_name
-from .output import is_named, replica_name
+from .output import LONGEST, is_named
 from .runtime import LogSink
 
 #: worker-1@20s: a replica and seconds; worker-1@step 100: a replica and a regular expression.
@@ -48,7 +48,8 @@ class FailureInjector:
     """Implements `trainshed.local.runtime.LogSink`: passes output on, and calls `kill` with the pod to be killed."""
 
     def __init__(self, failures: Sequence[Failure], logs: LogSink, kill: Callable[[str], None]) -> None:
-        self._failures = list(failures)
+        self._failures = failures
+        self._done: set[tuple[int, str]] = set()
         self._logs = logs
         self._kill = kill
         self._rest: dict[tuple[str, str], bytes] = {}
@@ -68,17 +69,26 @@ class FailureInjector:
             timer.cancel()
 
     def write(self, pod: Document, container: str, chunk: bytes) -> None:
-        """Pass output on, and look for a line that matches."""
+        """Pass output on, and look for a line that matches; of a line without end only the last part is looked at."""
         self._logs.write(pod, container, chunk)
         if not any(failure.line and failure.concerns(pod) for failure in self._failures):
             return
-        key = (replica_name(pod), container)
-        *lines, self._rest[key] = (self._rest.get(key, b"") + chunk).split(b"\n")
-        for failure in list(self._failures):
-            if failure.line and failure.concerns(pod) and any(map(failure.line.search, lines)):
-                self._failures.remove(failure)
-                self._kill(str(pod["metadata"]["name"]))
+        key = (str(pod["metadata"]["name"]), container)
+        *lines, rest = (self._rest.get(key, b"") + chunk).split(b"\n")
+        self._rest[key] = rest[-LONGEST:]
+        self._look(pod, lines)
 
     def end(self, pod: Document, container: str) -> None:
-        """Note that a container has ended."""
+        """Look at the last line of a container that has ended; it may not have an end."""
         self._logs.end(pod, container)
+        self._look(pod, [self._rest.pop((str(pod["metadata"]["name"]), container), b"")])
+
+    def _look(self, pod: Document, lines: Sequence[bytes]) -> None:
+        """Kill a pod, once for each failure with a line that matches."""
+        name = str(pod["metadata"]["name"])
+        for number, failure in enumerate(self._failures):
+            if not failure.line or not failure.concerns(pod) or (number, name) in self._done:
+                continue
+            if any(map(failure.line.search, lines)):
+                self._done.add((number, name))
+                self._kill(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
@@ -30,6 +31,7 @@ LOG = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 PATIENCE, STEP = 1.0, 0.1
 #: Characters of an unfinished line that are kept.
 LONGEST = 100_000
+UTF_8 = codecs.getincrementaldecoder("utf-8")
 #: The colours and other attributes of text (ECMA-48, SGR): the only control sequences that replicas may write.
 ATTRIBUTES = re.compile(r"(\x1b\[[0-9;:]*m)")
 #: Characters that change the direction of the text around them.
@@ -38,11 +40,12 @@ DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u
 
 @dataclass(slots=True)
 class _Stream:
-    """The output of one container: its prefix, its file, and its unfinished line."""
+    """The output of one container: its prefix, its file, and its unfinished line, with a character that may be cut."""
 
     prefix: str
     file: IO[bytes]
     shown: bool
+    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: UTF_8(errors="replace"))
     rest: str = ""
     bar_shown: float = field(default=-BAR_INTERVAL)
 
@@ -79,7 +82,7 @@ class Output:
         stream.file.write(chunk)
         if not stream.shown:
             return
-        *lines, stream.rest = (stream.rest + chunk.decode(errors="replace")).split("\n")
+        *lines, stream.rest = (stream.rest + stream.decoder.decode(chunk)).split("\n")
         for line in lines:
             self._print(stream, _last_state(line))
         stream.rest = stream.rest[-LONGEST:]
@@ -90,8 +93,8 @@ class Output:
     def end(self, pod: Document, container: str) -> None:
         """Print the unfinished line of a container that has ended."""
         stream = self._streams.get((pod["metadata"]["name"], container))
-        if stream and stream.rest:
-            self._print(stream, _last_state(stream.rest))
+        if stream and (last := stream.rest + stream.decoder.decode(b"", final=True)):
+            self._print(stream, _last_state(last))
             stream.rest = ""
 
     def say(self, text: str, who: str = "") -> None:

@@ -13,8 +13,8 @@ from trainshed.local.failures import FailureInjector, parse
 from trainshed.local.output import Output, harmless, printable
 
 
-def a_pod(name: str = "job-worker-0") -> dict:
-    labels = {"training.kubeflow.org/job-name": "job"}
+def a_pod(name: str = "job-worker-0", job: str = "job") -> dict:
+    labels = {"training.kubeflow.org/job-name": job}
     return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "main"}]}}
 
 
@@ -42,8 +42,18 @@ def test_a_progress_bar_is_printed_now_and_then(tmp_path):
     assert printed(tmp_path, *chunks, b"\n") == ["worker-0 |  0%", "worker-0 |  100%"]
 
 
-def test_a_torn_character_does_no_harm(tmp_path):
-    assert printed(tmp_path, b"\xff\n") == ["worker-0 | \N{REPLACEMENT CHARACTER}"]
+@pytest.mark.parametrize(
+    ("chunks", "text"),
+    [
+        ([b"\xff\n"], "\ufffd"),
+        (["ü".encode()[:1], "ü".encode()[1:] + b"\n"], "ü"),
+        ([bytes([byte]) for byte in "loss 漢 👩".encode()], "loss 漢 👩"),
+        (["👩".encode()[:2]], "\ufffd"),
+        (["👩".encode()[:2], b"\n"], "\ufffd"),
+    ],
+)
+def test_a_character_is_torn_only_if_the_replica_has_torn_it(tmp_path, chunks, text):
+    assert printed(tmp_path, *chunks) == [f"worker-0 | {text}"]
 
 
 RED, RESET = "\x1b[31m", "\x1b[0m"
@@ -115,6 +125,25 @@ def test_a_line_kills_a_replica_once(wanted):
     injector.write(a_pod(), "main", b"p 1\n")
     injector.write(a_pod(), "main", b"step 1\n")
     assert killed == ["job-worker-0"]
+
+
+@pytest.mark.parametrize(
+    ("output", "killed"),
+    [
+        ([("a", b"step"), ("b", b" 1\n")], []),
+        ([("a", b"st"), ("b", b"step 1\n"), ("a", b"ep 1\n")], ["b-worker-0", "a-worker-0"]),
+        ([("a", b"step 1"), ("a", None)], ["a-worker-0"]),
+        ([("a", b"st"), ("a", None), ("a", b"ep 1\n")], []),
+        ([("a", b"step 1" + b"x" * 200_000), ("a", b"\n")], []),
+    ],
+)
+def test_lines_are_those_of_one_replica_of_one_job(output, killed):
+    found: list[str] = []
+    injector = FailureInjector([parse("worker-0@step 1")], NoLogs(), found.append)
+    for job, chunk in output:
+        pod = a_pod(f"{job}-worker-0", job)
+        injector.end(pod, "main") if chunk is None else injector.write(pod, "main", chunk)
+    assert found == killed
 
 
 @pytest.mark.parametrize("text", ["worker-0", "worker-0@", "@5s", "worker-0@(", "Worker 0@5s"])
