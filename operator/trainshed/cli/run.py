@@ -22,7 +22,7 @@ from trainshed.local.failures import parse as parse_failure
 from trainshed.local.options import RUNTIMES, LocalJob, Options, Refused
 from trainshed.local.output import printable
 from trainshed.local.python import NoPython
-from trainshed.local.state_folder import NotPrivate, default_place
+from trainshed.local.state_folder import Unusable, default_place
 from trainshed.local.tasks import described
 from trainshed.manifests.objects import Manifest
 
@@ -66,7 +66,7 @@ def _failures(_context: click.Context, _parameter: click.Parameter, values: tupl
 )
 @click.option(
     "--state",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(file_okay=False),
     default=None,
     help="Where the folder trainshed-runs is, with logs and claims (default: ~/.local/state).",
 )
@@ -83,7 +83,7 @@ def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: A
         _quiet_loggers()
     try:
         code = local_run.run(_wanted(files, recursive=recursive, namespace=namespace, options=options))
-    except (Refused, NoPython, NotPrivate, OSError) as error:
+    except (Refused, NoPython, Unusable, OSError) as error:
         if options["verbose"] and error.__cause__:
             print_exception(error.__cause__)
         text = described(error) if isinstance(error, OSError) else str(error)
@@ -95,6 +95,8 @@ def run(files: tuple[str, ...], *, recursive: bool, namespace: str, **options: A
 
 def _wanted(files: tuple[str, ...], *, recursive: bool, namespace: str, options: dict[str, Any]) -> Options:
     """Return what to run; end the program if a job is invalid, or if the user does not want a job from a URL."""
+    if options["state"] == "":  # which `Path` takes for the current folder
+        raise click.ClickException("--state needs the name of a folder")
     found = sources.selected(files, recursive=recursive)
     jobs = _jobs(found.jobs, namespace)
     others = [item for item in found.others if item.head in KINDS]
@@ -104,7 +106,7 @@ def _wanted(files: tuple[str, ...], *, recursive: bool, namespace: str, options:
     return Options(
         jobs=tuple(jobs),
         objects=tuple(_placed(item.document, namespace) for item in others),
-        state=(options["state"] or default_place()).absolute(),
+        state=Path(options["state"] or default_place()).absolute(),
         runtime=options["runtime"],
         python=options["python"],
         only=options["only"],

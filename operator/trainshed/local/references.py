@@ -15,6 +15,7 @@ from trainshed.plan.quantities import BINARY, LARGE, SMALL, parse_quantity
 from .cluster import CONFIG_MAP, SECRET
 from .downward import CPU, OF_NODE, RESOURCE
 from .environment import FIELDS, SUBSCRIPT
+from .names import SHOWN
 
 #: The objects of a file, and those that the operator creates, by kind and name.
 Objects = Mapping[tuple[str, str], Document]
@@ -156,7 +157,7 @@ def _amount(path: str, value: object, *, whole: bool = False) -> Iterator[str]:
         return
     amount = parse_quantity(value)
     if amount is None:
-        yield f"{path}: Invalid value: {value}: must be a quantity, such as 500m or 1Gi"
+        yield f"{path}: Invalid value: {str(value):.{SHOWN}}: must be a quantity, such as 500m or 1Gi"
     elif amount < 0:
         yield f"{path}: Invalid value: {value}: must be greater than or equal to 0"
     elif whole and amount % 1:

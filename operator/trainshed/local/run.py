@@ -48,7 +48,7 @@ WITHOUT = ("suspend", "managedBy", "ttlSecondsAfterFinished")
 
 
 def run(options: Options) -> int:
-    """Run the jobs; return the exit code. Raises `Refused`, `python.NoPython`, and `state_folder.NotPrivate`."""
+    """Run the jobs; return the exit code. Raises `Refused`, `python.NoPython`, and `state_folder.Unusable`."""
     options.check()
     return asyncio.run(LocalRun(options).run())
 

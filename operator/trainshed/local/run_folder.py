@@ -64,7 +64,7 @@ class RunFolder:
 
 
 def new_run(place: Path, job: str, now: datetime) -> RunFolder:
-    """Make the folder of a new run, after removing what killed runs have left; raises OSError and `NotPrivate`."""
+    """Make the folder of a new run, after removing what killed runs have left; raises OSError and `Unusable`."""
     state = open_state(place)
     clean_up(state.path)
     folder = state.path / f"{now:%Y%m%d-%H%M%S}-{job}-{os.getpid()}"

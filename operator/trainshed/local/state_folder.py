@@ -23,8 +23,8 @@ OTHERS, WRITABLE = 0o077, 0o022
 LONGEST = 4096
 
 
-class NotPrivate(Exception):
-    """A folder is not this program's, or not only this user's. The message says what to do."""
+class Unusable(Exception):
+    """A folder is not this program's, not only this user's, or cannot be made. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,30 @@ class StateFolder:
 
 
 def default_place() -> Path:
-    """Return where the folder is unless the user chooses another place; raises `NotPrivate` without a home."""
+    """Return where the folder is unless the user chooses another place; raises `Unusable` without a home."""
     base = Path(os.environ.get("XDG_STATE_HOME") or "")
     if base.is_absolute():  # the specification wants others ignored
         return base
     with suppress(RuntimeError):
         if (home := Path.home()).is_absolute() and os.environ.get("HOME") != "":
             return home / ".local/state"
-    raise NotPrivate("you have no home on this machine; choose a folder with --state")
+    raise Unusable("you have no home on this machine; choose a folder with --state")
 
 
 def open_state(place: Path) -> StateFolder:
     """Return the folder below `place`, made if it does not exist.
 
-    Raises OSError, and `NotPrivate` if others could replace it, or if it has what this program has not made.
+    Raises `Unusable` if others could replace it, if it has what this program has not made, or if it cannot be made.
     """
+    try:
+        return _opened_state(place)
+    except OSError as error:
+        path = Path(error.filename or place)
+        why = "is a symbolic link that leads nowhere" if os.path.islink(path) else f"cannot be used: {error.strerror}"
+        raise Unusable(f"{path} {why}; choose another folder with --state") from error
+
+
+def _opened_state(place: Path) -> StateFolder:
     for missing in reversed([folder for folder in (place, *place.parents) if not folder.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     place = place.resolve()
@@ -68,22 +77,22 @@ def open_state(place: Path) -> StateFolder:
 def make_private(path: Path) -> bool:
     """Make a folder that only this user can enter; return whether it was there and others could enter it.
 
-    Raises OSError, and `NotPrivate` if it is not this user's, or if others could write in it.
+    Raises OSError, and `Unusable` if it is not this user's, or if others could write in it.
     """
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     with _opened(path) as descriptor:
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid():
-            raise NotPrivate(f"{path} belongs to another user; choose another folder with --state")
+            raise Unusable(f"{path} belongs to another user; choose another folder with --state")
         if found.st_mode & WRITABLE:
-            raise NotPrivate(
+            raise Unusable(
                 f"other users can write in {path}: make sure that all of it is yours and run `chmod 700`, or choose"
                 " another folder with --state"
             )
         os.fchmod(descriptor, 0o700)
         if os.fstat(descriptor).st_mode & OTHERS:
-            raise NotPrivate(f"{path} cannot be made private on this file system; choose another folder with --state")
+            raise Unusable(f"{path} cannot be made private on this file system; choose another folder with --state")
         return bool(found.st_mode & OTHERS)
 
 
@@ -117,11 +126,11 @@ def is_own_file(descriptor: int) -> bool:
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[int]:
-    """Open a folder; raises `NotPrivate` if it is a symbolic link or a file."""
+    """Open a folder; raises `Unusable` if it is a symbolic link or a file."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
-        raise NotPrivate(f"{folder} is not a folder of `trainshed run`; choose another folder with --state") from None
+        raise Unusable(f"{folder} is not a folder of `trainshed run`; choose another folder with --state") from None
     try:
         yield descriptor
     finally:
@@ -129,26 +138,26 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 def _own_mark(path: Path) -> str:
-    """Return the mark of a folder; an empty folder gets one. Raises `NotPrivate` if another program has filled it.
+    """Return the mark of a folder; an empty folder gets one. Raises `Unusable` if another program has filled it.
 
     A program that dies in between leaves an empty folder, or a temporary file whose name begins with that of the mark.
     """
     names = [found.name for found in path.iterdir()]
     if MARK not in names:
         if foreign := sorted(name for name in names if not name.startswith(f"{MARK}.")):
-            raise NotPrivate(
+            raise Unusable(
                 f"{path} has files that are not of `trainshed run`, such as {foreign[0]}; choose another folder with"
                 " --state"
             )
         write_mark(path / MARK, f"{TEXT}{secrets.token_hex(8)}\n")
     text = read_mark(path / MARK)
     if text is None or not text.startswith(TEXT):
-        raise NotPrivate(f"{path / MARK} is not a file of `trainshed run`; choose another folder with --state")
+        raise Unusable(f"{path / MARK} is not a file of `trainshed run`; choose another folder with --state")
     return text.removeprefix(TEXT).strip()
 
 
 def _parents(place: Path) -> Iterator[str]:
-    """Yield what the user should know about the folders above; raises `NotPrivate` if all users can replace the next.
+    """Yield what the user should know about the folders above; raises `Unusable` if all users can replace the next.
 
     Folders with the sticky bit, such as /tmp, let no user rename what is another's. A foreign group may be the user's
     own, as on Debian, and a foreign owner may be trusted, as where root works in the folder of a user.
@@ -156,7 +165,7 @@ def _parents(place: Path) -> Iterator[str]:
     for folder in (place, *place.parents):
         found = folder.stat()
         if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-            raise NotPrivate(
+            raise Unusable(
                 f"every user can write in {folder}, and so replace what a run keeps below it; choose another folder"
                 " with --state"
             )

@@ -22,6 +22,8 @@ from .scanner import GoLoader
 
 #: The greatest text, in bytes. The API server takes 3 MiB for one object.
 LARGEST = 16 << 20
+#: Characters of a number that a message shows.
+SHOWN = 40
 #: Levels of mappings and lists. Pods have about ten.
 DEEPEST = 100
 #: Go refuses a document of more than 1,000 nodes if this part of them comes from aliases: of up to 400,000 nodes 99 %,
@@ -111,7 +113,7 @@ def _chunks(content: str) -> Iterator[tuple[str, int]]:
 
 def _json_values(content: str) -> Iterator[tuple[Value, int, int]]:
     """Yield the values of JSON at the beginning of a text, each with start and end, as long as JSON follows."""
-    decoder = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_json_float)
+    decoder = json.JSONDecoder(**_RULES)
     at = count = 0
     while (begin := _after(content, at, r"[ \t\r\n]*")) < len(content):
         try:
@@ -126,8 +128,9 @@ def _json_values(content: str) -> Iterator[tuple[Value, int, int]]:
             if count > 1:  # kubectl does not return to YAML after two values
                 raise BadManifest(error.msg, error.lineno) from None
             return
-        except ValueError as error:
-            raise BadManifest(str(error), content.count("\n", 0, begin) + 1) from None
+        except _TooLarge as error:
+            at = content.find(error.digits, begin)
+            raise BadManifest(str(error), content.count("\n", 0, at) + 1) from None
         if _depth(value) > DEEPEST:
             raise _too_deep(content.count("\n", 0, begin) + 1)
         count, at = count + 1, end
@@ -156,11 +159,33 @@ def _no_constant(name: str) -> NoReturn:
     raise json.JSONDecodeError(f"{name} is no value of JSON", name, 0)
 
 
+class _TooLarge(ValueError):
+    """A number is greater than a float64 can be; for Go it is none."""
+
+    def __init__(self, digits: str) -> None:
+        shown = digits if len(digits) <= SHOWN else f"{digits[:SHOWN]}… ({len(digits)} characters)"
+        super().__init__(f"{shown} is too large a number")
+        self.digits = digits
+
+
 def _json_float(digits: str) -> float:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{digits} is too large a number")
+        raise _TooLarge(digits)
     return scalars.number(value)
+
+
+def _json_int(digits: str) -> int:
+    _json_float(digits)
+    return int(digits)
+
+
+_RULES: Any = {
+    "object_pairs_hook": _once,
+    "parse_constant": _no_constant,
+    "parse_float": _json_float,
+    "parse_int": _json_int,
+}
 
 
 def _depth(value: Value) -> int:

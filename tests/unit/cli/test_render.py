@@ -200,6 +200,8 @@ JOB = "apiVersion: kubeflow.org/v1\nkind: TFJob\n"
         (f"{JOB}spec:\n  a: 1\n  a: 2", "document 1, line 5: the key 'a' is given twice"),
         (f"{JOB}spec: {{a: 1,\n  a: 2}}", "document 1, line 4: the key 'a' is given twice"),
         ('{"apiVersion": "v1",\n "kind": "A",\n "kind": "B"}', "document 1, line 3: the key 'kind' is given twice"),
+        ('{"a": 1,\n "b": [\n-' + "9" * 5000 + "]}", f"line 3: -{'9' * 39}… (5001 characters) is too large a number"),
+        ('{"a":\n 1e999}', "document 1, line 2: 1e999 is too large a number"),
         (f"{JOB}---\na: \x07", "document 2, line 4: control character U+0007 is not allowed"),
         (f"{JOB}...\nkind: B", "document 1, line 4: "),
         (f"{JOB}--- !x", "document 1, line 3: only a comment may follow --- on its line, not '!x'"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.second_user import OTHER_USER, only_root
-from trainshed.local.state_folder import MARK, NAME, NotPrivate, default_place, open_state
+from trainshed.local.state_folder import MARK, NAME, Unusable, default_place, open_state
 
 
 def mode(path: Path) -> int:
@@ -113,7 +113,7 @@ def a_mark_of_another_user(place: Path) -> None:
 def test_what_is_not_surely_ours_is_refused_and_left_as_it_is(tmp_path: Path, change, message):
     change(tmp_path)
     before = {path: path.lstat() for path in tmp_path.rglob("*")}
-    with pytest.raises(NotPrivate, match=message):
+    with pytest.raises(Unusable, match=message):
         open_state(tmp_path)
     after = {path: path.lstat() for path in tmp_path.rglob("*")}
     assert {path: (found.st_mode, found.st_mtime_ns) for path, found in after.items()} == {
@@ -131,7 +131,7 @@ def test_a_place_in_the_folder_of_another_user_is_named(tmp_path: Path):
 def test_a_user_without_a_home_is_asked_for_a_folder(monkeypatch):
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-this-name").expanduser())
-    with pytest.raises(NotPrivate, match="choose a folder with --state"):
+    with pytest.raises(Unusable, match="choose a folder with --state"):
         default_place()
 
 
@@ -151,5 +151,23 @@ def test_only_absolute_paths_of_the_environment_count(monkeypatch, state_home, h
     if expected:
         assert default_place() == Path(expected)
         return
-    with pytest.raises(NotPrivate, match="choose a folder with --state"):
+    with pytest.raises(Unusable, match="choose a folder with --state"):
         default_place()
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("/proc/x", "/proc/x cannot be used: No such file or directory"),
+        ("/dev/null/x", "/dev/null/x cannot be used: Not a directory"),
+        ("{}/loop", "{}/loop is a symbolic link that leads nowhere"),
+        ("{}/gone/below", "{}/gone is a symbolic link that leads nowhere"),
+        ("{}/" + "a" * 300, "cannot be used: File name too long"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, place, why):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("nowhere")
+    with pytest.raises(Unusable) as refused:
+        open_state(Path(place.format(tmp_path)))
+    assert f"{why.format(tmp_path)}; choose another folder with --state" in str(refused.value)
