@@ -1,7 +1,7 @@
 """Stands for the program docker: each container is a process of this machine, and a folder below $FAKE_DOCKER.
 
 An image is known if $FAKE_DOCKER/images has a file of its name, with / as _. The engine does not answer while there is
-a file `stopped`. The words of all calls are in the file `calls`.
+a file `stopped`, and hangs at the commands that a file `hangs` names. The words of all calls are in the file `calls`.
 """
 
 from __future__ import annotations
@@ -166,6 +166,8 @@ def main(words: list[str]) -> None:
     if (HOME / "stopped").exists():
         sys.stderr.write("Cannot connect to the Docker daemon at unix:///fake.sock. Is the docker daemon running?\n")
         sys.exit(1)
+    if (HOME / "hangs").exists() and words[0] in (HOME / "hangs").read_text().split():
+        time.sleep(600)
     match words[:2]:
         case ["version", *_]:
             print("99.0")

@@ -36,8 +36,8 @@ PERIOD = 100_000
 OOM_CHECKS, OOM_PAUSE = 6, 0.2
 #: The first of the exit codes that mean a signal.
 SIGNALLED = 128
-#: Seconds for which the removal of all containers is awaited.
-END = 60.0
+#: Seconds for which the removal of all containers is awaited, and between two questions whether the engine works.
+END, PING = 60.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,6 @@ class DockerRuntime:
         self.cli = DockerCli(program)
         self.network = f"trainshed-{folder.name}"
         self.hosts_file = folder.pods / "hosts"
-        self.problem = ""
         self._folder = folder
         self._images = images
         self._say = say
@@ -186,6 +185,11 @@ class DockerRuntime:
         self._hosts = Hosts()
         self._reaper: asyncio.subprocess.Process | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def problem(self) -> str:
+        """Why the engine has stopped working; empty while it works."""
+        return f"{self.cli.program} has stopped working: {self.cli.problem}" if self.cli.problem else ""
 
     @property
     def description(self) -> str:
@@ -202,6 +206,7 @@ class DockerRuntime:
         self._hosts = hosts
         self.hosts_file.write_text(hosts.text(), encoding="utf-8")
         self.hosts_file.chmod(0o644)  # for the users of images
+        self._keep(asyncio.create_task(self._watch()))
 
     async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
         """Reserve the address of a pod; raises `StartFailed`."""
@@ -244,16 +249,15 @@ class DockerRuntime:
 
     def later(self, *words: str) -> None:
         """Run a command that may fail, without waiting for it."""
-        task = asyncio.create_task(self._try(*words))
+        self._keep(asyncio.create_task(self._try(*words)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def check(self) -> None:
         """Note a problem if the engine does not answer."""
-        try:
-            await self.cli.version()
-        except StartFailed as error:
-            self.problem = f"{self.cli.program} has stopped working: {error}"
+        await self.cli.check(f"{RUN_LABEL}={self._folder.name}")
 
     async def _try(self, *words: str) -> None:
         with contextlib.suppress(StartFailed):
@@ -268,11 +272,19 @@ class DockerRuntime:
             except StartFailed:
                 if policy == "Never":
                     raise StartFailed(f"image {image} is not here, and its imagePullPolicy is Never") from None
-            self._say(f"pulling image {image}")
+            self._say(f"pulling image {image}; Ctrl-C ends it")
             try:
-                await self.cli.run("pull", "--quiet", in_full(image))
+                await self.cli.pull(in_full(image), self._still_pulling)
             except StartFailed as error:
                 raise StartFailed(f"cannot pull image {image}: {error}") from error
+
+    def _still_pulling(self, seconds: float) -> None:
+        self._say(f"still pulling after {seconds:.0f} s; {self.cli.program} answers, so the registry may be slow")
+
+    async def _watch(self) -> None:
+        while not self.problem:
+            await asyncio.sleep(PING)
+            await self.check()
 
     async def _create_network(self, pods: int) -> IPv4Network:
         """Create the network with addresses that no other network of the engine has; raises `StartFailed`."""

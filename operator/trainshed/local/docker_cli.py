@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from typing import IO
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import IO, Any
 
 from . import docker_variables
 from .runtime import StartFailed
@@ -18,8 +19,13 @@ ENGINES = ("docker", "podman")
 AT_ONCE = 8
 #: Seconds for which the end of a killed command is awaited; a process that it has started may keep its output open.
 KILLED = 2.0
-#: Commands that take no long time, whatever the job is, and the seconds after which the engine does not work.
-QUICK, ANSWER = ("version", "inspect", "image", "network", "ps"), 60.0
+#: Commands that take no long time, whatever the job is.
+QUICK = ("version", "inspect", "image", "network", "ps")
+#: Commands that delete files, as many as a job has written: they are given up after some time, but prove nothing.
+DELETING = ("rm", "run")
+#: Seconds after which the engine does not work: for quick commands, and for all others but pulls. The start of a
+#: container may give each file of a claim a label of SELinux.
+ANSWER, LONGEST = 60.0, 300.0
 #: What stands before messages of the engine.
 PREFIXES = ("Error response from daemon: ", "docker: ", "Error: ")
 #: Ends with the pipe on its standard input, which also ends when the run is killed; then removes what the run has left.
@@ -31,10 +37,11 @@ left=$("$0" ps --all --quiet --filter "label=$1")
 
 
 class DockerCli:
-    """Runs commands of a program, `docker` or `podman`."""
+    """Runs commands of a program, `docker` or `podman`; `problem` is that its engine does not work, else empty."""
 
     def __init__(self, program: str) -> None:
         self.program = program
+        self.problem = ""
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def version(self) -> str:
@@ -47,12 +54,25 @@ class DockerCli:
     async def run(self, *words: str) -> str:
         """Return the output of a command; raises `StartFailed` with the message of the engine."""
         async with self._slots:
-            if words[0] not in QUICK:
-                return await self.wait_for(*words)
-            try:
-                return await asyncio.wait_for(self.wait_for(*words), ANSWER)
-            except TimeoutError:
-                raise StartFailed(f"{self.program} has not answered `{words[0]}` for {ANSWER:.0f} s") from None
+            return await self._bounded(words[0], self.wait_for(*words))
+
+    async def _bounded(self, verb: str, answer: Coroutine[Any, Any, str]) -> str:
+        """Wait for the answer to a command, but not for an engine that hangs; raises `StartFailed`."""
+        longest = ANSWER if verb in QUICK else LONGEST
+        try:
+            return await asyncio.wait_for(answer, longest)
+        except TimeoutError:
+            late = f"{self.program} has not answered `{verb}` for {longest:.0f} s"
+            if verb not in DELETING:
+                self.problem = self.problem or late
+            raise StartFailed(late) from None
+
+    async def check(self, label: str) -> None:
+        """Note the problem if the engine does not say which containers have a label, without waiting for others."""
+        try:
+            await self._bounded("ps", self.wait_for("ps", "--all", "--quiet", "--filter", f"label={label}"))
+        except StartFailed as error:
+            self.problem = self.problem or str(error)
 
     async def create(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         """Create a container with variables; raises `StartFailed` with the message of the engine.
@@ -63,7 +83,23 @@ class DockerCli:
         options, file, own = docker_variables.passed(variables, self.program)
         with file:
             async with self._slots:
-                await self.wait_for("create", "--pull", "never", *options, *words, source=file, own=own)
+                words = ("create", "--pull", "never", *options, *words)
+                await self._bounded("create", self.wait_for(*words, source=file, own=own))
+
+    async def pull(self, image: str, waiting: Callable[[float], None]) -> None:
+        """Pull an image, however long that takes, as long as the engine answers; raises `StartFailed`.
+
+        `waiting` is called now and then with the seconds since the beginning.
+        """
+        pulling, begun = asyncio.create_task(self.wait_for("pull", "--quiet", image)), time.monotonic()
+        try:
+            while not (await asyncio.wait({pulling}, timeout=ANSWER))[0]:
+                await self.version()
+                waiting(time.monotonic() - begun)
+            await pulling
+        finally:
+            pulling.cancel()
+            await asyncio.gather(pulling, return_exceptions=True)
 
     async def wait_for(self, *words: str, source: IO[bytes] | None = None, own: Mapping[str, str] | None = None) -> str:
         """Return the output of a command as `run` does, but let others run meanwhile.

@@ -157,7 +157,7 @@ def _amount(path: str, value: object, *, whole: bool = False) -> Iterator[str]:
         return
     amount = parse_quantity(value)
     if amount is None:
-        yield f"{path}: Invalid value: {str(value):.{SHOWN}}: must be a quantity, such as 500m or 1Gi"
+        yield f"{path}: Invalid value: {value!s:.{SHOWN}}: must be a quantity, such as 500m or 1Gi"
     elif amount < 0:
         yield f"{path}: Invalid value: {value}: must be greater than or equal to 0"
     elif whole and amount % 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -55,9 +56,9 @@ def open_state(place: Path) -> StateFolder:
     try:
         return _opened_state(place)
     except OSError as error:
-        path = Path(error.filename or place)
-        why = "is a symbolic link that leads nowhere" if os.path.islink(path) else f"cannot be used: {error.strerror}"
-        raise Unusable(f"{path} {why}; choose another folder with --state") from error
+        lost = error.errno == errno.EEXIST
+        why = "is a symbolic link that leads nowhere" if lost else f"cannot be used: {error.strerror}"
+        raise Unusable(f"{error.filename or place} {why}; choose another folder with --state") from error
 
 
 def _opened_state(place: Path) -> StateFolder:

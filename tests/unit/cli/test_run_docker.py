@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime
@@ -243,6 +244,29 @@ def test_an_engine_that_stops_ends_the_run(machine, engine):
     text, _ = run.communicate(timeout=SOON)
     assert run.returncode == 1
     assert "docker has stopped working: Cannot connect to the Docker daemon" in text
+
+
+#: `trainshed run` with less patience.
+HURRIED = """
+import sys
+from trainshed.local import docker, docker_cli
+docker_cli.ANSWER = docker_cli.LONGEST = docker.END = docker.PING = 2.0
+import trainshed.__main__ as entry
+sys.argv = ["trainshed", *sys.argv[1:]]
+entry.main()
+"""
+
+
+@pytest.mark.parametrize("verbs", ["network", "create", "start", "logs ps kill"])
+def test_an_engine_that_hangs_ends_the_run(machine, engine, verbs):
+    (engine.home / "hangs").write_text(verbs)
+    words = machine.command(a_job("echo begun; sleep 99"), runtime="docker")[3:]
+    command = [sys.executable, "-c", HURRIED, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
+    assert done.returncode == 1
+    late = [verb for verb in verbs.split() if f"docker has not answered `{verb}` for 2 s" in done.stderr]
+    assert late, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_program_that_is_not_installed_is_reported(machine, engine, monkeypatch, tmp_path):

@@ -95,10 +95,43 @@ def test_images_are_those_of_all_containers():
     assert images_of([pod, again]) == {"b": "", "a": "Always"}
 
 
-async def test_an_engine_that_hangs_is_reported(tmp_path, monkeypatch):
-    engine = tmp_path / "engine"
-    engine.write_text("#!/bin/sh\nexec sleep 99\n")
+def an_engine(folder: Path, script: str) -> DockerCli:
+    engine = folder / "engine"
+    engine.write_text(f"#!/bin/sh\n{script}\n")
     engine.chmod(0o755)
+    return DockerCli(str(engine))
+
+
+@pytest.mark.parametrize(
+    ("call", "verb", "ends_the_run"),
+    [
+        (lambda cli: cli.version(), "version", True),
+        (lambda cli: cli.run("start", "c"), "start", True),
+        (lambda cli: cli.create(("image",), {}), "create", True),
+        (lambda cli: cli.run("run", "image"), "run", False),
+        (lambda cli: cli.run("rm", "c"), "rm", False),
+        (lambda cli: cli.pull("image", lambda _: None), "version", True),
+    ],
+)
+async def test_an_engine_that_hangs_is_reported(tmp_path, monkeypatch, call, verb, ends_the_run):
+    cli = an_engine(tmp_path, "exec sleep 99")
     monkeypatch.setattr(docker_cli, "ANSWER", 0.3)
-    with pytest.raises(StartFailed, match="has not answered `version` for 0 s"):
-        await asyncio.wait_for(DockerCli(str(engine)).version(), 20)
+    monkeypatch.setattr(docker_cli, "LONGEST", 0.3)
+    with pytest.raises(StartFailed, match=f"has not answered `{verb}` for 0 s"):
+        await asyncio.wait_for(call(cli), 20)
+    assert bool(cli.problem) is ends_the_run
+
+
+async def test_a_long_pull_goes_on_while_the_engine_answers(tmp_path, monkeypatch):
+    cli = an_engine(tmp_path, f"[ $1 = version ] || until [ -e {tmp_path}/pulled ]; do sleep 0.05; done")
+    monkeypatch.setattr(docker_cli, "ANSWER", 0.3)
+    waited: list[float] = []
+
+    def waiting(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            (tmp_path / "pulled").touch()
+
+    await asyncio.wait_for(cli.pull("image", waiting), 20)
+    assert waited == sorted(waited)
+    assert (len(waited) >= 3, cli.problem) == (True, "")
