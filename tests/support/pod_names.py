@@ -17,6 +17,10 @@ def pod(*volumes: dict, mounts: tuple[dict, ...] = (), **container) -> dict:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": "default"}, "spec": spec}
 
 
+def in_pod(found: dict, **spec) -> dict:
+    return {**found, "spec": {**found["spec"], **spec}}
+
+
 def files(*items: dict, **more) -> dict:
     return {"configMap": {"name": "c", "items": list(items), **more}}
 
@@ -95,6 +99,11 @@ REFUSED: list[tuple[dict, str]] = [
     (pod(EMPTY, mounts=(mount(subPath="a/../../b"),)), f'subPath: Invalid value: "a/../../b": {BACK}'),
     (pod(EMPTY, mounts=(mount(subPathExpr="../$(A)"),)), f'subPathExpr: Invalid value: "../$(A)": {BACK}'),
     (pod(EMPTY, mounts=(mount(subPath="a", subPathExpr="a"),)), "subPathExpr and subPath are mutually exclusive"),
+    (
+        in_pod(pod(), hostname="x\n1.2.3.4 y"),
+        f'spec.hostname: Invalid value: "x\\n1.2.3.4 y": {NAMES}',
+    ),
+    (in_pod(pod(), subdomain="a.b"), 'spec.subdomain: Invalid value: "a.b": must not contain dots'),
     (pod(name="../main"), f'spec.containers[0].name: Invalid value: "../main": {NAMES}'),
     (pod(env=[{"name": "A=B", "value": "x"}]), 'spec.containers[0].env[0].name: Invalid value: "A=B": a valid'),
     (pod(env=[{"name": "A\nB", "value": "x"}]), 'spec.containers[0].env[0].name: Invalid value: "A\\nB": a valid'),

@@ -10,9 +10,10 @@ from pathlib import Path
 from trainshed.api.job import Document
 
 from . import mpi, references
-from .cluster import CLAIM
+from .cluster import CLAIM, job_name
 from .docker_cli import ENGINES
 from .environment import GPU
+from .hosts import LONGEST, host_name
 from .volumes import SOURCES, absolute, belongs_to_another, cannot_create, stand_in, wrong_type
 
 #: Fields of pods and containers that have no effect, and why.
@@ -32,6 +33,7 @@ POD_FIELDS = {
     "priorityClassName": "no scheduler",
     "runtimeClassName": "no container runtime",
     "schedulerName": "no scheduler",
+    "shareProcessNamespace": "containers of a pod do not see each other's processes",
     "securityContext": "replicas run as you",
     "serviceAccountName": "no API server",
     "tolerations": "one machine",
@@ -74,7 +76,7 @@ def ignored(job: Document, pods: Iterable[Document], *, runtime: str) -> list[st
         if policy.get(field) not in (None, False):
             found[f"runPolicy.{field} ({why})"] = None
     for pod in pods:
-        for item in _pod(pod["spec"], in_containers=runtime in ENGINES):
+        for item in (*_pod(pod["spec"], in_containers=runtime in ENGINES), *_host(pod, runtime)):
             found[item] = None
     return list(found)
 
@@ -97,6 +99,15 @@ def _pod(spec: Document, *, in_containers: bool) -> Iterator[str]:
         honoured = LIMITED if in_containers or sys.platform == "linux" else (GPU,)
         if others := sorted(set(limits).difference(honoured)):
             yield f"resource limits {', '.join(others)}"
+
+
+def _host(pod: Document, runtime: str) -> Iterator[str]:
+    """Yield the parts of a host name without effect; names that a replica has anyway have theirs."""
+    name, spec = host_name(pod), pod["spec"]
+    if runtime == "processes" and (spec.get("hostname") or name) != pod["metadata"]["name"]:
+        yield f"host name {name} (only the variable HOSTNAME has it; processes have that of this machine)"
+    if spec.get("subdomain") not in (None, "", job_name(pod)):
+        yield f"subdomain {spec['subdomain']} (no DNS; replicas find each other by pod and job)"
 
 
 def _parts_of_volumes(spec: Document) -> Iterator[str]:
@@ -124,7 +135,7 @@ def refused(
     shared = [word for pod in pods if mpi.is_launcher(pod) for word in _words(pod)]
     for pod in pods:
         local = () if runtime in ENGINES else (*_commands(pod), *_programs(pod, path))
-        for problem in (*local, *_volumes(pod), *_unreachable(pod, shared, runtime)):
+        for problem in (*local, *_long_name(pod), *_volumes(pod), *_unreachable(pod, shared, runtime)):
             found[problem] = None
     return [*found, *references.problems(pods, objects)]
 
@@ -148,6 +159,13 @@ def _containers(pod: Document) -> Iterator[tuple[str, Document]]:
     for field in ("initContainers", "containers"):
         for index, container in enumerate(pod["spec"].get(field) or ()):
             yield f"pod {pod['metadata']['name']}: spec.{field}[{index}]", container
+
+
+def _long_name(pod: Document) -> Iterator[str]:
+    """Yield the host name with which a kubelet starts no pod, because Linux has no longer ones."""
+    if len(name := host_name(pod)) > LONGEST:
+        where = f"pod {pod['metadata']['name']}: spec.setHostnameAsFQDN"
+        yield f"{where}: Invalid value: {name} has {len(name)} characters, and a host name at most {LONGEST}"
 
 
 def _commands(pod: Document) -> Iterator[str]:

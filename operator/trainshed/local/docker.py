@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Network
+from pathlib import Path
 
 from trainshed.api.coerce import parse_time
 from trainshed.api.job import Document
@@ -162,10 +163,12 @@ class DockerSandbox:
         await self.runtime.cli.run(*words, "--entrypoint", "rm", self.spec.images[0], "-rf", *paths)
 
     def _network(self) -> list[str]:
-        hosts = mount_words([Mount(self.runtime.hosts_file, "/etc/hosts", read_only=True)], self.runtime.is_own)
+        hosts = mount_words(
+            [Mount(self.runtime.hosts_file(self.spec), "/etc/hosts", read_only=True)], self.runtime.is_own
+        )
         if self.holder:
             return ["--network", f"container:{self.holder}", "--ipc", f"container:{self.holder}", *hosts]
-        return ["--network", self.runtime.network, "--ip", self.address, "--hostname", self.spec.name, *hosts]
+        return ["--network", self.runtime.network, "--ip", self.address, "--hostname", self.spec.host_name, *hosts]
 
 
 class DockerRuntime:
@@ -177,7 +180,6 @@ class DockerRuntime:
     def __init__(self, program: str, folder: RunFolder, images: Mapping[str, str], say: Callable[[str], None]) -> None:
         self.cli = DockerCli(program)
         self.network = f"trainshed-{folder.name}"
-        self.hosts_file = folder.pods / "hosts"
         self._folder = folder
         self._images = images
         self._say = say
@@ -204,8 +206,6 @@ class DockerRuntime:
         self._reaper = await self.cli.start_reaper(f"{RUN_LABEL}={self._folder.name}", self.network)
         hosts.gateway = (await self._create_network(len(hosts)))[1]
         self._hosts = hosts
-        self.hosts_file.write_text(hosts.text(), encoding="utf-8")
-        self.hosts_file.chmod(0o644)  # for the users of images
         self._keep(asyncio.create_task(self._watch()))
 
     async def create_sandbox(self, spec: SandboxSpec) -> DockerSandbox:
@@ -213,7 +213,7 @@ class DockerRuntime:
         address, holder = self._hosts.address(spec.namespace, spec.name), ""
         if len(spec.images) > 1:
             holder = self.container_name(spec, "network")
-            network = ("--network", self.network, "--ip", address, "--hostname", spec.name, "--ipc", "shareable")
+            network = ("--network", self.network, "--ip", address, "--hostname", spec.host_name, "--ipc", "shareable")
             words = ("run", "--detach", "--name", holder, *self.labels(), *network)
             try:
                 await self.cli.run(*words, "--entrypoint", "sleep", spec.images[0], "365d")
@@ -229,6 +229,10 @@ class DockerRuntime:
             self._reaper.stdin.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._reaper.wait(), END)
+
+    def hosts_file(self, pod: SandboxSpec) -> Path:
+        """Return the file that a pod has as /etc/hosts."""
+        return self._hosts.file(self._folder.pods, self._hosts.own_line(pod.namespace, pod.name, pod.host_name))
 
     def labels(self) -> tuple[str, ...]:
         """Return the options with the labels of the run."""

@@ -13,12 +13,14 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from trainshed.api.framework import child_name
-from trainshed.api.job import Job
+from trainshed.api.job import Document, Job
 
 #: The first address of the bridge, in the range for benchmarks of networks (RFC 2544): no real network has it.
 GATEWAY, PREFIX_LENGTH = IPv4Address("198.18.0.1"), 15
 LOOPBACK = "127.0.0.1"
 DOMAIN = "cluster.local"
+#: The most characters of a host name, and of one without a domain.
+LONGEST, LONGEST_LABEL = 64, 63
 #: The address of a pod on the loopback, and a port.
 OWN_PORT = re.compile(rf"(?<![\d.]){re.escape(LOOPBACK)}:(\d+)(?!\d)")
 #: Ports for replicas on the loopback: below the range from which Linux takes the ports of outgoing connections.
@@ -62,13 +64,27 @@ class Hosts:
         """Return the address of a pod; raises KeyError if it is no replica of a job."""
         return str(self.gateway + self._pods[f"{namespace}/{pod}"][1])
 
-    def text(self) -> str:
-        """Return the content of /etc/hosts."""
-        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost"]
+    def text(self, own: str = "") -> str:
+        """Return the content of /etc/hosts, with the line `own` before those of the pods."""
+        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost", *([own] if own else ())]
         for key, (job, _) in self._pods.items():
             namespace, _, pod = key.partition("/")
             lines.append(f"{self.address(namespace, pod)}\t{' '.join(names(namespace, job, pod))}")
         return "\n".join(lines) + "\n"
+
+    def file(self, folder: Path, own: str = "") -> Path:
+        """Return the file in a folder that has this text, made when it is first wanted; users of images can read it."""
+        path = folder / f"hosts{f'-{own.split(maxsplit=1)[0]}' if own else ''}"
+        if not path.exists():
+            path.write_text(self.text(own), encoding="utf-8")
+            path.chmod(0o644)
+        return path
+
+    def own_line(self, namespace: str, pod: str, host: str) -> str:
+        """Return the line of /etc/hosts by which a pod finds its host name, empty if that is one of its names."""
+        if self.pod(host) == pod:
+            return ""
+        return f"{self.address(namespace, pod)}\t{' '.join(dict.fromkeys((host, host.partition('.')[0])))}"
 
     def pod(self, name: str) -> str | None:
         """Return the pod that a DNS name means, None if it is not the name of a replica."""
@@ -85,6 +101,15 @@ def names(namespace: str, job: str, pod: str) -> tuple[str, ...]:
     """Return the DNS names of a pod, for both forms of Services: one for each replica, or one for the job."""
     domains = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.{DOMAIN}")
     return tuple(f"{host}{domain}" for host in (pod, f"{pod}.{job}") for domain in domains)
+
+
+def host_name(pod: Document) -> str:
+    """Return the host name that a kubelet gives a pod: its own or the pod's name, as a label or with its domain."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    label = str(spec.get("hostname") or metadata["name"])[:LONGEST_LABEL].rstrip("-.")
+    if not (spec.get("setHostnameAsFQDN") and spec.get("subdomain")):
+        return label
+    return f"{label}.{spec['subdomain']}.{metadata['namespace']}.svc.{DOMAIN}"
 
 
 class Ports:

@@ -17,6 +17,7 @@ from . import tasks
 from .cluster import CONFIG_MAP, POD, LocalCluster, Stored, job_name
 from .downward import NodeFacts
 from .environment import ConfigError, EnvironmentResolver, Gpus, PodFacts, expand, incomplete, of_fields
+from .hosts import host_name
 from .paths import Creation, opened, read, remove, write
 from .pod_status import CREATING, INITIALIZING, ContainerRecord, PodRecord
 from .runtime import Container, ContainerSpec, LogSink, Mount, Runtime, Sandbox, SandboxSpec, StartFailed
@@ -228,7 +229,9 @@ class PodWorker:
         identity = (metadata["namespace"], metadata["name"], metadata["uid"], job_name(self._pod))
         together = [record.spec for record in self._record.containers if record.sidecar or not record.init]
         images = tuple(str(container.get("image", "")) for container in together)
-        self._sandbox = await self._shared.runtime.create_sandbox(SandboxSpec(*identity, self._folder, images))
+        self._sandbox = await self._shared.runtime.create_sandbox(
+            SandboxSpec(*identity, self._folder, images, host_name(self._pod))
+        )
         self._record.address = self._sandbox.address
         self._facts = PodFacts(self._pod, self._sandbox.address, self._shared.node)
         while not self._stopping.is_set():
@@ -331,6 +334,7 @@ class PodWorker:
         self._folder.mkdir(parents=True, exist_ok=True)
         with opened(self._folder) as folder:  # the container that ran before may have put a link in its place
             write(folder, log.name, b"", Creation(0o700, 0o666))
+        named = {"HOSTNAME": host_name(self._pod)}  # which every runtime of a node sets
         target = absolute(container.get("terminationMessagePath") or TERMINATION_LOG)
         limits = (container.get("resources") or {}).get("limits") or {}
         return ContainerSpec(
@@ -338,8 +342,8 @@ class PodWorker:
             image=str(container.get("image", "")),
             command=tuple(expand(str(word), env) for word in container.get("command") or ()),
             args=tuple(expand(str(word), env) for word in container.get("args") or ()),
-            env=env,
-            fields=of_fields(container),
+            env=named | env,
+            fields=of_fields(container) | (named.keys() - env.keys()),
             working_dir=str(container.get("workingDir") or ""),
             mounts=(*mounts(container, self._volumes, env), Mount(log, target)),
             limits={key: str(value) for key, value in limits.items()},

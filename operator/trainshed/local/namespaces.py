@@ -69,8 +69,6 @@ class NamespaceRuntime:
                 raise StartFailed(f"{program} is not installed")
         self._hosts = hosts
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "hosts").write_text(hosts.text(), encoding="utf-8")
-        (self.folder / "hosts").chmod(0o644)  # programs may drop their privileges
         (self.folder / "root").mkdir(exist_ok=True)
         await self._client.open()
         await self._client.request({"op": "sandbox", "id": "bridge", "address": str(GATEWAY), "prefix": PREFIX_LENGTH})
@@ -78,13 +76,14 @@ class NamespaceRuntime:
     async def create_sandbox(self, spec: SandboxSpec) -> NamespaceSandbox:
         """Create the network of a pod; raises `StartFailed`."""
         address = self._hosts.address(spec.namespace, spec.name)
-        message = {"op": "sandbox", "id": spec.uid, "address": address, "prefix": PREFIX_LENGTH, "hostname": spec.name}
-        await self._client.request(message)
+        message = {"op": "sandbox", "id": spec.uid, "address": address, "prefix": PREFIX_LENGTH}
+        await self._client.request(message | {"hostname": spec.host_name})
         return NamespaceSandbox(spec, address, self)
 
     async def start(self, pod: SandboxSpec, spec: ContainerSpec) -> LaunchedContainer:
         """Start a container; raises `StartFailed`."""
-        mounts = (*spec.mounts, Mount(self.folder / "hosts", "/etc/hosts", read_only=True))
+        hosts = self._hosts.file(self.folder, self._hosts.own_line(pod.namespace, pod.name, pod.host_name))
+        mounts = (*spec.mounts, Mount(hosts, "/etc/hosts", read_only=True))
         return await self._client.start(
             {
                 "sandbox": pod.uid,

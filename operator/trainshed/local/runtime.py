@@ -34,7 +34,7 @@ class Mount:
 class SandboxSpec:
     """What the containers of a pod have in common. `folder` is the pod's own and is deleted with it.
 
-    `images` are those of the containers that run at the same time.
+    `images` are those of the containers that run at the same time, `host_name` is what they see as their machine's.
     """
 
     namespace: str
@@ -43,6 +43,7 @@ class SandboxSpec:
     job: str
     folder: Path
     images: tuple[str, ...] = ()
+    host_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

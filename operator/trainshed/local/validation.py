@@ -96,6 +96,9 @@ def _pod(pod: Document) -> Iterator[str]:
     yield from _metadata(pod)
     spec = pod["spec"]
     yield from (f"{path}: Invalid value: {problem}" for path, problem in _unwritable(spec, "spec"))
+    for field in ("hostname", "subdomain"):
+        if spec.get(field):
+            yield from invalid(f"spec.{field}", spec[field], names.label)
     volumes: list[str] = []
     for path, volume in _items(spec, "spec", "volumes"):
         yield from invalid(f"{path}.name", volume.get("name") or "", names.label)

@@ -186,6 +186,26 @@ def test_many_replicas_start(machine, runtime):
     assert len(set(names)) == (34 if runtime == "namespaces" else 1)
 
 
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({}, "job-worker-0"),
+        ({"hostname": "trainer"}, "trainer"),
+        (
+            {"hostname": "trainer", "subdomain": "net", "setHostnameAsFQDN": True},
+            "trainer.net.default.svc.cluster.local",
+        ),
+    ],
+)
+def test_the_host_name_is_that_of_a_pod(machine, runtime, spec, found):
+    script = 'echo "$HOSTNAME"; [ $HOSTNAME != "$(hostname)" ] || getent hosts $HOSTNAME | cut -d. -f1'
+    done = machine.run(a_job(script, **spec), runtime=runtime, arguments=("--output", "json"))
+    log = next(machine.runs.glob("2*/logs/job-worker-0.log")).read_text().splitlines()
+    assert (done.returncode, log) == (0, [found, "198"] if runtime == "namespaces" else [found])
+    ignored = [text for text in json.loads(done.stdout)["ignored"] if "host name" in text or "subdomain" in text]
+    assert len(ignored) == ("subdomain" in spec) + (runtime == "processes" and "hostname" in spec), ignored
+
+
 def test_limits_hold(machine, runtime):
     greedy = (
         "import os, time; print(len(os.sched_getaffinity(0)), flush=True); held = bytearray(300 << 20); time.sleep(9)"

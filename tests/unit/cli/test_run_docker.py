@@ -72,7 +72,9 @@ def options(words: list[str], name: str) -> list[str]:
 
 @pytest.mark.parametrize("program", ["docker", "podman"])
 def test_a_job_runs_in_containers(machine, engine, program):
-    job = a_job('echo "$RANK of $WORLD_SIZE from $MASTER_ADDR"', volumes=[{"name": "v", "emptyDir": {}}])
+    job = a_job('echo "$RANK of $WORLD_SIZE from $MASTER_ADDR on $HOSTNAME"', volumes=[{"name": "v", "emptyDir": {}}])
+    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    template |= {"hostname": "trainer", "shareProcessNamespace": True}
     containers(job)[0] |= {
         "workingDir": "/srv",
         "volumeMounts": [{"name": "v", "mountPath": "/data", "readOnly": True}],
@@ -80,12 +82,15 @@ def test_a_job_runs_in_containers(machine, engine, program):
     }
     done = machine.run(job, runtime=program)
     assert done.returncode == 0, done.stdout + done.stderr
-    for line in ("master-0 | 0 of 2 from job-master-0", "worker-0 | 1 of 2 from job-master-0"):
+    for line in ("master-0 | 0 of 2 from job-master-0 on trainer", "worker-0 | 1 of 2 from job-master-0 on trainer"):
         assert line in done.stdout.splitlines()
     assert f"containers of {program} 99.0" in done.stdout
     assert "resource limits example.com/disk" in done.stdout
+    assert "shareProcessNamespace (containers of a pod do not see each other's processes)" in done.stdout
     worker = next(words for words in engine.calls("create") if ".job-worker-0." in options(words, "--name")[0])
-    assert options(worker, "--hostname") == ["job-worker-0"]
+    assert options(worker, "--hostname") == ["trainer"]
+    (hosts,) = [item.partition(":")[0] for item in options(worker, "--volume") if "/etc/hosts" in item]
+    assert Path(hosts).name.startswith("hosts-198.")
     assert options(worker, "--workdir") == ["/srv"]
     assert options(worker, "--memory") == options(worker, "--memory-swap") == [str(2**30)]
     assert options(worker, "--cpu-quota") == ["150000"]

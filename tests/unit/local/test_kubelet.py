@@ -344,7 +344,7 @@ def test_a_container_waits_for_its_configuration_under_every_policy(tmp_path, po
         node.cluster.apply(a_map(rate="0.1"))
         await asyncio.sleep(2)
         (started,) = node.runtime.started
-        assert started.spec.env == {"RATE": "0.1"}
+        assert started.spec.env == {"HOSTNAME": "pod", "RATE": "0.1"}
 
     play(tmp_path, test)
 
