@@ -115,10 +115,57 @@ REFUSED: list[tuple[dict, str]] = [
         pod(envFrom=[{"configMapRef": {"name": "../c"}}]),
         'envFrom[0].configMapRef.name: Invalid value: "../c": a lowercase',
     ),
+    (
+        pod(envFrom=[{"prefix": "A"}]),
+        'spec.containers[0].envFrom: Invalid value: "": must specify one of: `configMapRef` or `secretRef`',
+    ),
+    (
+        pod(envFrom=[{"configMapRef": {"name": "c"}, "secretRef": {"name": "s"}}]),
+        'spec.containers[0].envFrom: Invalid value: "": may not have more than one field specified at a time',
+    ),
+    (pod(envFrom=[{"configMapRef": {}}]), "envFrom[0].configMapRef.name: Required value"),
+    (
+        pod(ports=[{"containerPort": 65536}]),
+        "ports[0].containerPort: Invalid value: 65536: must be between 1 and 65535",
+    ),
+    (pod(ports=[{"containerPort": 0}]), "ports[0].containerPort: Required value"),
+    (
+        pod(ports=[{"containerPort": 1, "hostPort": -1}]),
+        "ports[0].hostPort: Invalid value: -1: must be between 1 and 65535, inclusive",
+    ),
+    (
+        pod(ports=[{"containerPort": 1, "name": "A_port"}]),
+        'ports[0].name: Invalid value: "A_port": must contain only alpha-numeric characters (a-z, 0-9), and',
+    ),
+    (
+        pod(ports=[{"containerPort": 1, "name": "-1--2345678901234"}]),
+        'ports[0].name: Invalid value: "-1--2345678901234": must not contain consecutive hyphens',
+    ),
+    (
+        pod(ports=[{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]),
+        'ports[1].name: Duplicate value: "a"',
+    ),
+    (
+        pod(ports=[{"containerPort": 1, "protocol": "tcp"}]),
+        'ports[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"',
+    ),
+    (
+        pod(imagePullPolicy="Sometimes"),
+        'imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"',
+    ),
+    (
+        pod(terminationMessagePolicy="Log"),
+        'terminationMessagePolicy: Unsupported value: "Log": supported values: "File", "FallbackToLogsOnError"',
+    ),
+    (in_pod(pod(), containers=[{"name": "a", "image": "x"}] * 2), 'spec.containers[1].name: Duplicate value: "a"'),
     (pod(envFrom=[{"prefix": "=", "configMapRef": {"name": "c"}}]), 'envFrom[0].prefix: Invalid value: "=": a valid'),
 ]
 #: Pods that the API server accepts.
 ACCEPTED: list[dict] = [
+    pod(
+        imagePullPolicy="Never",
+        ports=[{"containerPort": 65535, "name": "a-0"}, {"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}],
+    ),
     pod(files(item("a/b/c.txt", mode=0), item("x/..y"), item("a..b"), item("./a//d"), defaultMode=0o777)),
     pod({"hostPath": {"path": "/a/..b/...", "type": ""}}, {"name": "0", **EMPTY}),
     pod({"name": "a" * 63}, mounts=({"name": "a" * 63, "mountPath": "/a:b", "subPath": "..a/b..", "readOnly": True},)),

@@ -40,8 +40,8 @@ from . import sources
 def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **defaults: str) -> None:
     """Print the objects that the operator creates for jobs.
 
-    A suspended job is printed as if it were resumed. A job that the API server would refuse is reported instead, and
-    the exit code is 1. Other objects in the files are named on standard error.
+    A suspended job is printed as if it were resumed. A job that the API server would refuse, or whose pods it would
+    refuse, is reported instead, and the exit code is 1. Other objects in the files are named on standard error.
     """
     found = sources.selected(files, recursive=recursive)
     valid = True
@@ -51,7 +51,7 @@ def render(files: tuple[str, ...], *, recursive: bool, namespace: str, **default
         gang_scheduler=defaults["gang_scheduler"],
     )
     for manifest in found.jobs:
-        job = sources.rendered(manifest, namespace, job_defaults)
+        job = sources.rendered(manifest, namespace, job_defaults, with_pods=True)
         _print(job[1] if job else [])
         valid = valid and job is not None
     sources.print_left_out(found.others)

@@ -50,11 +50,17 @@ def selected(files: Iterable[str], *, recursive: bool) -> Selection:
     return found
 
 
-def rendered(manifest: Manifest, namespace: str, defaults: JobDefaults) -> tuple[Job, list[Document]] | None:
-    """Return a job and the objects of it, or None after printing where it stands and what is wrong with it."""
+def rendered(
+    manifest: Manifest, namespace: str, defaults: JobDefaults, *, with_pods: bool = False
+) -> tuple[Job, list[Document]] | None:
+    """Return a job and the objects of it, or None after printing where it stands and what is wrong with it.
+
+    `with_pods` is whether a pod that the API server would refuse is wrong, too.
+    """
     job, created = rendering.rendered(manifest.document, namespace, defaults)
     head = {"kind": job.kind, "metadata": {"name": job.name, "namespace": job.namespace}}
-    found = rendering.problems(job) or validation.problems([head], ())
+    pods = [item for item in created if with_pods and item["kind"] == "Pod"]
+    found = rendering.problems(job) or validation.problems([head], pods)
     for problem in found:
         click.echo(printable(f"{manifest.place}: {problem}"), err=True)
     return None if found else (job, created)

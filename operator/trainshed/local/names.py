@@ -11,8 +11,8 @@ Rule = Callable[[str], list[str]]
 LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
 KEY = r"[-._a-zA-Z0-9]+"
-#: The most characters of a label and of all other names.
-LONGEST_LABEL, LONGEST = 63, 253
+#: The most characters of a label, of the name of a port, and of all other names.
+LONGEST_LABEL, LONGEST_PORT, LONGEST = 63, 15, 253
 #: The bits that the mode of a file may have.
 MODES = 0o777
 #: Characters of a value in a message.
@@ -59,6 +59,20 @@ def variable(value: str) -> list[str]:
     if value.isascii() and value.isprintable() and "=" not in value:
         return []
     return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def port(value: str) -> list[str]:
+    """Return why a value is not the name of a port (RFC 6335)."""
+    found = [] if len(value) <= LONGEST_PORT else [f"must be no more than {LONGEST_PORT} characters"]
+    if not re.fullmatch("[-a-z0-9]+", value):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        found.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        found.append("must not begin or end with a hyphen")
+    return found
 
 
 def without_backsteps(value: str) -> list[str]:

@@ -24,6 +24,12 @@ DATA = {CONFIG_MAP: (("data", False), ("binaryData", True)), SECRET: (("data", T
 HOST_PATH_TYPES = (
     *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"),
 )
+#: The values that some fields of containers can have.
+CHOICES = {
+    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+    "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+}
+PROTOCOLS, LARGEST_PORT = ("SCTP", "TCP", "UDP"), 65535
 #: What the files of a volume can tell about their pod.
 FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 ABSOLUTE = "must be an absolute path"
@@ -114,6 +120,9 @@ def _pod(pod: Document) -> Iterator[str]:
                 yield f"{path}.name: Duplicate value: {quoted(container['name'])}"
             containers.append(str(container.get("name")))
             yield from invalid(f"{path}.image", container.get("image") or "", _image)
+            for field, known in CHOICES.items():
+                yield from _choice(f"{path}.{field}", container.get(field) or known[-1], known)
+            yield from _ports(path, container)
             yield from _environment(path, container)
             yield from _mounts(path, container, volumes)
 
@@ -165,9 +174,13 @@ def _host_path(path: str, source: Document) -> Iterator[str]:
     yield from invalid(f"{path}.path", wanted, names.without_backsteps)
     if wanted and not wanted.startswith("/"):
         yield f"{path}.path: Invalid value: {quoted(wanted)}: {ABSOLUTE}"
-    if (kind := source.get("type") or "") not in HOST_PATH_TYPES:
-        listed = ", ".join(quoted(known) for known in HOST_PATH_TYPES)
-        yield f"{path}.type: Unsupported value: {quoted(kind)}: supported values: {listed}"
+    yield from _choice(f"{path}.type", source.get("type") or "", HOST_PATH_TYPES)
+
+
+def _choice(path: str, value: object, known: tuple[str, ...]) -> Iterator[str]:
+    if value not in known:
+        listed = ", ".join(map(quoted, known))
+        yield f"{path}: Unsupported value: {quoted(str(value))}: supported values: {listed}"
 
 
 def _files(path: str, source: Document, name: str) -> Iterator[str]:
@@ -191,8 +204,7 @@ def _field(path: str, item: Document) -> Iterator[str]:
     elif field:
         wanted = str(field.get("fieldPath") or "")
         if not (wanted in FIELDS or wanted.startswith(("metadata.labels['", "metadata.annotations['"))):
-            listed = ", ".join(quoted(known) for known in FIELDS)
-            yield f"{path}.fieldRef.fieldPath: Unsupported value: {quoted(wanted)}: supported values: {listed}"
+            yield from _choice(f"{path}.fieldRef.fieldPath", wanted, FIELDS)
     elif resource:
         for name in ("containerName", "resource"):
             if not resource.get(name):
@@ -220,6 +232,23 @@ def _projected(path: str, source: Document) -> Iterator[str]:
             yield f"{where}: Forbidden: may not specify more than 1 volume type per source"
 
 
+def _ports(path: str, container: Document) -> Iterator[str]:
+    taken: list[str] = []
+    for where, port in _items(container, path, "ports"):
+        name = port.get("name")
+        if name:
+            yield from invalid(f"{where}.name", name, names.port)
+            if name in taken:
+                yield f"{where}.name: Duplicate value: {quoted(name)}"
+            taken.append(name)
+        if not port.get("containerPort"):
+            yield f"{where}.containerPort: Required value"
+        for field in ("containerPort", "hostPort"):
+            if (number := port.get(field)) and not 0 < number <= LARGEST_PORT:
+                yield f"{where}.{field}: Invalid value: {number}: must be between 1 and {LARGEST_PORT}, inclusive"
+        yield from _choice(f"{where}.protocol", port.get("protocol") or "TCP", PROTOCOLS)
+
+
 def _environment(path: str, container: Document) -> Iterator[str]:
     for where, entry in _items(container, path, "env"):
         yield from invalid(f"{where}.name", entry.get("name") or "", names.variable)
@@ -231,9 +260,14 @@ def _environment(path: str, container: Document) -> Iterator[str]:
     for where, source in _items(container, path, "envFrom"):
         if source.get("prefix"):
             yield from invalid(f"{where}.prefix", source["prefix"], names.variable)
-        for field in ("configMapRef", "secretRef"):
-            if (reference := source.get(field)) is not None:
-                yield from invalid(f"{where}.{field}.name", reference.get("name") or "", names.subdomain)
+        given = [field for field in ("configMapRef", "secretRef") if source.get(field) is not None]
+        if not given:
+            yield f'{path}.envFrom: Invalid value: "": must specify one of: `configMapRef` or `secretRef`'
+        elif len(given) > 1:
+            yield f'{path}.envFrom: Invalid value: "": may not have more than one field specified at a time'
+        for field in given:
+            reference = source[field]
+            yield from invalid(f"{where}.{field}.name", reference.get("name") or "", names.subdomain)
 
 
 def _mounts(path: str, container: Document, volumes: Iterable[str]) -> Iterator[str]:

@@ -167,6 +167,23 @@ def test_a_name_that_the_api_server_refuses_is_reported(metadata, problem):
     assert problem in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, 'volumeMounts[0].name: Not found: "v"'),
+        ({"ports": [{"containerPort": 70000}]}, "ports[0].containerPort: Invalid value: 70000: must be between"),
+        ({"envFrom": [{"prefix": "A"}]}, "envFrom: Invalid value"),
+    ],
+)
+def test_pods_that_the_api_server_refuses_are_reported(part, problem):
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "b", **part}]}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "a"}}
+    result = render({**job, "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}}})
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count(f"pod a-worker-0: spec.containers[0].{problem}") == 1, result.stderr
+    assert "a-worker-1" not in result.stderr
+
+
 def test_a_file_that_is_not_there_is_named_once():
     result = CliRunner().invoke(cli, ["render", "-f", "absent.yaml"])
     assert result.stderr == "Error: cannot read absent.yaml: No such file or directory\n"
