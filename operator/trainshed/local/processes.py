@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,12 @@ from pathlib import Path
 from .hosts import LOOPBACK, Hosts, Ports, loopback_text, on_loopback
 from .launcher_client import LaunchedContainer, LauncherClient
 from .python import Python
+from .run_folder import remove_links
 from .runtime import ContainerSpec, SandboxSpec
+from .state_folder import parents
+
+#: Paths that mean one path everywhere: in words of a shell without quotes, and in lists of paths.
+PLAIN = re.compile(r"[\w@%+=./-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +40,19 @@ class ProcessSandbox:
 class ProcessRuntime:
     """Implements `trainshed.local.runtime.Runtime`.
 
-    `own_ports` are the ports of each pod's containers, by pod name, `current` is the folder in which they start.
+    `own_ports` are the ports of each pod's containers, by pod name, `current` is the folder in which they start,
+    `links` is where to note a folder of links that the run makes, for the next run if this one is killed.
     """
 
     python: Python
     ports: Ports
     own_ports: Mapping[str, frozenset[int]]
     current: Path
+    links: Path
     _client: LauncherClient = field(default_factory=lambda: LauncherClient("processes"))
     _hosts: Hosts = field(default_factory=Hosts)
     _paths: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    _plain: dict[str, str] = field(default_factory=dict)
 
     @property
     def description(self) -> str:
@@ -82,17 +91,37 @@ class ProcessRuntime:
 
     def _paths_of(self, pod: SandboxSpec, spec: ContainerSpec) -> dict[str, str]:
         """Return the paths of mounts; the launcher of an MPIJob has those of its workers, whose ranks it starts."""
-        own = {mount.target: str(mount.source) for mount in spec.mounts if mount.target != str(mount.source)}
+        sources = {mount.target: str(mount.source) for mount in spec.mounts if mount.target != str(mount.source)}
+        own = {target: self._plain_path(source) for target, source in sources.items()}
         self._paths.setdefault(pod.job, {}).setdefault(pod.name, {}).update(own)
         if pod.name != f"{pod.job}-launcher":
             return own
         others = {target: source for paths in self._paths[pod.job].values() for target, source in paths.items()}
         return others | own
 
+    def _plain_path(self, path: str) -> str:
+        """Return a path, or that of a link to it where scripts that do not quote it would take it for several words.
+
+        With a space in it, `rm -rf /data/old` could remove another folder. Raises OSError and `Unusable`.
+        """
+        if PLAIN.fullmatch(path):
+            return path
+        if path not in self._plain:
+            if not self.links.is_symlink():
+                place = tempfile.gettempdir()
+                place = place if PLAIN.fullmatch(place) else "/tmp"  # noqa: S108 # nosec B108 - a private folder in it
+                list(parents(Path(place)))
+                self.links.symlink_to(tempfile.mkdtemp(prefix="trainshed-", dir=place))
+            link = self.links.readlink() / str(len(self._plain))
+            link.symlink_to(path)
+            self._plain[path] = str(link)
+        return self._plain[path]
+
     async def close(self) -> None:
         """Kill everything that is left."""
         await self._client.close()
         self.ports.close()
+        remove_links(self.links)
 
 
 def with_paths(text: str, paths: Mapping[str, str]) -> str:

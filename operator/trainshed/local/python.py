@@ -22,7 +22,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class NoPython(Exception):
-    """There is no Python at the given place."""
+    """There is no Python at the given place, or none that can be called by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,13 @@ def find_python(wanted: str) -> Python:
 
 
 def with_names(python: Python, folder: Path, marks: tuple[tuple[str, str], ...]) -> Python:
-    """Return the Python with scripts in `folder` for the names that it lacks: python on Debian, for example."""
+    """Return the Python with scripts in `folder` for the names that it lacks: python on Debian, for example.
+
+    Raises `NoPython` for a folder that cannot be in PATH.
+    """
+    for flag, path in (("--state", folder), ("--python", python.executable.parent)):
+        if os.pathsep in str(path):
+            raise NoPython(f"{path} has a colon, so it cannot be in PATH; choose another folder with {flag}")
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         if not (python.executable.parent / name).exists():

@@ -57,6 +57,11 @@ class RunFolder:
         """The folder with the volumes that end with the run."""
         return self.path / "pods"
 
+    @property
+    def links(self) -> Path:
+        """The link to a folder of links, if the run has one."""
+        return self.pods / "links"
+
     def close(self) -> None:
         """Remove everything except for the logs."""
         remove(self.pods)
@@ -92,6 +97,7 @@ def clean_up(root: Path) -> None:
             finished.append(folder)
             if (folder / "pods").exists():
                 kill_marked(folder.name)
+                remove_links(folder / "pods" / "links")
                 remove(folder / "pods")
         elif is_unfinished(folder):
             with contextlib.suppress(OSError):  # it has something that no run has made
@@ -99,6 +105,16 @@ def clean_up(root: Path) -> None:
                 folder.rmdir()
     for folder in finished[: max(0, len(finished) - KEPT)]:
         remove(folder)
+
+
+def remove_links(note: Path) -> None:
+    """Remove the folder of links to which a link leads, and nothing but links in it."""
+    with contextlib.suppress(OSError):
+        folder = note.readlink()
+        for link in folder.iterdir():
+            if link.is_symlink():
+                link.unlink()
+        folder.rmdir()
 
 
 def is_over(folder: Path) -> bool:

@@ -109,7 +109,8 @@ class RuntimeChoice:
         self._write_mpi_programs()
         if name == "namespaces":
             return NamespaceRuntime(python, self._folder.pods / "shared", current_folder())
-        return ProcessRuntime(python, Ports(self._folder.state.path / PORTS), self._own_ports(), current_folder())
+        ports = Ports(self._folder.state.path / PORTS)
+        return ProcessRuntime(python, ports, self._own_ports(), current_folder(), self._folder.links)
 
     def _python(self) -> Python:
         folder = self._folder.pods / "bin"

@@ -65,7 +65,7 @@ def _opened_state(place: Path) -> StateFolder:
     for missing in reversed([folder for folder in (place, *place.parents) if not folder.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     place = place.resolve()
-    notes = [*_parents(place)]
+    notes = [*parents(place)]
     path = place / NAME
     if make_private(path):
         notes.append(f"other users could read {path}; now only you can")
@@ -157,7 +157,7 @@ def _own_mark(path: Path) -> str:
     return text.removeprefix(TEXT).strip()
 
 
-def _parents(place: Path) -> Iterator[str]:
+def parents(place: Path) -> Iterator[str]:
     """Yield what the user should know about the folders above; raises `Unusable` if all users can replace the next.
 
     Folders with the sticky bit, such as /tmp, let no user rename what is another's. A foreign group may be the user's
