@@ -6,6 +6,8 @@ in a volume while it runs: so each path is also resolved below its root (`paths`
 Modes: the folder above all volumes is private (0700), so they are for the replicas alone. Replicas that are processes
 have the user's id: their Secrets have the mode 0600 unless the pod sets another, and folders 0700. The user of an image
 is not known: there they have the modes of a kubelet, 0644 for files, and all can write to an emptyDir and a new claim.
+A folder that is made for a subPath has the mode of its volume, as of a kubelet; where replicas have the user's id,
+no other user can write in it if the volume is a folder of all users, such as /tmp.
 """
 
 from __future__ import annotations
@@ -55,24 +57,30 @@ FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errn
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The modes of what a run creates: folders with files, folders to write to, claims, and Secrets by default."""
+    """The modes of what a run creates: folders with files, folders to write to, claims, and Secrets by default.
+
+    `public` are the permissions of a folder that is made for a subPath in a volume in which every user can write.
+    """
 
     folder: int
     writable: int
     claim: int
     secret: int
+    public: int
 
 
 #: Modes for replicas that have the user's own id, and for those that may have any.
-OWN_USER, ANY_USER = Modes(0o700, 0o700, 0o755, 0o600), Modes(0o755, 0o777, 0o777, FILE_MODE)
+OWN_USER = Modes(0o700, 0o700, 0o755, 0o600, 0o755)
+ANY_USER = Modes(0o755, 0o777, 0o777, FILE_MODE, 0o7777)
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A folder or file of this machine; whether containers can only read it."""
+    """A folder or file of this machine; whether containers can only read it; `public` is as in `Modes`."""
 
     path: Path
     read_only: bool = False
+    public: int = ANY_USER.public
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +133,10 @@ class Volumes:
         if claim := volume.get("persistentVolumeClaim"):
             self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
             own = resolve(self._state, claim_path(facts.pod, claim), Creation(self._modes.claim))
-            return Volume(own, read_only=bool(claim.get("readOnly")))
+            return Volume(own, read_only=bool(claim.get("readOnly")), public=self._modes.public)
         if host := volume.get("hostPath"):
-            return Volume(self._host_path(host))
-        return Volume(self._fill(volume, folder, facts), read_only=_is_written(volume))
+            return Volume(self._host_path(host), public=self._modes.public)
+        return Volume(self._fill(volume, folder, facts), read_only=_is_written(volume), public=self._modes.public)
 
     def _host_path(self, wanted: Document) -> Path:
         path, kind = Path(wanted["path"]), str(wanted.get("type") or "")
@@ -337,7 +345,9 @@ def mounts(container: Document, volumes: Mapping[str, Volume], env: Mapping[str,
         if below := mount.get("subPath") or _expanded(mount.get("subPathExpr") or "", env):
             where = f'volumeMount "{mount["name"]}" of container "{container["name"]}"'
             try:
-                source = resolve(source, below, Creation(stat.S_IMODE(source.stat().st_mode)), links=True)
+                mode = stat.S_IMODE(source.stat().st_mode)
+                made = Creation(mode & volume.public if mode & stat.S_IWOTH else mode)
+                source = resolve(source, below, made, links=True)
             except OSError as error:
                 if error.errno in FAULTS:
                     raise

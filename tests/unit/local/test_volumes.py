@@ -49,6 +49,29 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
+    ("modes", "volume", "folders"),
+    [
+        (OWN_USER, 0o1777, 0o755),
+        (OWN_USER, 0o2770, 0o2770),
+        (OWN_USER, 0o700, 0o700),
+        (ANY_USER, 0o1777, 0o1777),
+        (ANY_USER, 0o2770, 0o2770),
+    ],
+)
+def test_other_users_cannot_write_in_a_folder_for_a_subpath_unless_a_replica_may_be_one(
+    tmp_path, modes, volume, folders
+):
+    host = tmp_path / "host"
+    host.mkdir()
+    host.chmod(volume)
+    found = volumes(tmp_path / "state", modes).make(facts({"hostPath": {"path": str(host)}}), tmp_path / "pods" / "u")
+    container = {"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a/b"}]}
+    (mount,) = mounts(container, found, {})
+    assert mount.source == host / "a" / "b"
+    assert (mode(host / "a"), mode(host / "a" / "b")) == (folders, folders)
+
+
+@pytest.mark.parametrize(
     ("modes", "expected"),
     [(OWN_USER, (0o700, 0o700, 0o755, 0o644, 0o600)), (ANY_USER, (0o755, 0o777, 0o777, 0o644, 0o644))],
 )
