@@ -135,7 +135,7 @@ REFUSED: list[tuple[dict, str]] = [
     ),
     (
         pod(ports=[{"containerPort": 1, "name": "A_port"}]),
-        'ports[0].name: Invalid value: "A_port": must contain only alpha-numeric characters (a-z, 0-9), and',
+        'ports[0].name: Invalid value: "A_port": must contain only alpha',
     ),
     (
         pod(ports=[{"containerPort": 1, "name": "-1--2345678901234"}]),

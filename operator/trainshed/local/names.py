@@ -65,7 +65,7 @@ def port(value: str) -> list[str]:
     """Return why a value is not the name of a port (RFC 6335)."""
     found = [] if len(value) <= LONGEST_PORT else [f"must be no more than {LONGEST_PORT} characters"]
     if not re.fullmatch("[-a-z0-9]+", value):
-        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")  # codespell:ignore
     if not re.search("[a-z]", value):
         found.append("must contain at least one letter (a-z)")
     if "--" in value:

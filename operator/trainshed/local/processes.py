@@ -109,7 +109,7 @@ class ProcessRuntime:
         if path not in self._plain:
             if not self.links.is_symlink():
                 place = tempfile.gettempdir()
-                place = place if PLAIN.fullmatch(place) else "/tmp"  # noqa: S108 # nosec B108 - a private folder in it
+                place = place if PLAIN.fullmatch(place) else "/tmp"  # noqa: S108 # nosec B108
                 list(parents(Path(place)))
                 self.links.symlink_to(tempfile.mkdtemp(prefix="trainshed-", dir=place))
             link = self.links.readlink() / str(len(self._plain))
