@@ -56,15 +56,18 @@ class Limiter:
     Waiting requests are queued by flow, as a rule one per namespace, and the queues are served in turn: a thousand
     jobs of one namespace do not delay the others. Within a queue the request with the lowest RECONCILE_NUMBER is
     next. No flow may use the whole width. The share of a flow with slow responses or errors, as a webhook of its
-    namespace may cause them, is halved, so that other flows are admitted at once.
+    namespace may cause them, is halved, so that other flows are admitted at once. A request that has no response for
+    SLOW seconds takes no room from flows whose last response was not slow, and the others together may not use the
+    whole width: there may be more namespaces with a webhook that does not answer than that.
     """
 
     def __init__(self, width: int, token_bucket: TokenBucket) -> None:
         self._widest = float(width)
         self._resize(width)
-        self._shares: dict[str, tuple[float, float]] = {}
+        #: The share of a flow, when it was learned, and whether its last response was slow.
+        self._shares: dict[str, tuple[float, float, bool]] = {}
         self._under_way: dict[str, int] = {}
-        self._total = 0
+        self._total = self._overdue = 0
         self._queues: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()
         self._arrivals = count()
         self._token_bucket = token_bucket
@@ -79,7 +82,7 @@ class Limiter:
         """Return the number of requests in flight that a flow may have."""
         if flow not in self._shares:
             return self._largest_share
-        share, _ = self._shares[flow]
+        share, _, _ = self._shares[flow]
         return max(1, min(self._largest_share, int(share)))
 
     async def run(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
@@ -101,25 +104,32 @@ class Limiter:
             self._leave(flow)
 
     async def _observed(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Await `call`, and learn from how it ends. An error that comes quickly says nothing."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
+        """Await `call`, and learn from how it ends, or from that it does not. An error that comes quickly says nothing."""
+        loop, is_slow = asyncio.get_running_loop(), False
+
+        def on_slow() -> None:
+            nonlocal is_slow
+            is_slow = True
+            self._overdue += 1
+            self._learn_share(flow, loop.time(), slow=True)
+            self._admit()
+
+        timer = loop.call_later(SLOW, on_slow)
         try:
             result = await call()
         except TooManyRequests as error:
-            if error.from_webhook:
-                self._learn_share(flow, clock(), slow=True)
-            else:
+            if not error.from_webhook:
                 self._resize(max(self._width / 2, 1.0))
+            elif not is_slow:
+                self._learn_share(flow, loop.time(), slow=True)
             raise
-        except (ApiError, asyncio.CancelledError):
-            if (now := clock()) - began > SLOW:
-                self._learn_share(flow, now, slow=True)
-            raise
-        now = clock()
+        finally:
+            timer.cancel()
+            self._overdue -= is_slow
         if self._width < self._widest:
             self._resize(min(self._width + 1 / self._width, self._widest))
-        self._learn_share(flow, now, slow=now - began > SLOW)
+        if not is_slow:
+            self._learn_share(flow, loop.time(), slow=False)
         return result
 
     def close(self) -> None:
@@ -163,14 +173,18 @@ class Limiter:
                 self._count(flow)
 
     def _next(self) -> str | None:
-        if self._total < self.width:
+        if self._total - self._overdue < self.width:
             for flow in self._queues:
                 if self._has_room(flow):
                     return flow
         return None
 
     def _has_room(self, flow: str) -> bool:
-        return self._total < self.width and self._under_way.get(flow, 0) < self.share(flow)
+        if flow in self._shares and self._shares[flow][2]:
+            is_free = self._total < self._largest_share
+        else:
+            is_free = self._total - self._overdue < self.width
+        return is_free and self._under_way.get(flow, 0) < self.share(flow)
 
     def _count(self, flow: str) -> None:
         self._total += 1
@@ -185,10 +199,10 @@ class Limiter:
     def _learn_share(self, flow: str, now: float, *, slow: bool) -> None:
         if not (slow or self._shares):
             return
-        share, _ = self._shares.pop(flow, (self._widest, 0.0))
+        share, _, _ = self._shares.pop(flow, (self._widest, 0.0, False))
         share = max(share / 2, 1.0) if slow else share + 1 / share
-        if share < self._widest:
-            self._shares[flow] = share, now
+        if slow or share < self._widest:
+            self._shares[flow] = share, now, slow
         for old in [*takewhile(lambda one: self._shares[one][1] < now - KEPT, self._shares)]:
             del self._shares[old]
 

@@ -19,6 +19,8 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
 
+from .shares import largest_share
+
 #: Seconds during which Events with one reason on one job are aggregated into one Event.
 AGGREGATION_SECONDS = 1.0
 #: Seconds for which Events wait at most while other writes wait, in steps: pods are more urgent than news of them.
@@ -34,9 +36,6 @@ BURST, EVERY = 25, 300.0
 #: The maximum bytes of a message (the API server's limit), and the maximum entries of each cache; entries that no
 #: longer have an effect are removed earlier.
 MAX_EVENT_MESSAGE_BYTES, REMEMBERED = 1024, 20_000
-#: The maximum number of Events of one namespace that are queued: where a webhook does not answer, writes take long, and
-#: the Events of other namespaces must find room.
-QUEUED = REMEMBERED // 2
 #: The maximum number of objects that one Event names; of the others it has only the number.
 MAX_NAMED = 5
 TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -79,7 +78,7 @@ class _EventBudget:
 class EventRecorder:
     """Queues Events without blocking and writes Events in the background; calls `lost` for each dropped Event.
 
-    No namespace waits for the writes of another one.
+    No namespace waits for the writes of another one, and where a webhook does not answer they leave room in the queue.
     """
 
     def __init__(self, client: Client, lost: Callable[[], None], now: Callable[[], datetime]) -> None:
@@ -103,7 +102,7 @@ class EventRecorder:
         if event.key and not self._is_new(hash((job.uid, event.key))):
             return
         queued = self._gathered.setdefault(job.namespace, {})
-        if len(queued) >= QUEUED or self._queued >= REMEMBERED:
+        if len(queued) >= largest_share(REMEMBERED - self._queued):
             self._lost()
             return
         shown = replace(event, reason=one_line(event.reason), message=one_line(event.message))

@@ -27,6 +27,7 @@ from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
 from .observer import Observer
+from .shares import largest_share
 
 #: The minimum number of seconds between two reconciles of the same job, so that many events cost few reconciles. If a
 #: plan asks for the next reconcile, it follows at once: the failed pod is gone, and its replacement is waited for.
@@ -39,9 +40,11 @@ IDLE_INTERVAL_PER_POD = 0.0001
 #: the namespace. The next ones start together when at most FEW_STARTING of these are left: plans in a row cost less
 #: processor time, because the code and data of one are in the processor's caches for the next.
 MAX_STARTING, FEW_STARTING, STARTING = 16, 4, 1.0
-#: The largest number of jobs of one namespace that are processed at a time: where an admission webhook does not answer,
-#: reconciles wait for it, and must leave room for those of other namespaces.
-MAX_PROCESSING = 250
+#: The number of jobs that are processed at a time, and the largest one of a namespace; the number of requests is bounded
+#: by the client's limiters. Where an admission webhook does not answer, reconciles wait for it, and must leave room for
+#: those of other namespaces: the more of these wait, the smaller is the share of each, and one that has nothing in
+#: process is never held up.
+MAX_CONCURRENT_RECONCILES, MAX_PROCESSING = 2000, 250
 #: Seconds by which a timer may fire early.
 INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
@@ -53,9 +56,9 @@ class WorkQueue:
     """The work queue; a key is in at most one of `ready` and `processing`.
 
     `ready` keys wait for a worker, `processing` ones have one, `again` were added meanwhile, and `later` have a timer.
-    A job that another client writes as well has a `not_before` time. Keys of a `full` namespace wait: it has too many
-    that start or that are processed. `waited` is
-    called with the seconds that each key has been ready.
+    A job that another client writes as well has a `not_before` time. Keys of a `full` namespace wait, as too many of it
+    start, and those of one that has its share of what is processed. `waited` is called with the seconds that each key
+    has been ready.
     """
 
     def __init__(self, waited: Callable[[float], None]) -> None:
@@ -64,6 +67,7 @@ class WorkQueue:
         self._since: dict[JobKey, float] = {}
         self._processing: set[JobKey] = set()
         self._processing_in: Counter[str] = Counter()
+        self._taken = 0
         self._again: set[JobKey] = set()
         self._continued: set[JobKey] = set()
         self._later: dict[JobKey, asyncio.TimerHandle] = {}
@@ -115,8 +119,9 @@ class WorkQueue:
         self._waited(_clock() - self._since.pop(key))
         self._processing.add(key)
         self._processing_in[namespace] += 1
+        self._taken += 1
         self._starting_in[namespace] += 1
-        if self._starting_in[namespace] >= MAX_STARTING or self._processing_in[namespace] >= MAX_PROCESSING:
+        if self._starting_in[namespace] >= MAX_STARTING:
             self._full.add(namespace)
         self._starting[key] = asyncio.get_running_loop().call_later(STARTING, self._started, key)
         if timer := self._later.pop(key, None):
@@ -130,6 +135,7 @@ class WorkQueue:
         at once if this one `continues`; if that one is idle, what it waits for will come soon.
         """
         self._processing_in[key.namespace] -= 1
+        self._taken -= 1
         if key in self._starting:
             self._starting[key].cancel()
             self._started(key)
@@ -176,7 +182,9 @@ class WorkQueue:
 
     def _next(self) -> str | None:
         """Return the first namespace whose next key may be taken, or None."""
-        return next((namespace for namespace in self._ready if namespace not in self._full), None)
+        most = min(MAX_PROCESSING, largest_share(MAX_CONCURRENT_RECONCILES - self._taken))
+        found = (name for name in self._ready if name not in self._full and self._processing_in.get(name, 0) < most)
+        return next(found, None)
 
     def _started(self, key: JobKey) -> None:
         del self._starting[key]
@@ -184,8 +192,8 @@ class WorkQueue:
         self._make_room(key.namespace)
 
     def _make_room(self, namespace: str) -> None:
-        """Let the next key of a namespace be taken if few of it start and not too many are processed."""
-        if self._starting_in[namespace] <= FEW_STARTING and self._processing_in[namespace] < MAX_PROCESSING:
+        """Let the next key of a namespace be taken if few of it start."""
+        if self._starting_in[namespace] <= FEW_STARTING:
             self._full.discard(namespace)
         for counted in (self._starting_in, self._processing_in):
             if not counted[namespace]:
@@ -207,8 +215,6 @@ def _clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-#: The maximum number of concurrent reconciles; the number of requests is bounded by the client's limiters.
-MAX_CONCURRENT_RECONCILES = 2000
 #: Back-off in seconds, the first and the longest: after a definite refusal, which people must resolve, and after any
 #: other error, which is usually transient (a few seconds after an outage all jobs must continue).
 AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
@@ -267,18 +273,15 @@ class Worker:
         self._metrics = metrics
         self._may_act = may_act
         self._now = now
-        self._room = asyncio.Semaphore(MAX_CONCURRENT_RECONCILES)
         self._running: dict[asyncio.Task[None], None] = {}  # ordered, for deterministic tests
         self._numbers = count(1)
 
     async def run(self) -> None:
         """Take keys until `may_act` returns false."""
         while True:
-            await self._room.acquire()
             key = await self._queue.take()
             if not self._may_act():
                 self._queue.done(key)
-                self._room.release()
                 return
             task = asyncio.create_task(self._reconcile(key), name=str(key))
             self._running[task] = None
@@ -322,7 +325,6 @@ class Worker:
         finally:
             self._metrics.observe_reconcile(asyncio.get_running_loop().time() - began)
             self._queue.done(key, idle=idle, pods=pods, continues=continues)
-            self._room.release()
 
     def _settle(self, key: JobKey, now: datetime, result: Result) -> None:
         if result.error is None:

@@ -155,6 +155,45 @@ def test_a_call_that_is_given_up_after_a_long_time_was_slow():
     assert in_virtual_time(scenario()) == 8
 
 
+@pytest.mark.parametrize("dead", [40, 400])
+def test_more_namespaces_without_answers_than_the_width_do_not_hold_up_others(dead):
+    async def scenario() -> list[float]:
+        lane, waited = Limiter(16, TokenBucket()), []
+
+        async def ask(flow: str) -> None:
+            while True:
+                await lane.run(flow, lambda: asyncio.sleep(10))
+
+        tasks = [asyncio.create_task(ask(f"dead-{number}")) for number in range(dead)]
+        await asyncio.sleep(3 * dead / 16)
+        for _ in range(40):
+            began = clock()
+            await asyncio.gather(*(lane.run("ml", lambda: asyncio.sleep(0.1)) for _ in range(12)))
+            waited.append(clock() - began)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (lane._total, lane._overdue, lane._under_way) == (0, 0, {})
+        return waited
+
+    assert max(in_virtual_time(scenario())) < 0.5
+
+
+def test_one_slow_response_does_not_hold_up_a_namespace_for_long():
+    async def scenario() -> float:
+        lane = Limiter(16, TokenBucket())
+        await lane.run("ml", lambda: asyncio.sleep(3))
+        for number in range(40):
+            asyncio.ensure_future(lane.run(f"dead-{number}", lambda: asyncio.sleep(10)))
+        await asyncio.sleep(9)
+        await lane.run("ml", lambda: asyncio.sleep(0))
+        began = clock()
+        await lane.run("ml", lambda: asyncio.sleep(0))
+        return clock() - began
+
+    assert in_virtual_time(scenario()) < 0.1
+
+
 def test_a_reduced_share_is_kept_for_some_minutes():
     async def scenario() -> tuple[int, int, int]:
         lane, most = Limiter(16, TokenBucket()), 0

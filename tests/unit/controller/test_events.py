@@ -237,14 +237,16 @@ def test_the_events_of_a_namespace_do_not_wait_for_those_of_another():
 
     async def story():
         scene = Scene()
-        scene.sink.slow_in["dead"] = 300
-        dead = replace(JOB, namespace="dead", uid="dead-uid")
-        scene.tell(*(Event(EventType.NORMAL, "Different", str(number)) for number in range(BURST)), job=dead)
+        dead = [replace(JOB, namespace=f"dead-{number}", uid=f"dead-{number}") for number in range(3)]
+        for job in dead:
+            scene.sink.slow_in[job.namespace] = 300
+            scene.tell(*(Event(EventType.NORMAL, "Different", str(number)) for number in range(BURST)), job=job)
         await scene.settle()
         scene.tell(CREATED, names=["a"])
         await scene.settle()
         assert scene.sink.messages() == ["Created pod: a"]
-        scene.tell(*(Event(EventType.NORMAL, "More", str(number)) for number in range(REMEMBERED)), job=dead)
+        for job in dead:
+            scene.tell(*(Event(EventType.NORMAL, "More", str(number)) for number in range(REMEMBERED)), job=job)
         scene.tell(CREATED, names=["b"])
         await scene.settle()
         assert scene.sink.messages() == ["Created pod: a", "Created pod: b"]

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.virtual_time import in_virtual_time
+from support.virtual_time import clock, in_virtual_time
 from trainshed.api.job import JobKey
 from trainshed.controller.workqueue import (
     FEW_STARTING,
     IDLE_INTERVAL_PER_POD,
+    MAX_CONCURRENT_RECONCILES,
     MAX_PROCESSING,
     MAX_STARTING,
     MIN_RECONCILE_INTERVAL,
@@ -148,6 +149,29 @@ def test_jobs_that_are_processed_for_long_leave_room_for_other_namespaces():
     count, other, following = in_virtual_time(scenario())
     assert (count, other) == (MAX_PROCESSING, A)
     assert following == JobKey("slow", "TFJob", f"{MAX_PROCESSING}")
+
+
+@pytest.mark.parametrize("dead", [8, 40, 3000])
+def test_namespaces_without_answers_leave_room_for_others_however_many_they_are(dead):
+    async def scenario() -> tuple[int, float]:
+        queue = WorkQueue(lambda _seconds: None)
+        for number in range(30_000):
+            queue.add(JobKey(f"dead-{number % dead}", "TFJob", f"{number // dead}"))
+        taken = 0
+        while await take(queue, 2 * STARTING):
+            taken += 1
+        began = clock()
+        for number in range(100):
+            queue.add(JobKey("ml", "TFJob", f"{number}"))
+        for _ in range(100):
+            assert (key := await take(queue, STARTING)), "none waits for the others"
+            await asyncio.sleep(0.01)
+            queue.done(key)
+        return taken, clock() - began
+
+    taken, seconds = in_virtual_time(scenario())
+    assert 1000 <= taken <= max(MAX_CONCURRENT_RECONCILES, dead)
+    assert seconds == pytest.approx(1)
 
 
 async def test_two_reconciles_of_a_job_have_a_minimum_distance(queue):
