@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from trainshed.api.actions import LostPod
 from trainshed.api.framework import child_name
 from trainshed.api.job import Replica
 
@@ -16,12 +17,16 @@ def postponed(facts: Facts) -> dict[Replica, datetime]:
 
     The first deletion costs nothing. What is known of them is lost with the operator's process; then they begin again.
     """
+    ends = {
+        replica: pod.time + timedelta(seconds=backoff_seconds(facts.job.uid, pod.count))
+        for replica, pod in facts.once(lost).items()
+    }
+    return {replica: end for replica, end in ends.items() if end > facts.now}
+
+
+def lost(facts: Facts) -> dict[Replica, LostPod]:
+    """Return the missing replicas whose pods were lost."""
     gone = {item.name: item for item in facts.snapshot.lost_pods}
     if not gone:
         return {}
-    lost = {replica: gone[name] for replica in facts.missing if (name := child_name(facts.job, replica)) in gone}
-    ends = {
-        replica: pod.time + timedelta(seconds=backoff_seconds(facts.job.uid, pod.count))
-        for replica, pod in lost.items()
-    }
-    return {replica: end for replica, end in ends.items() if end > facts.now}
+    return {replica: gone[name] for replica in facts.missing if (name := child_name(facts.job, replica)) in gone}

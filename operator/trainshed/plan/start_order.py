@@ -54,7 +54,7 @@ def withheld(facts: Facts) -> tuple[Waiting, ...]:
             count=len(replicas),
             reason=NOT_CREATED,
             message=f"created {_until(order)}",
-            since=_since(facts, replicas[0].role),
+            since=since(facts, replicas[0].role),
         )
         for order, replicas in facts.once(_withheld)
     )
@@ -68,7 +68,7 @@ def _withheld(facts: Facts) -> list[tuple[StartOrder, list[Replica]]]:
     return [(order, gated[role]) for role, order in _orders(facts) if role in gated] if gated else []
 
 
-def _since(facts: Facts, role: str) -> datetime:
+def since(facts: Facts, role: str) -> datetime:
     """Return the time of the status that said first that replicas of a role are not created yet."""
     known = (item.since for item in facts.status.waiting if (item.role, item.reason) == (role, NOT_CREATED))
     return next(known, facts.now.replace(microsecond=0))

@@ -23,7 +23,7 @@ from trainshed.api.status import (
     Waiting,
 )
 
-from . import failure_message, failures, start_order
+from . import failure_message, failures, false_starts, start_order
 from .conditions import ConditionUpdate
 from .facts import Facts
 from .failures import IMAGE_REASONS, INITIALIZING
@@ -82,10 +82,36 @@ def waiting(facts: Facts) -> tuple[Waiting, ...]:
 
     While the first reason stays the same, changes of the rest are stored every `UPDATE_INTERVAL` at most.
     """
-    found, withheld = facts.once(_causes), start_order.withheld(facts)
+    found, withheld = facts.once(_causes), (*start_order.withheld(facts), *_postponed(facts))
     unchanged_until = _unchanged_until(facts, found)
     causes = _stored_causes(facts) if unchanged_until and facts.now < unchanged_until else found
     return (*causes[: MAX_WAITING - len(withheld)], *withheld)
+
+
+def _postponed(facts: Facts) -> tuple[Waiting, ...]:
+    """Return the replicas that `false_starts` holds back, as entries for each role, without those of the start order."""
+    held: dict[str, dict[Replica, datetime]] = {}
+    for replica, end in false_starts.postponed(facts).items():
+        if replica not in start_order.gated_replicas(facts):
+            held.setdefault(replica.role, {})[replica] = end
+    return tuple(
+        Waiting(
+            role=role,
+            indexes=Indexes.of(replica.index for replica in ends).abridged(MAX_SHORT_NAME_BYTES),
+            count=len(ends),
+            reason=start_order.NOT_CREATED,
+            message=_lost_message(
+                max(facts.once(false_starts.lost)[replica].count for replica in ends), max(ends.values())
+            ),
+            since=start_order.since(facts, role),
+        )
+        for role, ends in held.items()
+    )
+
+
+def _lost_message(count: int, end: datetime) -> str:
+    due = end.replace(microsecond=0) + timedelta(seconds=1 if end.microsecond else 0)
+    return f"created again by {due:%Y-%m-%dT%H:%M:%SZ}: others have deleted the pod, or its annotations, {count} times"
 
 
 def blocked(facts: Facts, found: tuple[Waiting, ...]) -> ConditionUpdate | None:

@@ -7,6 +7,7 @@ import pytest
 from support.builders import a_job, a_pod, at, deleted, look, made, pods_of, replace, running, seen
 from trainshed.api.actions import LostPod
 from trainshed.api.objects import Container
+from trainshed.api.status import ConditionType
 from trainshed.plan import plan
 from trainshed.plan.facts import Facts
 from trainshed.plan.false_starts import postponed
@@ -91,3 +92,8 @@ def test_a_pod_that_others_delete_again_and_again_is_created_later_and_later():
         decision = plan(snapshot)
         assert made(decision) == ([] if wait else ["mnist-worker-1"])
         assert decision.requeue_at == min(until, default=None)
+        held = [(item.role, str(item.indexes), item.reason, item.message) for item in decision.status.waiting]
+        why = f": others have deleted the pod, or its annotations, {count} times"
+        words = [f"created again by {end:%Y-%m-%dT%H:%M:%SZ}{why}" for end in until]
+        assert held == [("Worker", "1", "NotCreated", one) for one in words]
+        assert not decision.status.condition(ConditionType.BLOCKED)
