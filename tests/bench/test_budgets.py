@@ -10,7 +10,7 @@ import pytest
 from support.fake_kubelet import FakeKubelet
 from support.jobs import KINDS, job, tfjob
 from support.user_client import UserClient, eventually
-from trainshed.controller.status_debounce import MAX_DEBOUNCE, MAX_FIRST_DELAY, PROGRESS
+from trainshed.controller.status_writes import MAX_DEBOUNCE, MAX_FIRST_DELAY, PROGRESS
 
 WRITES = ("create", "patch", "delete", "update")
 #: The role that decides about success, for jobs that have one besides workers.

@@ -101,6 +101,14 @@ def status_patch(job: Job, before: Status, after: Status) -> dict[str, Any]:
     return {"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": difference}
 
 
+def has_values(found: Mapping[str, Any], patch: Document) -> bool:
+    """Return whether an object has the values of a merge patch, and not the fields that it removes."""
+    return all(
+        has_values(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
+        for key, value in patch.items()
+    )
+
+
 def same_status(before: Status, after: Status) -> bool:
     """Return whether both are stored as the same document."""
     return before == after or status_document(before) == status_document(after)

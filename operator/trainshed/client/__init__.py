@@ -9,8 +9,9 @@ ApiError
 ├── Forbidden        403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
 ├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
 │   ├── Altered      it was created with another name or controller
-│   │   └── Reverted it was updated, but not to what was written
+│   │   └── Reverted it was updated, but not to what was written, or each write to it is undone
 │   └── StatusRejected  the status of a job does not match the schema of its CRD
+│       └── StatusReverted  it is stored, but not as it was written, or it is overwritten each time
 ├── Gone             410: the resourceVersion is too old; list again
 ├── TooManyRequests  429: carries the seconds to wait
 ├── NotLeader        not sent: this replica may no longer write
@@ -85,7 +86,7 @@ class Invalid(ApiError):
 
 
 class Altered(Invalid):
-    """The object was created with another name or controller: an admission webhook has changed it.
+    """The object was created with another name, controller or attempt: an admission webhook has changed it.
 
     It is not what the operator needs, and so would be the next one.
     """
@@ -94,7 +95,10 @@ class Altered(Invalid):
 
 
 class Reverted(Altered):
-    """The object was updated, but is not what was written: an admission webhook has changed that."""
+    """The object was updated, but is not what was written: an admission webhook has changed that.
+
+    With the reason `UNDONE` nothing was sent, because another client has undone the last ones of the same writes.
+    """
 
     reason = "AlteredOnUpdate"
 
@@ -103,6 +107,16 @@ class StatusRejected(Invalid):
     """The status of a job is rejected: the installed CRD is not Trainshed's, or a webhook denies it."""
 
     reason = "StatusRejected"
+
+
+class StatusReverted(StatusRejected):
+    """The status of a job was stored with other values, or another client overwrites it again and again."""
+
+    reason = "StatusReverted"
+
+
+#: The reason of `Reverted` if another client undoes each write.
+UNDONE = "UndoneByOthers"
 
 
 class Gone(ApiError):

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from trainshed.api.framework import Framework
 from trainshed.api.job import Document
-from trainshed.api.objects import JOB_NAME_LABEL, Dependent, Pod, Resource, Service
+from trainshed.api.objects import JOB_NAME_LABEL, RESTART_ATTEMPT_ANNOTATION, Dependent, Pod, Resource, Service
+from trainshed.api.status_codec import has_values
 from trainshed.client import Altered, Conflict, LabelRemoved, NotFound, Unavailable
 
 from .decode import label_removed, missing_label, owned_by_other
@@ -109,14 +110,18 @@ class ApiClient:
 
     async def create_pod(self, namespace: str, body: Document) -> Pod:
         """Create a pod; raises `NameConflict` if another controller has a pod of that name."""
-        found = require_unaltered(PODS.answer(await self._create(Path(CORE, "pods", namespace), body)), body)
+        content, is_new = await self._create(Path(CORE, "pods", namespace), body)
+        found = require_unaltered(PODS.answer(content), body)
         if not found.job:  # a webhook has removed it: no watch will say anything about this pod
             raise LabelRemoved(label_removed("pod", found.name), found)
+        if is_new and str(found.attempt) != body["metadata"]["annotations"][RESTART_ATTEMPT_ANNOTATION]:
+            raise _altered(body, f"its annotation {RESTART_ATTEMPT_ANNOTATION}")  # it would be deleted as an old one
         return found
 
     async def create_service(self, namespace: str, body: Document) -> Service:
         """Create a Service; raises `NameConflict` if another controller has one of that name."""
-        return require_unaltered(SERVICES.answer(await self._create(Path(CORE, "services", namespace), body)), body)
+        content, _ = await self._create(Path(CORE, "services", namespace), body)
+        return require_unaltered(SERVICES.answer(content), body)
 
     async def create_secret(self, namespace: str, body: Document) -> None:
         """Create a Secret; an existing one is success, and is not read: the operator may not read Secrets."""
@@ -126,7 +131,7 @@ class ApiClient:
 
     async def create_dependent(self, resource: Resource, namespace: str, body: Document) -> Dependent:
         """Create a dependent, or return the job's own; raises `NameConflict` if another controller has one."""
-        content = await self._create(Path(resource.prefix, resource.plural, namespace), body)
+        content, _ = await self._create(Path(resource.prefix, resource.plural, namespace), body)
         return require_unaltered(dependent_decoder(resource).answer(content), body)
 
     async def update_dependent(self, resource: Resource, namespace: str, name: str, patch: Document) -> Dependent:
@@ -192,11 +197,12 @@ class ApiClient:
         except NotFound:
             return None
 
-    async def _create(self, path: Path, body: Document) -> bytes:
+    async def _create(self, path: Path, body: Document) -> tuple[bytes, bool]:
+        """Create an object; return it, and whether it did not exist before."""
         try:
-            return await retry(lambda: self._write(self.limiters.creates, "POST", path, body))
+            return await retry(lambda: self._write(self.limiters.creates, "POST", path, body)), True
         except AlreadyExists:
-            return await self._ours(path, body)
+            return await self._ours(path, body), False
 
     async def _ours(self, path: Path, body: Document) -> bytes:
         """Return the existing object of that name, if it is the one that was to be created."""
@@ -241,8 +247,12 @@ def require_unaltered(found: Child, body: Document) -> Child:
     owner = next(reference["uid"] for reference in owners if reference.get("controller"))
     if found.name == wanted and found.owner == owner:
         return found
-    what = "its controller" if found.name == wanted else "its name"
-    raise Altered(f"{body['kind']} {wanted} was created, but an admission webhook has changed {what}")
+    raise _altered(body, "its controller" if found.name == wanted else "its name")
+
+
+def _altered(body: Document, what: str) -> Altered:
+    name = body["metadata"]["name"]
+    return Altered(f"{body['kind']} {name} was created, but an admission webhook has changed {what}")
 
 
 def _remaining(found: Child, uid: str) -> Child | None:
@@ -290,11 +300,4 @@ def patch_is_applied(patch: Document, found: Document) -> bool:
     """
     metadata, wanted = found["metadata"], patch["metadata"]
     changed = metadata["resourceVersion"] != wanted["resourceVersion"]
-    return changed and metadata["uid"] == wanted["uid"] and _has(found.get("status") or {}, patch["status"])
-
-
-def _has(found: Document, patch: Document) -> bool:
-    return all(
-        _has(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
-        for key, value in patch.items()
-    )
+    return changed and metadata["uid"] == wanted["uid"] and has_values(found.get("status") or {}, patch["status"])

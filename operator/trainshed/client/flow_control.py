@@ -104,7 +104,7 @@ class Limiter:
             self._leave(flow)
 
     async def _observed(self, flow: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Await `call`, and learn from how it ends, or from that it does not. An error that comes quickly says nothing."""
+        """Await `call`, and learn from how it ends, or that it does not soon. A quick error says nothing."""
         loop, is_slow = asyncio.get_running_loop(), False
 
         def on_slow() -> None:

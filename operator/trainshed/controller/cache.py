@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
@@ -12,11 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from trainshed.api import framework, gang, parse, status_codec
-from trainshed.api.actions import ApiRefusal, LostPod, SchedulerMessage, Snapshot
+from trainshed.api.actions import ApiRefusal, SchedulerMessage, Snapshot
 from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
+from trainshed.api.status import Status
 
+from .observed_pods import LostPods
 from .store import CachedJob, Item, Store, origin_of, packed
 
 
@@ -75,30 +77,6 @@ class _Reported(msgspec.Struct, frozen=True):
         return refusal == (replace(self.refusal, message=refusal.message) if refusal and soon else self.refusal)
 
 
-class LostPods:
-    """The pods of a job that others have deleted, by name, for `MEMORY`; `MOST` names, as users invent owners."""
-
-    MEMORY, MOST = timedelta(minutes=10), 10_000
-
-    def __init__(self) -> None:
-        self._new: Counter[str] = Counter()
-        self._known: dict[str, LostPod] = {}
-
-    def add(self, name: str) -> None:
-        """Count a pod that is gone."""
-        if name in self._new or len(self._new) + len(self._known) < self.MOST:
-            self._new[name] += 1
-
-    def since(self, now: datetime) -> tuple[LostPod, ...]:
-        """Return how often which pods were lost; what was counted since the last call has the time `now`."""
-        self._known = {name: pod for name, pod in self._known.items() if now - pod.time <= self.MEMORY}
-        for name, count in self._new.items():
-            before = self._known[name].count if name in self._known else 0
-            self._known[name] = LostPod(name, before + count, now)
-        self._new.clear()
-        return tuple(self._known.values())
-
-
 class ChildObject(Item, Protocol):
     """An object that is owned by a job."""
 
@@ -125,7 +103,8 @@ C = TypeVar("C", bound=ChildObject)
 class Children(Generic[C]):
     """The objects of a kind, indexed by the UID of the owning job, whether the job is cached or not.
 
-    `on_lost` is called for each object that is gone, unless the operator was the first to delete it.
+    `on_change` is called for each change of an object, and `on_lost` for each one that is gone, unless the operator was
+    the first to delete it.
     """
 
     def __init__(
@@ -133,11 +112,13 @@ class Children(Generic[C]):
         wake: Callable[[C], None],
         on_list_delete: Callable[[C], None] = lambda _child: None,
         on_lost: Callable[[C], None] = lambda _child: None,
+        on_change: Callable[[C, C], None] = lambda _before, _after: None,
     ) -> None:
         self.store: Store[C] = Store(self._heard, on_list_delete)
         self._by_owner: dict[str, dict[str, C]] = {}
         self._wake = wake
         self._on_lost = on_lost
+        self._on_change = on_change
         self._deleted: set[str] = set()
 
     def of(self, owner: str) -> tuple[C, ...]:
@@ -167,6 +148,8 @@ class Children(Generic[C]):
                 self._on_lost(before)
             self._deleted.discard(before.uid)
             self._wake(before)
+        elif before is not None and after is not None:
+            self._on_change(before, after)
         if after is not None:
             self._by_owner.setdefault(after.owner, {})[after.uid] = after
             self._wake(after)
@@ -196,7 +179,7 @@ class Cache:
         self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
         self._lost_pods: dict[str, LostPods] = {}
-        self.pods: Children[Pod] = Children(self._heard_of_child, self._missed, self._lost)
+        self.pods: Children[Pod] = Children(self._heard_of_child, self._missed, self._lost, self._changed)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
             resource: Children(self._heard_of_child)
@@ -237,10 +220,11 @@ class Cache:
             lost_pods=lost.since(now) if (lost := self._lost_pods.get(record.uid)) else (),
         )
 
-    def stored(self, key: JobKey, document: Document) -> None:
-        """Store the job from the response to the operator's own write."""
+    def stored(self, key: JobKey, document: Document) -> Status:
+        """Store the job from the response to the operator's own write; return its status."""
         record = self.read(key, document)
         self._staleness.wrote(record.uid, record.version)
+        return record.status
 
     def read(self, key: JobKey, document: Document) -> CachedJob:
         """Store the job from an uncached read."""
@@ -375,6 +359,11 @@ class Cache:
     def _lost(self, pod: Pod) -> None:
         if pod.owner in self._keys and not pod.over:
             self._lost_pods.setdefault(pod.owner, LostPods()).add(pod.name)
+
+    def _changed(self, before: Pod, after: Pod) -> None:
+        """Count a pod as lost that another client has given an earlier attempt: it is deleted as an old one."""
+        if after.attempt < before.attempt and after.owner in self._keys:
+            self._lost_pods.setdefault(after.owner, LostPods()).add(after.name)
 
     def _missed(self, pod: Pod) -> None:
         if pod.owner in self._keys:

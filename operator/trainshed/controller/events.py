@@ -19,7 +19,7 @@ from trainshed.api.foreign_text import one_line
 from trainshed.api.job import Job
 from trainshed.client import ApiError, Client, Conflict, NotFound
 
-from .shares import largest_share
+from .workqueue import largest_share
 
 #: Seconds during which Events with one reason on one job are aggregated into one Event.
 AGGREGATION_SECONDS = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
@@ -24,14 +24,25 @@ from trainshed.api.actions import (
     DeletePod,
     DeleteService,
     Event,
+    EventType,
     ReleasePod,
     Snapshot,
     UpdateDependent,
 )
+from trainshed.api.digest import digest_of
 from trainshed.api.job import Document
 from trainshed.api.objects import Resource
-from trainshed.client import ApiError, Client, Conflict, NameConflict, NotFound, PreviousJobTerminating, Reverted
-from trainshed.client.finalizers import release_unselected
+from trainshed.client import (
+    UNDONE,
+    ApiError,
+    Client,
+    Conflict,
+    NameConflict,
+    NotFound,
+    PreviousJobTerminating,
+    Reverted,
+)
+from trainshed.client.finalizers import release_unselected, require_released
 from trainshed.client.flow_control import DEFINITE, run_concurrently, run_with_slow_start
 from trainshed.plan import dependents
 from trainshed.plan.messages import action_events, success_events, waiting_for_previous_job
@@ -39,6 +50,7 @@ from trainshed.plan.messages import action_events, success_events, waiting_for_p
 from .cache import Cache
 from .events import EventRecorder
 from .observer import Observer
+from .undone_writes import UndoneWrites
 
 
 class Group(IntEnum):
@@ -105,7 +117,7 @@ Task = Callable[[], Awaitable[None]]
 class _Record(msgspec.Struct, frozen=True):
     """The actions of one reconcile that have succeeded so far, and the Events of those that failed.
 
-    `reverted` updates stop no other action: most fields that webhooks set, such as labels, matter to no pod.
+    `reverted` writes stop no other action: most fields that webhooks set, such as labels, matter to no pod.
     """
 
     done: list[Action] = msgspec.field(default_factory=list)
@@ -121,6 +133,11 @@ class Executor:
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
+        self._writes = UndoneWrites()
+
+    def step_down(self) -> None:
+        """Forget what was written: another replica writes now."""
+        self._writes.clear()
 
     async def run(self, snapshot: Snapshot, actions: Iterable[Action]) -> Outcome:
         """Execute the actions and return their outcome, as their groups say."""
@@ -145,22 +162,29 @@ class Executor:
         return Outcome(error, summary, bool(record.done))
 
     async def _run(self, snapshot: Snapshot, action: Action, record: _Record) -> None:
+        write, now = _write(snapshot, action), snapshot.now.timestamp()
         try:
+            if write:
+                self._require_lasting(action, write, now)
             await self._do(snapshot, action)
         except ApiError as error:
             await release_unselected(self._client, error)
             self._metrics.count_action(snapshot, action, success=False)
-            events = action_events(snapshot, action)
-            if events and not isinstance(error, Conflict):  # after a conflict the job is reconciled again; no Event
-                waits = isinstance(error, PreviousJobTerminating)
-                event = waiting_for_previous_job(error.reason, error) if waits else events.failure(error)
-                record.failures.append(event)
+            record.failures.extend(_failure_events(snapshot, action, error))
             if not isinstance(error, Reverted):
                 raise
             record.reverted.append(error)
             return
+        if write:
+            self._writes.wrote(*write, now)
         self._metrics.count_action(snapshot, action, success=True)
         record.done.append(action)
+
+    def _require_lasting(self, action: Action, write: tuple[object, object], now: float) -> None:
+        """Raise `Reverted` if another client undoes this write again and again, and it is to wait."""
+        if self._writes.wait(*write, now) > 0 and not isinstance(action, DeleteJob):
+            what = " ".join((*_words(action), action.name))
+            raise Reverted(f"{what}, and another client undoes that each time", UNDONE)
 
     async def _do(self, snapshot: Snapshot, action: Action) -> None:
         namespace, pods, services = snapshot.job.namespace, self._cache.pods.store, self._cache.services.store
@@ -176,9 +200,9 @@ class Executor:
             case DeletePod(name=name, uid=uid, grace=grace, version=version):
                 self._cache.pods.left(uid, await self._client.delete_pod(namespace, name, uid, grace, version))
             case ReleasePod(name=name, uid=uid):
-                self._cache.pods.left(
-                    uid, await self._client.release_pod(namespace, name, status_codec.finalizer_patch(action))
-                )
+                left = await self._client.release_pod(namespace, name, status_codec.finalizer_patch(action))
+                self._cache.pods.left(uid, left)
+                require_released(name, left)
             case DeleteService(name=name, uid=uid):
                 self._cache.services.left(uid, await self._client.delete_service(namespace, name, uid))
             case DeleteJob(uid=uid, version=version):
@@ -271,6 +295,36 @@ async def _delete(tasks: Mapping[Group, list[Task]]) -> list[ApiError]:
     if found:
         await run_concurrently([work] * min(MAX_DELETIONS, len(found)))
     return errors
+
+
+def _write(snapshot: Snapshot, action: Action) -> tuple[object, object] | None:
+    """Return the object that an action writes and what it makes of it; None if others see to its repetitions.
+
+    These are pods, which restarts and false starts hold back, and objects that may exist already.
+    """
+    uid, content = snapshot.job.uid, TRAITS[type(action)].verb
+    match action:
+        case CreateService(name=name) | DeleteService(name=name):
+            return (uid, "Service", name), content
+        case ReleasePod(uid=pod):
+            return (uid, "Pod", pod), content
+        case CreateDependent(shared=False) | DeleteDependent():
+            return (uid, action.resource.kind, action.name), content
+        case UpdateDependent(resource=resource, name=name, patch=patch):
+            metadata = {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}
+            return (uid, resource.kind, name), digest_of({**patch, "metadata": metadata})
+    return None
+
+
+def _failure_events(snapshot: Snapshot, action: Action, error: ApiError) -> Iterator[Event]:
+    """Yield the Event for a failed action; none after a conflict, when the job is reconciled again."""
+    events = action_events(snapshot, action)
+    if isinstance(error, PreviousJobTerminating) and events:
+        yield waiting_for_previous_job(error.reason, error)
+    elif events and not isinstance(error, Conflict):
+        yield events.failure(error)
+    elif isinstance(error, Reverted):
+        yield Event(EventType.WARNING, error.reason, str(error), key=f"{error.reason}/{error}")
 
 
 def _words(action: Action) -> tuple[str, str]:

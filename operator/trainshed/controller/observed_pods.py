@@ -1,10 +1,11 @@
-"""What is remembered of the pods of each job, to count each failed pod and each start of a job once."""
+"""What is remembered of the pods of each job: to count each failed pod and start once, and how often pods were lost."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import Counter
+from datetime import datetime, timedelta
 
-from trainshed.api.actions import Snapshot
+from trainshed.api.actions import LostPod, Snapshot
 from trainshed.api.job import JobKey
 from trainshed.api.objects import Phase
 from trainshed.api.status import ConditionType, Status
@@ -78,3 +79,27 @@ class StartupTimes:
     def forget(self, key: JobKey) -> None:
         """Forget a job that is deleted or not starting."""
         self._since.pop(key, None)
+
+
+class LostPods:
+    """The pods of a job that others have deleted, by name, for `MEMORY`; `MOST` names, as users invent owners."""
+
+    MEMORY, MOST = timedelta(minutes=10), 10_000
+
+    def __init__(self) -> None:
+        self._new: Counter[str] = Counter()
+        self._known: dict[str, LostPod] = {}
+
+    def add(self, name: str) -> None:
+        """Count a pod that is gone."""
+        if name in self._new or len(self._new) + len(self._known) < self.MOST:
+            self._new[name] += 1
+
+    def since(self, now: datetime) -> tuple[LostPod, ...]:
+        """Return how often which pods were lost; what was counted since the last call has the time `now`."""
+        self._known = {name: pod for name, pod in self._known.items() if now - pod.time <= self.MEMORY}
+        for name, count in self._new.items():
+            before = self._known[name].count if name in self._known else 0
+            self._known[name] = LostPod(name, before + count, now)
+        self._new.clear()
+        return tuple(self._known.values())

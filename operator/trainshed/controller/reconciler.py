@@ -25,6 +25,7 @@ from trainshed.client import (
     NameConflict,
     NotFound,
     StatusRejected,
+    StatusReverted,
     Unavailable,
 )
 from trainshed.client.finalizers import release_unselected
@@ -37,7 +38,7 @@ from .cache import Cache
 from .events import EventRecorder
 from .executor import Executor
 from .observer import Observer
-from .status_debounce import StatusDebounce
+from .status_writes import StatusDebounce, StatusRejections, StatusWrites, reverted_fields
 from .workqueue import Result
 
 #: The maximum number of GETs for disappeared pods, per job and at a time for all jobs: the label is removed either from
@@ -47,6 +48,8 @@ MAX_POD_LOOKUPS = 32
 NEW = timedelta(seconds=3)
 #: The Event for a status that the API server rejects, followed by the server's message.
 REJECTED = "The API server rejects the status of this job; the operator does nothing for the job until it is accepted"
+#: The Event for a status that does not stay as it was written, followed by who changes it.
+REVERTED = "The status of this job is changed by others; the operator does nothing for the job while it is"
 
 
 log = logging.getLogger(__name__)
@@ -67,6 +70,7 @@ class Reconciler:
         self._executor = Executor(client, cache, recorder, metrics)
         self._debounce = StatusDebounce()
         self._rejections = StatusRejections()
+        self._statuses = StatusWrites()
         self._lookups = asyncio.Semaphore(MAX_POD_LOOKUPS)
 
     async def reconcile(self, key: JobKey, now: datetime) -> Result:
@@ -80,6 +84,7 @@ class Reconciler:
             self._debounce.forget(key)
             self._metrics.forget(key)
             self._rejections.forget(key)
+            self._statuses.forget(key)
             return Result()
         try:
             if self._cache.is_stale(snapshot):
@@ -95,7 +100,8 @@ class Reconciler:
 
     def step_down(self) -> None:
         """Drop the per-job state of a leader; another replica acts now."""
-        self._debounce, self._rejections = StatusDebounce(), StatusRejections()
+        self._debounce, self._rejections, self._statuses = StatusDebounce(), StatusRejections(), StatusWrites()
+        self._executor.step_down()
 
     async def _catch_up(self, key: JobKey) -> None:
         """GET a job of which kopf's watch has delivered a version that the operator's own watch has not."""
@@ -197,15 +203,24 @@ class Reconciler:
         return Result(min(times, default=None), message, error, known=is_known)
 
     async def _store_status(self, key: JobKey, snapshot: Snapshot, status: Status) -> None:
-        """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile."""
+        """Store the status in place of the one that was read; raise Conflict if the job changed meanwhile.
+
+        Raise `StatusReverted` if it is stored with other values, or if another client overwrites it again and again:
+        what follows from a status that does not last would be done without end.
+        """
         job = snapshot.job
+        self._statuses.require_lasting(key, snapshot.status, snapshot.now)
         patch = status_codec.status_patch(job, snapshot.status, status)
         try:
             document = await self._client.store_status(snapshot.framework, job.namespace, job.name, patch)
         except Invalid as error:
             raise StatusRejected(str(error)) from error
+        stored = self._cache.stored(key, document)
+        if reverted := reverted_fields(patch, status, document, stored):
+            self._statuses.reverted(key, status, snapshot.now)
+            raise StatusReverted(f"an admission webhook has changed {', '.join(reverted)}")
         self._rejections.forget(key)
-        self._cache.stored(key, document)
+        self._statuses.stored(key, snapshot.status, stored, snapshot.now)
         self._metrics.on_status_stored(snapshot, status)
 
     async def _confirm_job(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -228,7 +243,8 @@ class Reconciler:
         self._metrics.count_rejected_status(snapshot)
         is_new = self._rejections.news(key, str(error))
         if is_new:
-            self._recorder.record(snapshot.job, Event(EventType.WARNING, error.reason, f"{REJECTED}: {error}"))
+            what = REVERTED if isinstance(error, StatusReverted) else REJECTED
+            self._recorder.record(snapshot.job, Event(EventType.WARNING, error.reason, f"{what}: {error}"))
         return Result(error=error, known=not is_new)
 
     async def _report_refusal(self, key: JobKey, snapshot: Snapshot, error: ApiError | None) -> bool:
@@ -289,23 +305,3 @@ def _turned(before: Status, after: Status) -> Iterator[str]:
     for condition in after.conditions:
         if (condition.type, condition.true) not in known:
             yield f"{condition.type}={condition.true}"
-
-
-#: The number of characters of a message that are compared.
-MAX_COMPARED_LENGTH = 512
-
-
-class StatusRejections:
-    """The last rejection message for each job."""
-
-    def __init__(self) -> None:
-        self._last: dict[JobKey, str] = {}
-
-    def news(self, key: JobKey, message: str) -> bool:
-        """Return whether this message differs from the job's last one."""
-        before, self._last[key] = self._last.get(key), message[:MAX_COMPARED_LENGTH]
-        return before != self._last[key]
-
-    def forget(self, key: JobKey) -> None:
-        """Forget a job whose status was stored, or a deleted job."""
-        self._last.pop(key, None)

@@ -22,12 +22,12 @@ from trainshed.client import (
     NameConflict,
     PreviousJobTerminating,
     StatusRejected,
+    StatusReverted,
 )
 from trainshed.client.flow_control import RECONCILE_NUMBER
 from trainshed.runtime import job_fields
 
 from .observer import Observer
-from .shares import largest_share
 
 #: The minimum number of seconds between two reconciles of the same job, so that many events cost few reconciles. If a
 #: plan asks for the next reconcile, it follows at once: the failed pod is gone, and its replacement is waited for.
@@ -40,11 +40,13 @@ IDLE_INTERVAL_PER_POD = 0.0001
 #: the namespace. The next ones start together when at most FEW_STARTING of these are left: plans in a row cost less
 #: processor time, because the code and data of one are in the processor's caches for the next.
 MAX_STARTING, FEW_STARTING, STARTING = 16, 4, 1.0
-#: The number of jobs that are processed at a time, and the largest one of a namespace; the number of requests is bounded
-#: by the client's limiters. Where an admission webhook does not answer, reconciles wait for it, and must leave room for
-#: those of other namespaces: the more of these wait, the smaller is the share of each, and one that has nothing in
-#: process is never held up.
+#: The number of jobs that are processed at a time, and the largest one of a namespace; the client's limiters bound the
+#: number of requests. Where an admission webhook does not answer, reconciles wait for it, and must leave room for those
+#: of other namespaces: the more of these wait, the smaller is the share of each, and one that has nothing in process is
+#: never held up.
 MAX_CONCURRENT_RECONCILES, MAX_PROCESSING = 2000, 250
+#: A namespace may have this part of what is free of a thing that all namespaces share.
+PART = 4
 #: Seconds by which a timer may fire early.
 INSTANT = 0.001
 #: The part of a back-off after a conflict during which no event ends it. In the rest an event does: just after an event
@@ -211,6 +213,16 @@ class WorkQueue:
         self.add(key)
 
 
+def largest_share(free: int) -> int:
+    """Return how much a namespace may have while this much is free: the less, the more the others have; at least 1.
+
+    So a namespace that has nothing always gets something, however many others have all that they may have: of 2,000
+    eight of them take 166 each and leave 672, and a hundred take 19 each. The buffers of network switches are shared by
+    such dynamic thresholds.
+    """
+    return max(1, free // PART)
+
+
 def _clock() -> float:
     return asyncio.get_running_loop().time()
 
@@ -223,8 +235,8 @@ AFTER_NO, AFTER_ERROR = (1.0, 20.0), (0.1, 8.0)
 #: stored.
 AFTER_CONFLICT = (0.01, 0.5)
 #: Errors whose back-off no event may end: another client writes the job all the time, or a webhook makes of each pod
-#: one that is deleted at once, or reverts each update of another object.
-CAUSES_EVENTS = (Conflict, Altered)
+#: one that is deleted at once, or what is written is undone each time.
+CAUSES_EVENTS = (Conflict, Altered, StatusReverted)
 #: Seconds of back-off at which conflicts are logged as a warning, once in a row of them: so many are not normal.
 LASTING = 0.25
 #: Back-off after a rejected status: someone must replace the CRD, or the job.
@@ -357,6 +369,6 @@ class Worker:
 def _backoff(error: ApiError) -> tuple[float, float]:
     if isinstance(error, Conflict):
         return AFTER_CONFLICT
-    if isinstance(error, StatusRejected):
+    if isinstance(error, StatusRejected) and not isinstance(error, StatusReverted):
         return AFTER_REJECTION
     return AFTER_NO if isinstance(error, (Forbidden, Invalid, NameConflict)) else AFTER_ERROR

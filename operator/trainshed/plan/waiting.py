@@ -89,7 +89,7 @@ def waiting(facts: Facts) -> tuple[Waiting, ...]:
 
 
 def _postponed(facts: Facts) -> tuple[Waiting, ...]:
-    """Return the replicas that `false_starts` holds back, as entries for each role, without those of the start order."""
+    """Return the replicas that `false_starts` holds back, in one entry for each role, not those of the start order."""
     held: dict[str, dict[Replica, datetime]] = {}
     for replica, end in false_starts.postponed(facts).items():
         if replica not in start_order.gated_replicas(facts):

@@ -13,7 +13,16 @@ from trainshed.client.flow_control import TokenBucket
 
 OWNER = {"kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
 LABELS = {"training.kubeflow.org/job-name": "mnist"}
-SENT = {"kind": "Pod", "metadata": {"name": "mnist-worker-0", "ownerReferences": [OWNER], "labels": LABELS}}
+ATTEMPT = "trainshed.dev/restart-attempt"
+SENT = {
+    "kind": "Pod",
+    "metadata": {
+        "name": "mnist-worker-0",
+        "ownerReferences": [OWNER],
+        "labels": LABELS,
+        "annotations": {ATTEMPT: "0"},
+    },
+}
 
 
 class Mutating:
@@ -39,6 +48,15 @@ async def test_a_pod_with_another_name_or_controller_is_refused(changed, what):
     for create in ("create_pod", "create_service"):
         with pytest.raises(Altered, match=rf"Pod mnist-worker-0 was created, but .* changed its {what}"):
             await getattr(ApiClient(Mutating(**changed), TokenBucket()), create)("ml", SENT)
+
+
+@pytest.mark.parametrize("annotations", [None, {ATTEMPT: "0"}, {ATTEMPT: "many"}])
+async def test_a_pod_that_is_created_with_an_earlier_attempt_is_refused(annotations):
+    """It would be deleted as an old one at once, and so would the next."""
+    again = {**SENT, "metadata": SENT["metadata"] | {"annotations": {ATTEMPT: "3"}}}
+    with pytest.raises(Altered, match=r"Pod mnist-worker-0 was created, but .* changed its annotation"):
+        await ApiClient(Mutating(annotations=annotations), TokenBucket()).create_pod("ml", again)
+    assert (await ApiClient(Mutating(), TokenBucket()).create_pod("ml", again)).attempt == 3
 
 
 async def test_a_pod_that_is_created_without_its_label_is_reported():

@@ -27,6 +27,7 @@ from trainshed.client import (
     PreviousJobTerminating,
     Reverted,
     StatusRejected,
+    StatusReverted,
     TooLarge,
     TooManyRequests,
     Unavailable,
@@ -39,6 +40,7 @@ from trainshed.controller.workqueue import Worker, WorkQueue
 ALERTS = yaml.safe_load((Path(__file__).parents[3] / "charts" / "trainshed" / "files" / "alerts.yaml").read_text())
 (RULE,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "TrainshedInternalError")
 ANSWERS = (
+    StatusReverted,
     *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
     *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, TooLarge, Altered, Reverted, ApiError),
 )

@@ -1,8 +1,14 @@
-"""A webhook that reverts updates of a ConfigMap, Role, PodGroup or autoscaler causes no endless writes."""
+"""Writes that webhooks change and other clients undo are repeated with back-off and a message, not without end."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
 from itertools import count
 
 import pytest
@@ -12,14 +18,15 @@ from support.harness import Harness
 from support.jobs import job
 from support.replace import replace
 from support.virtual_time import in_virtual_time, now
-from trainshed.api.framework import JobDefaults
+from trainshed.api.framework import Framework, JobDefaults
 from trainshed.api.job import JobKey
-from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLES, VOLCANO_GROUPS, Resource
+from trainshed.api.objects import AUTOSCALERS, CONFIG_MAPS, ROLES, VOLCANO_GROUPS, Pod, Resource
 from trainshed.controller.workqueue import Worker, WorkQueue
 
 LABEL = "training.kubeflow.org/operator-name"
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3, "metrics": [CPU]}}
+TRACKED = {"trainshed.dev/track-results": "true"}
 CASES = [
     (CONFIG_MAPS, "MPIJob", {"Launcher": 1, "Worker": 1}, {}),
     (ROLES, "MPIJob", {"Launcher": 1, "Worker": 1}, {}),
@@ -28,17 +35,46 @@ CASES = [
 ]
 
 
-class Webhooks(Harness):
-    """A cluster and its operator; from `changes` on a webhook removes a label of the resource at each write."""
+class Scene(Harness):
+    """A cluster in which the operator acts, and `react` is called each 20 ms."""
+
+    def __init__(self, kind: str, roles: dict[str, int], spec: dict | None = None, **job_defaults) -> None:
+        super().__init__(job_defaults=JobDefaults(**job_defaults))
+        self.key = JobKey("ml", kind, "mnist")
+        self.world.submit(kind, "mnist", {**job(kind, "mnist", **roles)["spec"], **(spec or {})}, TRACKED)
+        self.queue = WorkQueue(lambda _seconds: None)
+        self.worker = Worker(self.queue, {"": self.reconciler}, self.metrics, lambda: True, self._moment)
+        self.react = lambda: None
+
+    def _moment(self) -> datetime:
+        self.world.now = now()
+        return self.world.now
+
+    def blocked(self) -> dict | None:
+        """Return the condition Blocked of the job, if it is true."""
+        found = api_fields.conditions(self.world.jobs[self.key.kind, "mnist"]["status"])
+        return next((one for one in found if (one["type"], one["status"]) == ("Blocked", "True")), None)
+
+    async def last(self, seconds: float, write: str) -> int:
+        """Let the operator act for this time; return the number of its writes that begin like this."""
+        mark = len(self.world.writes)
+        for _ in range(round(seconds * 50)):
+            self.react()
+            self.hear()
+            while self.woken:
+                self.queue.add(self.woken.pop())
+            await asyncio.sleep(0.02)
+        return sum(found.startswith(write) for found in self.since(mark))
+
+
+class Webhooks(Scene):
+    """A scene in which from `reverts` on a webhook removes a label of the resource at each write."""
 
     def __init__(self, resource: Resource, kind: str, roles: dict[str, int], spec: dict) -> None:
-        super().__init__(job_defaults=JobDefaults(gang_scheduler="volcano" if resource is VOLCANO_GROUPS else ""))
+        super().__init__(kind, roles, spec, gang_scheduler="volcano" if resource is VOLCANO_GROUPS else "")
         self.resource, self.reverts, self._stamps = resource, False, count()
-        self.key, self._update = JobKey("ml", kind, "mnist"), self.world.update_dependent
+        self._update = self.world.update_dependent
         self.world.update_dependent = self._admit
-        self.world.submit(kind, "mnist", {**job(kind, "mnist", **roles)["spec"], **spec})
-        self.queue = WorkQueue(lambda _seconds: None)
-        self.worker = Worker(self.queue, {"": self.reconciler}, self.metrics, lambda: True, now)
 
     async def _admit(self, resource: Resource, namespace: str, name: str, patch: dict) -> object:
         await self._update(resource, namespace, name, patch)
@@ -56,47 +92,198 @@ class Webhooks(Harness):
         self.world.dependents[key] = replace(found, version=str(self.world._tick()), document=document)
         self.world._news.append(("changed", self.resource, self.world.dependents[key]))
 
-    def blocked(self) -> dict | None:
-        """Return the condition Blocked of the job, if it is true."""
-        found = api_fields.conditions(self.world.jobs[self.key.kind, "mnist"]["status"])
-        return next((one for one in found if (one["type"], one["status"]) == ("Blocked", "True")), None)
-
-    async def last(self, seconds: float) -> int:
-        """Let the operator act for this time; return the number of its writes to such objects."""
-        mark = len(self.world.writes)
-        for _ in range(round(seconds * 50)):
-            self.hear()
-            while self.woken:
-                self.queue.add(self.woken.pop())
-            await asyncio.sleep(0.02)
-        return sum(write.startswith(f"patch {self.resource.plural}") for write in self.since(mark))
-
 
 @pytest.mark.parametrize(("resource", "kind", "roles", "spec"), CASES, ids=[case[0].plural for case in CASES])
 def test_a_dependent_whose_update_is_reverted_is_tried_again_with_back_off(resource, kind, roles, spec):
+    patch = f"patch {resource.plural}"
+
     async def story() -> None:
         scene = Webhooks(resource, kind, roles, spec)
         task = asyncio.create_task(scene.worker.run())
-        await scene.last(5)
+        await scene.last(5, patch)
         scene.revert()
-        assert await scene.last(5) == 1, "one update is enough where no webhook reverts it"
+        assert await scene.last(5, patch) == 1, "one update is enough where no webhook reverts it"
         assert scene.blocked() is None
 
         scene.reverts = True
         scene.revert()
-        assert 2 <= await scene.last(100) <= 12
+        assert 2 <= await scene.last(100, patch) <= 12
         blocked = scene.blocked()
         assert blocked["reason"] == "AlteredOnUpdate"
         assert f"{resource.kind} mnist" in blocked["message"]
 
         pods = len(scene.world.made)
         scene.world.confirm_deletion(scene.world.made[-1])
-        await scene.last(25)
+        await scene.last(25, patch)
         assert len(scene.world.made) == pods + 1, "other actions do not wait for it"
 
         scene.reverts = False
-        assert await scene.last(25) == 1
+        assert await scene.last(25, patch) == 1
         assert scene.blocked() is None
+        task.cancel()
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize(("resource", "kind", "roles", "spec"), CASES, ids=[case[0].plural for case in CASES])
+def test_a_dependent_that_another_client_changes_back_is_updated_with_back_off(resource, kind, roles, spec):
+    async def story() -> None:
+        scene = Webhooks(resource, kind, roles, spec)
+        task = asyncio.create_task(scene.worker.run())
+        await scene.last(5, "")
+
+        def change_back() -> None:
+            found = next(found for (kind, _), found in scene.world.dependents.items() if kind is resource)
+            if LABEL in found.document["metadata"]["labels"]:
+                scene.revert()
+
+        scene.react = change_back
+        assert 3 <= await scene.last(100, f"patch {resource.plural}") <= 14
+        assert scene.blocked()["reason"] == "UndoneByOthers"
+        scene.react = lambda: None
+        await scene.last(25, "")
+        assert scene.blocked() is None
+        task.cancel()
+
+    in_virtual_time(story())
+
+
+def deletes_services(scene: Scene) -> None:
+    for service in list(scene.world.services.values()):
+        scene.world._news.append(("removed", "services", scene.world._renewed(scene.world.services.pop(service.name))))
+
+
+def makes_services(scene: Scene) -> None:
+    """Make the Services again that the operator deletes, with the job as their owner."""
+    if not scene.world.services:
+        made = scene.world._renewed(scene.kept, uid=f"again-{scene.world.version}")
+        scene.world.services[made.name] = made
+        scene.world._news.append(("changed", "services", made))
+
+
+def restores_the_finalizer(scene: Scene) -> None:
+    for pod in list(scene.world.pods.values()):
+        if not pod.has_finalizer:
+            scene.world._put_pod(pod, has_finalizer=True)
+
+
+def overwrites_the_status(scene: Scene) -> None:
+    document = copy.deepcopy(scene.world.jobs[scene.key.kind, "mnist"])
+    if document["status"].get("conditions"):
+        scene.world._store_job({**document, "status": {"startTime": "2026-01-01T00:00:00Z"}})
+
+
+def resets_the_attempt(scene: Scene) -> None:
+    for pod in list(scene.world.pods.values()):
+        if pod.attempt and not pod.deleting:
+            scene.world._put_pod(pod, attempt=0)
+
+
+async def run(scene: Scene) -> None:
+    """Let the pods of the job run."""
+    await scene.last(3, "")
+    for name in list(scene.world.pods):
+        scene.world.set_pod(name, "Running", ready=True)
+    await scene.last(3, "")
+
+
+async def succeed(scene: Scene) -> None:
+    await run(scene)
+    scene.world.set_pod("mnist-worker-0", "Succeeded", code=0)
+
+
+async def suspend(scene: Scene) -> None:
+    await run(scene)
+    (scene.kept,) = scene.world.services.values()
+    scene.world.edit("TFJob", "mnist", lambda spec: spec["runPolicy"].update(suspend=True))
+
+
+async def restart(scene: Scene) -> None:
+    await run(scene)
+    scene.world.edit("TFJob", "mnist", lambda spec: spec["tfReplicaSpecs"]["Worker"].update(restartPolicy="ExitCode"))
+    scene.world.set_pod("mnist-worker-0", "Failed", code=137)
+
+
+Step = Callable[[Scene], Awaitable[None]]
+#: What another client does, after which story of the job, the write that it undoes, and what users read of it.
+UNDOES: list[tuple[Callable[[Scene], None], Step, str, str]] = [
+    (deletes_services, run, "create service", "created Service mnist-worker-0, and another client undoes that"),
+    (makes_services, suspend, "delete service", "deleted Service mnist-worker-0, and another client undoes that"),
+    (restores_the_finalizer, succeed, "release pod", "finalizer of pod mnist-worker-0, and another client undoes that"),
+    (overwrites_the_status, run, "status", "another client, or an admission webhook, overwrites it"),
+    (resets_the_attempt, restart, "create pod", "others have deleted the pod"),
+]
+
+
+@pytest.mark.parametrize(("undo", "begin", "write", "words"), UNDOES, ids=[case[0].__name__ for case in UNDOES])
+def test_a_write_that_another_client_undoes_each_time_is_repeated_with_back_off(undo, begin, write, words, caplog):
+    caplog.set_level(logging.INFO, "trainshed")
+
+    async def story() -> None:
+        scene = Scene("TFJob", {"Worker": 1}, {"runPolicy": {"backoffLimit": 9}}, track_results=True)
+        task = asyncio.create_task(scene.worker.run())
+        await begin(scene)
+        scene.react = partial(undo, scene)
+        assert 3 <= await scene.last(100, write) <= 14, scene.world.writes[-20:]
+        said = (*(record.getMessage() for record in caplog.records), json.dumps(scene.world.jobs["TFJob", "mnist"]))
+        assert any(words in text for text in said)
+        task.cancel()
+
+    in_virtual_time(story())
+
+
+def keeps_finalizers(scene: Scene) -> None:
+    """Let a webhook restore each finalizer, and stamp the pod."""
+    release = scene.world.release_pod
+
+    async def admit(namespace: str, name: str, patch: dict) -> Pod | None:
+        await release(namespace, name, patch)
+        if name in scene.world.pods:
+            scene.world._put_pod(scene.world.pods[name], has_finalizer=True)
+        return scene.world.pods.get(name)
+
+    scene.world.release_pod = admit
+
+
+def changes_statuses(content: dict) -> Callable[[Scene], None]:
+    """Let a webhook put this in place of each status, and a stamp, which the CRD keeps."""
+
+    def install(scene: Scene) -> None:
+        store, stamps = scene.world.store_status, count()
+
+        async def admit(framework: Framework, namespace: str, name: str, patch: dict) -> dict:
+            stored = await store(framework, namespace, name, patch)
+            scene.world._store_job({**stored, "status": content | {"stamp": next(stamps)}})
+            return copy.deepcopy(scene.world.jobs[framework.kind, name])
+
+        scene.world.store_status = admit
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("install", "begin", "write", "words"),
+    [
+        (keeps_finalizers, succeed, "release pod", "finalizer of pod mnist-worker-0 was removed, but an admission"),
+        (changes_statuses({}), restart, "status", "an admission webhook has changed"),
+        (changes_statuses({"attempts": {"Worker": 5}}), restart, "status", "an admission webhook has changed"),
+    ],
+    ids=["finalizers", "no status", "another status"],
+)
+def test_a_write_that_a_webhook_changes_each_time_is_repeated_with_back_off(install, begin, write, words, caplog):
+    caplog.set_level(logging.INFO, "trainshed")
+
+    async def story() -> None:
+        scene = Scene("TFJob", {"Worker": 1}, track_results=True)
+        task = asyncio.create_task(scene.worker.run())
+        await run(scene)
+        install(scene)
+        await begin(scene)
+        assert 3 <= await scene.last(100, write) <= 14, scene.world.writes[-20:]
+        assert any(words in record.getMessage() for record in caplog.records)
+        made = len(scene.world.made)
+        await scene.last(20, write)
+        assert len(scene.world.made) == made, "nothing is done that would be done again"
         task.cancel()
 
     in_virtual_time(story())

@@ -14,7 +14,8 @@ from trainshed.api import parse
 from trainshed.api.actions import ApiRefusal
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
-from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache, LostPods
+from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache
+from trainshed.controller.observed_pods import LostPods
 from trainshed.frameworks import FRAMEWORKS
 from trainshed.frameworks.tensorflow import TENSORFLOW
 

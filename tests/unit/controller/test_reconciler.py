@@ -9,7 +9,7 @@ import pytest
 from support.harness import KEY, Harness, Weak, a_spec, group_with_one_hidden
 from trainshed.client import Conflict, Forbidden, Unavailable
 from trainshed.controller.reconciler import Reconciler, Result
-from trainshed.controller.status_debounce import PROGRESS
+from trainshed.controller.status_writes import PROGRESS
 from trainshed.plan.pods import MAX_CREATED
 from trainshed.plan.status_details import MANY
 

@@ -7,7 +7,7 @@ from support.replace import replace
 from trainshed.api.indexes import Indexes
 from trainshed.api.job import JobKey
 from trainshed.api.status import Condition, ConditionType, ReplicaStatus, Status
-from trainshed.controller.status_debounce import (
+from trainshed.controller.status_writes import (
     AFTER_FAILURE,
     DEBOUNCE,
     MAX_DEBOUNCE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainshed.api.job import JobKey
-from trainshed.controller.reconciler import MAX_COMPARED_LENGTH, StatusRejections
+from trainshed.controller.status_writes import MAX_COMPARED_LENGTH, StatusRejections
 
 KEY, OTHER = JobKey("ml", "TFJob", "a"), JobKey("ml", "TFJob", "b")
 

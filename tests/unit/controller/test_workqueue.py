@@ -164,7 +164,8 @@ def test_namespaces_without_answers_leave_room_for_others_however_many_they_are(
         for number in range(100):
             queue.add(JobKey("ml", "TFJob", f"{number}"))
         for _ in range(100):
-            assert (key := await take(queue, STARTING)), "none waits for the others"
+            key = await take(queue, STARTING)
+            assert key, "none waits for the others"
             await asyncio.sleep(0.01)
             queue.done(key)
         return taken, clock() - began

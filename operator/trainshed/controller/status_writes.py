@@ -1,13 +1,20 @@
-"""When a status is written: at once, or a little later, so that one write covers changes of many pods."""
+"""When a status is written, at once or a little later with changes of many pods, and what becomes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
-from trainshed.api.job import JobKey
+from trainshed.api import status_codec
+from trainshed.api.coerce import as_mapping
+from trainshed.api.job import Document, JobKey
 from trainshed.api.status import ConditionType, Status
+from trainshed.client import StatusReverted
+
+from .undone_writes import UndoneWrites
 
 #: Counts change often: they are written after they have not changed for DEBOUNCE, and at the latest after MAX_DEBOUNCE.
 DEBOUNCE, MAX_DEBOUNCE = timedelta(milliseconds=300), timedelta(seconds=2)
@@ -114,3 +121,84 @@ def _delays(stored: Status, wanted: Status, *, creating: bool) -> tuple[timedelt
     longest = MAX_DEBOUNCE if stored.conditions else MAX_FIRST_DELAY
     # A status without pods can wait for the next change: usually its pods run soon.
     return DEBOUNCE if any(count.active or count.done for count in counts) else longest, longest
+
+
+#: The number of characters of a message that are compared.
+MAX_COMPARED_LENGTH = 512
+
+
+class StatusRejections:
+    """The last rejection message for each job."""
+
+    def __init__(self) -> None:
+        self._last: dict[JobKey, str] = {}
+
+    def news(self, key: JobKey, message: str) -> bool:
+        """Return whether this message differs from the job's last one."""
+        before, self._last[key] = self._last.get(key), message[:MAX_COMPARED_LENGTH]
+        return before != self._last[key]
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a job whose status was stored, or a deleted job."""
+        self._last.pop(key, None)
+
+
+class StatusWrites:
+    """The last status that was stored for each job, and how often others have overwritten it in a row."""
+
+    def __init__(self) -> None:
+        self._stored: dict[JobKey, Status] = {}
+        self._overwritten = UndoneWrites()
+
+    def require_lasting(self, key: JobKey, found: Status, now: datetime) -> None:
+        """Raise `StatusReverted` if another client has overwritten the last statuses, and the next has to wait."""
+        if self._is_overwritten(key, found) and self._overwritten.wait(key, None, now.timestamp()) > 0:
+            raise StatusReverted("another client, or an admission webhook, overwrites it each time")
+
+    def stored(self, key: JobKey, before: Status, after: Status, now: datetime) -> None:
+        """Remember the status `after`, which was stored in place of `before`."""
+        if self._is_overwritten(key, before):
+            self._overwritten.wrote(key, None, now.timestamp())
+        self._stored[key] = after
+
+    def reverted(self, key: JobKey, wanted: Status, now: datetime) -> None:
+        """Remember that `wanted` was stored with other values."""
+        self._stored[key] = wanted
+        self._overwritten.wrote(key, None, now.timestamp())
+
+    def forget(self, key: JobKey) -> None:
+        """Forget a deleted job."""
+        self._stored.pop(key, None)
+        self._overwritten.forget(key)
+
+    def _is_overwritten(self, key: JobKey, found: Status) -> bool:
+        last = self._stored.get(key, found)
+        return last is not found and last != found
+
+
+def reverted_fields(patch: Document, wanted: Status, document: Document, stored: Status) -> tuple[str, ...]:
+    """Return the fields of the status of `document`, the answer to `patch`, whose values a webhook has changed.
+
+    Fields that are missing there may be unknown to the CRD, and are returned only if nothing was stored of the patch
+    and the job has another version all the same: then the next status would be stored without end.
+    """
+    answer: Mapping[str, Any] = as_mapping(document.get("status"))
+    if status_codec.has_values(answer, patch["status"]):
+        return ()
+    asked, got = status_codec.status_document(wanted), status_codec.status_document(stored)
+    different = sorted(key for key in asked.keys() | got.keys() if not _agree(got.get(key), asked.get(key)))
+    if different or document["metadata"]["resourceVersion"] == patch["metadata"]["resourceVersion"]:
+        return tuple(different)
+    values = [key for key, value in patch["status"].items() if value is not None]
+    return () if any(key in answer for key in values) else tuple(sorted(values))
+
+
+def _agree(found: object, wanted: object) -> bool:
+    """Return whether what is found has no other values than what is wanted; parts of it may be missing."""
+    if found is None:
+        return True
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return all(_agree(found.get(key), wanted.get(key)) for key in found.keys() | wanted.keys())
+    if isinstance(found, list) and isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_agree, found, wanted))
+    return found == wanted
