@@ -15,8 +15,9 @@ from trainshed.api.job import Document, Job
 from trainshed.local import validation
 from trainshed.local.output import printable
 from trainshed.manifests import objects
+from trainshed.manifests.nodes import BadManifest
 from trainshed.manifests.objects import Manifest
-from trainshed.manifests.reader import LARGEST, BadManifest
+from trainshed.manifests.reader import LARGEST
 from trainshed.rendering import KNOWN, Selection, select
 
 from . import download

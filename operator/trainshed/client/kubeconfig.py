@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from trainshed.manifests import reader
+from trainshed.manifests.nodes import BadManifest
 
 from .credential_plugin import ask
 from .credentials import Credentials, NoCredentials, Plugin, named
@@ -296,11 +297,11 @@ def read_kubeconfig(path: Path) -> Section:
         text = reader.text(path.read_bytes())
     except OSError as error:
         raise BadKubeconfig(f"cannot read kubeconfig {path}: {error.strerror}") from None
-    except reader.BadManifest:
+    except BadManifest:
         raise BadKubeconfig(f"{path} is not UTF-8 text") from None
     try:
         config = reader.document(text, unique=False)  # as for client-go, the last of two equal keys wins
-    except reader.BadManifest as error:
+    except BadManifest as error:
         raise BadKubeconfig(f"{path} is not valid YAML: syntax error in line {error.line}") from None
     if not isinstance(config, Mapping):
         raise BadKubeconfig(f"{path} is not a kubeconfig: its top level is not a mapping")

@@ -42,6 +42,7 @@ from trainshed.api.spec import (
 )
 from trainshed.api.validation import single_replica
 from trainshed.manifests import reader
+from trainshed.manifests.nodes import BadManifest
 
 #: v1's template variables. The language is Go's text/template; only variables and comments of it are supported.
 TEMPLATE_VARIABLES = ("MasterAddr", "InitContainerImage", "MaxTries")
@@ -61,7 +62,7 @@ def init_containers_from_template(text: str, values: tuple[str, str, str]) -> tu
     known = dict(zip(TEMPLATE_VARIABLES, values, strict=True))
     try:
         found = reader.document(_ACTION.sub(lambda action: _template_value(known, action[2]), text), unique=False)
-    except reader.BadManifest as error:
+    except BadManifest as error:
         raise BadTemplate(f"not YAML: {error}") from error
     if not isinstance(found, list) or not all(isinstance(item, dict) and "name" in item for item in found):
         raise BadTemplate("not a list of containers, each with a name")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import reader
-from .reader import BadManifest, Document, Value
+from .nodes import BadManifest
+from .reader import Document, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,23 +9,20 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from yaml import events
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.reader import ReaderError
 
 from . import scalars
-from .scanner import GoLoader
+from .nodes import DEEPEST, BadManifest, Node, root_of, too_deep
 
 #: The greatest text, in bytes. The API server takes 3 MiB for one object.
 LARGEST = 16 << 20
 #: Characters of a number that a message shows.
 SHOWN = 40
-#: Levels of mappings and lists. Pods have about ten.
-DEEPEST = 100
 #: Go refuses a document of more than 1,000 nodes if this part of them comes from aliases: of up to 400,000 nodes 99 %,
 #: of four million and more 10 %.
 FEW, MANY, MOST_OF_FEW, MOST_OF_MANY = 400_000, 4_000_000, 0.99, 0.10
@@ -34,14 +31,6 @@ FEW, MANY, MOST_OF_FEW, MOST_OF_MANY = 400_000, 4_000_000, 0.99, 0.10
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 Value = Any
-
-
-class BadManifest(ValueError):
-    """A text is not what kubectl accepts; the message has the place, unless the text may contain secrets."""
-
-    def __init__(self, problem: str, line: int = 0) -> None:
-        super().__init__(f"line {line}: {problem}" if line else problem)
-        self.problem, self.line = problem, line
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +71,7 @@ def documents(content: str) -> Iterator[Document]:
         begin = _after(content, begin, r"[^\S\n]*\n?")  # the rest of the line that a value of JSON ends
     first = content.count("\n", 0, begin)
     for chunk, line in _chunks(content[begin:]):
-        value = document(chunk, first + line)
+        value = document(chunk, first + line, size=len(content))
         if value is not None:
             number += 1
             yield Document(value, number, first + line + _blank_lines(chunk))
@@ -123,7 +112,7 @@ def _json_values(content: str) -> Iterator[tuple[Value, int, int]]:
             document(content[begin:], content.count("\n", 0, begin) + 1)
             raise BadManifest(str(error), content.count("\n", 0, begin) + 1) from None
         except RecursionError:
-            raise _too_deep(content.count("\n", 0, begin) + 1) from None
+            raise too_deep(content.count("\n", 0, begin) + 1) from None
         except json.JSONDecodeError as error:
             if count > 1:  # kubectl does not return to YAML after two values
                 raise BadManifest(error.msg, error.lineno) from None
@@ -132,7 +121,7 @@ def _json_values(content: str) -> Iterator[tuple[Value, int, int]]:
             at = content.find(error.digits, begin)
             raise BadManifest(str(error), content.count("\n", 0, at) + 1) from None
         if _depth(value) > DEEPEST:
-            raise _too_deep(content.count("\n", 0, begin) + 1)
+            raise too_deep(content.count("\n", 0, begin) + 1)
         count, at = count + 1, end
         yield _whole_characters(value, content[begin:end]), begin, end
 
@@ -210,19 +199,20 @@ def _whole_characters(value: Value, source: str) -> Value:
     return json.loads(written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
-def document(content: str, first: int = 1, *, unique: bool = True) -> Value:
+def document(content: str, first: int = 1, *, unique: bool = True, size: int = 0) -> Value:
     """Return the value of one document of YAML; None if it is empty.
 
     Args:
         content: The text; nothing but comments may follow the document.
         first: The number of the first line, for errors.
         unique: Whether a key that is given twice is refused; if not, the last one wins.
+        size: The characters of the file, if it has more than the document.
 
     Raises:
         BadManifest: The text is not YAML, has no value in JSON, or is too large when its aliases are replaced.
     """
     try:
-        root = _Tree(GoLoader(content)).root()
+        root = root_of(content, size or len(content))
     except ReaderError as error:
         line = content.count("\n", 0, error.position) + first
         raise BadManifest(f"control character U+{error.character:04X} is not allowed", line) from None
@@ -236,74 +226,6 @@ def document(content: str, first: int = 1, *, unique: bool = True) -> Value:
     return _Values(first, unique=unique).value(root) if root else None
 
 
-@dataclass(slots=True)
-class _Node:
-    """A node of a document: a scalar if it has a text, an alias if it has a target, else a mapping or a list."""
-
-    line: int
-    tag: str | None = None
-    text: str | None = None
-    plain: bool = False
-    target: _Node | None = None
-    items: list[_Node] = field(default_factory=list)
-    pairs: list[tuple[_Node, _Node]] | None = None
-
-    @property
-    def is_merge(self) -> bool:
-        """Whether this is the key of a mapping that is merged into the one around it."""
-        return self.text == "<<" and (self.plain or self.tag == scalars.MERGE)
-
-
-class _Tree:
-    """Makes nodes of events."""
-
-    def __init__(self, loader: GoLoader) -> None:
-        self._next: Callable[[], Any] = loader.get_event
-        self._anchors: dict[str, _Node] = {}
-
-    def root(self) -> _Node | None:
-        """Return the root of the only document, None if there is none."""
-        self._next()  # the start of the stream
-        if isinstance(self._next(), events.StreamEndEvent):
-            return None
-        found = self._node(self._next(), 0)
-        self._next()  # the end of the document
-        after = self._next()
-        if not isinstance(after, events.StreamEndEvent):
-            raise BadManifest("a further document must begin with ---", after.start_mark.line)
-        return found
-
-    def _node(self, event: Any, depth: int) -> _Node:  # noqa: ANN401 - events have no common attributes
-        line = event.start_mark.line
-        if depth > DEEPEST:
-            raise _too_deep(line)
-        if isinstance(event, events.AliasEvent):
-            if event.anchor not in self._anchors:
-                raise BadManifest(f"there is no anchor &{event.anchor}", line)
-            return _Node(line, target=self._anchors[event.anchor], text=event.anchor)
-        if isinstance(event, events.ScalarEvent):
-            return self._named(event, _Node(line, event.tag, event.value, event.implicit[0]))
-        if isinstance(event, events.SequenceStartEvent):
-            node = self._named(event, _Node(line, event.tag))
-            while not isinstance(item := self._next(), events.SequenceEndEvent):
-                node.items.append(self._node(item, depth + 1))
-            return node
-        pairs: list[tuple[_Node, _Node]] = []
-        node = self._named(event, _Node(line, event.tag, pairs=pairs))
-        while not isinstance(key := self._next(), events.MappingEndEvent):
-            pairs.append((self._node(key, depth + 1), self._node(self._next(), depth + 1)))
-        return node
-
-    def _named(self, event: Any, node: _Node) -> _Node:  # noqa: ANN401 - events have no common attributes
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
-        return node
-
-
-def _too_deep(line: int) -> BadManifest:
-    return BadManifest(f"is nested deeper than {DEEPEST} levels", line)
-
-
 class _Values:
     """Makes values of nodes, in Go's order; the counts are those that limit aliases in Go."""
 
@@ -312,7 +234,7 @@ class _Values:
         self._count = self._aliased = self._within = self._depth = 0
         self._open: set[int] = set()
 
-    def value(self, node: _Node) -> Value:
+    def value(self, node: Node) -> Value:
         """Return the value of a node as JSON has it."""
         found = self._raw(node)
         if not isinstance(found, float):
@@ -321,7 +243,7 @@ class _Values:
             raise self._problem(node, f"{node.text} has no value in JSON")
         return scalars.number(found)
 
-    def _raw(self, node: _Node) -> Value:
+    def _raw(self, node: Node) -> Value:
         self._enter(node)
         try:
             if node.target is not None:
@@ -336,7 +258,7 @@ class _Values:
         finally:
             self._depth -= 1
 
-    def _enter(self, node: _Node) -> None:
+    def _enter(self, node: Node) -> None:
         self._depth += 1
         if self._depth > DEEPEST + 1:
             raise self._problem(node, f"is nested deeper than {DEEPEST} levels")
@@ -347,7 +269,7 @@ class _Values:
         if self._aliased > 100 and self._count > 1000 and self._aliased / self._count > allowed:  # noqa: PLR2004 - Go's
             raise self._problem(node, "too much of the document comes from aliases")
 
-    def _alias(self, node: _Node, target: _Node) -> Value:
+    def _alias(self, node: Node, target: Node) -> Value:
         if id(node) in self._open:
             raise self._problem(node, f"&{node.text} contains itself")
         self._open.add(id(node))
@@ -357,7 +279,7 @@ class _Values:
         self._open.remove(id(node))
         return found
 
-    def _mapping(self, node: _Node, found: dict[str, Value]) -> dict[str, Value]:
+    def _mapping(self, node: Node, found: dict[str, Value]) -> dict[str, Value]:
         for key, item in node.pairs or ():
             if key.is_merge:
                 self._merge(item, found)
@@ -369,7 +291,7 @@ class _Values:
             found[name] = value
         return found
 
-    def _key(self, node: _Node) -> str:
+    def _key(self, node: Node) -> str:
         found = self._raw(node)
         if isinstance(found, (dict, list)):
             raise self._problem(node, "a key must be a text, not a mapping or a list")
@@ -378,7 +300,7 @@ class _Values:
         except scalars.NoScalar as error:
             raise self._problem(node, str(error)) from None
 
-    def _merge(self, node: _Node, found: dict[str, Value]) -> None:
+    def _merge(self, node: Node, found: dict[str, Value]) -> None:
         """Add the keys of a mapping, or of a list of mappings, to a mapping. As in Go, none may be there already."""
         listed = node.target is None and node.text is None and node.pairs is None
         # The last one first: with keys that are given twice, the first one wins.
@@ -396,5 +318,5 @@ class _Values:
                 self._within -= 1
             self._depth -= 1
 
-    def _problem(self, node: _Node, what: str) -> BadManifest:
+    def _problem(self, node: Node, what: str) -> BadManifest:
         return BadManifest(what, node.line + self._first)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterable
 
 import pytest
 
 from support.kubeyaml import answers, renewed, table
 from support.odd_yaml import SCALARS, Documents
-from trainshed.manifests import reader, writer
-from trainshed.manifests.reader import BadManifest
+from trainshed.manifests import nodes, reader, writer
+from trainshed.manifests.nodes import BadManifest
 
 SEED = 20
 REFUSED = object()
@@ -42,6 +44,60 @@ def whole(digits: str) -> float:
 
 def theirs(answer: dict) -> object:
     return REFUSED if "error" in answer else comparable(answer["json"][0])
+
+
+def read_by(monkeypatch, size: int, texts: Iterable[str]) -> list[object]:
+    """The values of texts that are all of a file that is long and may be slow (0), or that is short."""
+    monkeypatch.setattr(nodes, "LONG", size)
+    monkeypatch.setattr(nodes, "LONGEST", size)
+    return [read(text) for text in texts]
+
+
+def test_a_long_file_is_read_as_a_short_one_or_refused(monkeypatch):
+    made = Documents(SEED + 4)
+    texts = [f"{made.one()}\n" for _ in range(3_000)]
+    quick, slow = read_by(monkeypatch, 0, texts), read_by(monkeypatch, 1 << 30, texts)
+    pairs = [pair for pair in zip(quick, slow, texts, strict=True) if pair[0] is not REFUSED]
+    assert [text for one, other, text in pairs if one != other] == []
+    assert len(pairs) > len([value for value in slow if value is not REFUSED]) * 0.9
+
+
+#: Long files: what libyaml refuses or would read otherwise.
+ODD = [
+    ("[a:]", ""),
+    ('["\\\'"]', ""),
+    ("[!!int 1]", "a tag, or a ?"),
+    ("[a, {b: c?}]", None),
+    ('"\\/"', None),
+    ("[!<x>,1]", None),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), ODD)
+def test_a_long_file_with_what_libyaml_reads_otherwise_is_read_by_the_scanner_or_refused(text, problem):
+    comment = "# a comment\n" * 6_000
+    expected = REFUSED if problem is None else read(text)
+    assert read(comment + text) == expected
+    with pytest.raises(BadManifest, match=f"line 120001: {problem or ''}"):
+        reader.document(comment * 20 + text)
+
+
+def test_long_files_are_read_quickly():
+    line = "- {name: x, value: 'abc'}\n  \n- args: [a, b, \"c d\"]\n"
+    short, long = line * 600, line * 24_000
+    assert len(short) < nodes.LONG < nodes.LONGEST < len(long)
+    seconds = []
+    for text in (short, long):
+        begun = time.process_time()
+        reader.document(text)
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 0.7 * seconds[0] * len(long) / len(short)
+
+
+def test_a_document_of_too_many_values_is_refused(monkeypatch):
+    monkeypatch.setattr(nodes, "MOST", 1_000)
+    with pytest.raises(BadManifest, match="line 1000: the document has more than 1000 keys and values"):
+        reader.document("- 1\n" * 1_000)
 
 
 @pytest.mark.parametrize("row", table(), ids=lambda row: ascii(row["text"])[:40])
