@@ -124,13 +124,23 @@ MAX_FINALIZERS = 64
 SHARED_NAMES = 32_768
 
 
-class OwnerReference(msgspec.Struct, gc=False):
+#: The API group of jobs.
+GROUP = "kubeflow.org"
+
+
+class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
     """An owner reference."""
 
     uid: str = ""
     controller: bool = False
+    api_version: str = ""
     kind: str = ""
     name: str = ""
+
+    @property
+    def is_to_job(self) -> bool:
+        """Whether it is a reference to a job; no other object has the uid of a job, whatever a reference says."""
+        return self.api_version.startswith(f"{GROUP}/")
 
 
 class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
@@ -150,8 +160,13 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def controller(self) -> str:
-        """The uid of the controller that owns the object, empty without one."""
-        return self.controller_reference.uid
+        """The uid of the job that controls the object, empty without one.
+
+        An admission policy may let only the operator write references to jobs: one to an object of another kind must
+        not count as one to a job because of its uid.
+        """
+        found = self.controller_reference
+        return found.uid if found.is_to_job else ""
 
     @property
     def controller_reference(self) -> OwnerReference:
@@ -246,9 +261,9 @@ def owned_by_other(kind: str, there: ObjectMeta, wanted: Document) -> NameConfli
     name, owners = wanted["metadata"]["name"], wanted["metadata"]["ownerReferences"]
     job = next(reference for reference in owners if reference.get("controller"))
     owner = there.controller_reference
-    if owner.uid == job["uid"]:
+    if there.controller == job["uid"]:
         return None
-    if (owner.kind, owner.name) == (job["kind"], job["name"]):
+    if owner.is_to_job and (owner.kind, owner.name) == (job["kind"], job["name"]):
         return PreviousJobTerminating(f"waiting for {kind} {name} of the previous job to terminate")
     exists = f"{kind} {name} already exists and is not controlled by this job"
     known = f"its controller is {_name(owner.kind)} {_name(owner.name)}" if owner.uid else "it has no controller"

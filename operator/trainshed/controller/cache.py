@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from operator import attrgetter
-from typing import Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -18,8 +16,9 @@ from trainshed.api.job import Document, JobKey
 from trainshed.api.objects import Dependent, Pod, Resource, Service, is_older
 from trainshed.api.status import Status
 
+from .children import Children, Owner, owner_of
 from .observed_pods import LostPods
-from .store import CachedJob, Item, Store, origin_of, packed
+from .store import CachedJob, Store, origin_of, packed
 
 
 class Staleness:
@@ -77,84 +76,6 @@ class _Reported(msgspec.Struct, frozen=True):
         return refusal == (replace(self.refusal, message=refusal.message) if refusal and soon else self.refusal)
 
 
-class ChildObject(Item, Protocol):
-    """An object that is owned by a job."""
-
-    @property
-    def owner(self) -> str:
-        """The job's UID."""
-
-    @property
-    def name(self) -> str:
-        """The object's name."""
-
-    @property
-    def job(self) -> str:
-        """The job name in the object's label; without the label no watch delivers the object."""
-
-    @property
-    def deleting(self) -> bool:
-        """Whether the object's deletion has been requested."""
-
-
-C = TypeVar("C", bound=ChildObject)
-
-
-class Children(Generic[C]):
-    """The objects of a kind, indexed by the UID of the owning job, whether the job is cached or not.
-
-    `on_change` is called for each change of an object, and `on_lost` for each one that is gone, unless the operator was
-    the first to delete it.
-    """
-
-    def __init__(
-        self,
-        wake: Callable[[C], None],
-        on_list_delete: Callable[[C], None] = lambda _child: None,
-        on_lost: Callable[[C], None] = lambda _child: None,
-        on_change: Callable[[C, C], None] = lambda _before, _after: None,
-    ) -> None:
-        self.store: Store[C] = Store(self._heard, on_list_delete)
-        self._by_owner: dict[str, dict[str, C]] = {}
-        self._wake = wake
-        self._on_lost = on_lost
-        self._on_change = on_change
-        self._deleted: set[str] = set()
-
-    def of(self, owner: str) -> tuple[C, ...]:
-        """Return the children of a job, sorted by name."""
-        siblings = self._by_owner.get(owner)
-        return tuple(sorted(siblings.values(), key=attrgetter("name"))) if siblings else ()
-
-    def left(self, uid: str, child: C | None) -> None:
-        """Store the response to a DELETE; without the label no watch event would follow."""
-        known = self.store.items.get(uid)
-        if known is not None and not known.deleting:
-            self._deleted.add(uid)
-        if child is None:
-            self.store.gone(uid)
-        elif child.job:
-            self.store.answered(child)
-        else:
-            self.store.forgotten(uid)
-
-    def _heard(self, before: C | None, after: C | None) -> None:
-        if before is not None and (after is None or after.owner != before.owner):
-            siblings = self._by_owner[before.owner]
-            del siblings[before.uid]
-            if not siblings:
-                del self._by_owner[before.owner]
-            if before.uid not in self._deleted:
-                self._on_lost(before)
-            self._deleted.discard(before.uid)
-            self._wake(before)
-        elif before is not None and after is not None:
-            self._on_change(before, after)
-        if after is not None:
-            self._by_owner.setdefault(after.owner, {})[after.uid] = after
-            self._wake(after)
-
-
 class Cache:
     """The cache. `wake` is called for each job that may have changed.
 
@@ -168,7 +89,7 @@ class Cache:
         self._job_defaults = job_defaults
         self._enqueue = wake
         self.unsynced: set[str] = set()
-        self._keys: dict[str, JobKey] = {}
+        self._keys: dict[Owner, JobKey] = {}
         self._current: dict[JobKey, str] = {}
         self._refusals: dict[JobKey, _Reported] = {}
         self._scheduler_messages: dict[JobKey, SchedulerMessage] = {}
@@ -178,7 +99,7 @@ class Cache:
         #: The number of jobs by kind and state, of which some are 0.
         self.states: Counter[tuple[str, str]] = Counter()
         self.jobs: dict[str, Store[CachedJob]] = {kind: Store(self._heard_of_job) for kind in self._frameworks}
-        self._lost_pods: dict[str, LostPods] = {}
+        self._lost_pods: dict[Owner, LostPods] = {}
         self.pods: Children[Pod] = Children(self._heard_of_child, self._missed, self._lost, self._changed)
         self.services: Children[Service] = Children(self._heard_of_child)
         self.dependents: dict[Resource, Children[Dependent]] = {
@@ -205,19 +126,20 @@ class Cache:
         record = self.jobs[key.kind].items.get(self._current.get(key, ""))
         if record is None:
             return None
+        owner = record.as_owner
         return Snapshot(
             job=record.whole,
             framework=self._frameworks[key.kind],
             job_defaults=self._job_defaults,
             status=record.status,
-            pods=self.pods.of(record.uid),
-            services=self.services.of(record.uid),
+            pods=self.pods.of(owner),
+            services=self.services.of(owner),
             now=now,
             refusal=reported.refusal if (reported := self._refusals.get(key)) else None,
-            dependents=tuple(found for children in self.dependents.values() for found in children.of(record.uid)),
+            dependents=tuple(found for children in self.dependents.values() for found in children.of(owner)),
             unserved=self._unserved(),
             scheduler_message=self._scheduler_messages.get(key),
-            lost_pods=lost.since(now) if (lost := self._lost_pods.get(record.uid)) else (),
+            lost_pods=lost.since(now) if (lost := self._lost_pods.get(owner)) else (),
         )
 
     def stored(self, key: JobKey, document: Document) -> Status:
@@ -274,7 +196,7 @@ class Cache:
     def orphans(self) -> list[Pod]:
         """Return the finalizer-protected pods without an owner, and the terminating ones whose job is not cached."""
         pods = (pod for pod in self.pods.store.items.values() if pod.has_finalizer)
-        return [pod for pod in pods if not pod.owner or (pod.deleting and pod.owner not in self._keys)]
+        return [pod for pod in pods if not pod.owner or (pod.deleting and owner_of(pod) not in self._keys)]
 
     def seen(self, key: JobKey, version: str) -> None:
         """Enqueue a job of which another watch has delivered this version, if the cache lacks it."""
@@ -332,7 +254,7 @@ class Cache:
         key = record.job.key
         known = self._current.get(key)
         if after:
-            self._keys[record.uid] = key
+            self._keys[record.as_owner] = key
             other = self.jobs[key.kind].items.get(known or "")
             if other is None or not is_older(
                 record.version, other.version
@@ -341,8 +263,8 @@ class Cache:
             if after.status.conditions and (before is None or before.status != after.status):
                 self._staleness.heard(record.uid, record.version)
         else:
-            self._keys.pop(record.uid, None)
-            self._lost_pods.pop(record.uid, None)
+            self._keys.pop(record.as_owner, None)
+            self._lost_pods.pop(record.as_owner, None)
             self._staleness.forget(record.uid)
             if known == record.uid:
                 del self._current[key]
@@ -357,20 +279,20 @@ class Cache:
         return tuple(kind for kind, children in groups if children and not children.store.listed)
 
     def _lost(self, pod: Pod) -> None:
-        if pod.owner in self._keys and not pod.over:
-            self._lost_pods.setdefault(pod.owner, LostPods()).add(pod.name)
+        if owner_of(pod) in self._keys and not pod.over:
+            self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
 
     def _changed(self, before: Pod, after: Pod) -> None:
         """Count a pod as lost that another client has given an earlier attempt: it is deleted as an old one."""
-        if after.attempt < before.attempt and after.owner in self._keys:
-            self._lost_pods.setdefault(after.owner, LostPods()).add(after.name)
+        if after.attempt < before.attempt and owner_of(after) in self._keys:
+            self._lost_pods.setdefault(owner_of(after), LostPods()).add(after.name)
 
     def _missed(self, pod: Pod) -> None:
-        if pod.owner in self._keys:
+        if owner_of(pod) in self._keys:
             self._staleness.doubt(pod.owner)
 
     def _heard_of_child(self, child: Pod | Service | Dependent) -> None:
-        key = self._keys.get(child.owner)
+        key = self._keys.get(owner_of(child))
         if key:
             self.wake(key)
             return

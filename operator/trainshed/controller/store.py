@@ -180,6 +180,11 @@ class CachedJob(msgspec.Struct, frozen=True):
         return self.job.version
 
     @property
+    def as_owner(self) -> tuple[str, str]:
+        """The namespace and the UID: what its children have in common."""
+        return self.job.namespace, self.job.uid
+
+    @property
     def whole(self) -> Job:
         """The job with its templates."""
         if not self.templates:

@@ -11,7 +11,7 @@ from trainshed.client import Altered, LabelRemoved
 from trainshed.client.client import ApiClient
 from trainshed.client.flow_control import TokenBucket
 
-OWNER = {"kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
+OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
 LABELS = {"training.kubeflow.org/job-name": "mnist"}
 ATTEMPT = "trainshed.dev/restart-attempt"
 SENT = {

@@ -30,7 +30,7 @@ POD = {
             "training.kubeflow.org/replica-index": "1",
         },
         "annotations": {"trainshed.dev/restart-attempt": "2"},
-        "ownerReferences": [{"uid": "other"}, {"uid": "job", "controller": True}],
+        "ownerReferences": [{"uid": "other"}, {"apiVersion": "kubeflow.org/v1", "uid": "job", "controller": True}],
     },
     "spec": {
         "nodeName": "n1",
@@ -96,6 +96,14 @@ def test_every_fact_arrives():
     assert pod.finalizers == ("example.com/hold",)
 
 
+@pytest.mark.parametrize(
+    ("version", "owner"), [("kubeflow.org/v2beta1", "job"), ("v1", ""), ("kubeflow.org.io/v1", "")]
+)
+def test_only_a_reference_to_a_job_names_the_owner(version, owner):
+    reference = {"apiVersion": version, "kind": "TFJob", "name": "mnist", "uid": "job", "controller": True}
+    assert decoded({"metadata": {"name": "x", "ownerReferences": [reference]}}).owner == owner
+
+
 def test_pods_share_what_they_have_in_common():
     first, second = decoded(POD), decoded(POD)
     for name in ("owner", "namespace", "job", "role", "node"):
@@ -135,7 +143,7 @@ def test_the_fields_of_a_service_are_converted():
 def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     owner = {"kind": "TFJob", "name": "a", "uid": "job", "controller": True}
     wanted = {"metadata": {"name": "a", "ownerReferences": [{"uid": "other"}, owner]}}
-    own = [decode.OwnerReference("job", controller=True)]
+    own = [decode.OwnerReference("job", controller=True, api_version="kubeflow.org/v1")]
     labelled, bare = (
         decode.ObjectMeta(labels={objects.JOB_NAME_LABEL: "a"}, owner_references=own),
         decode.ObjectMeta(name="a"),
@@ -150,6 +158,9 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
     foreign.owner_references = [decode.OwnerReference("set", controller=True, kind="StatefulSet", name="web")]
     expected = f"{head}its controller is StatefulSet web: delete the pod, or rename this job"
     assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
+    foreign.owner_references = [decode.OwnerReference("job", True, "v1", "ConfigMap", "a")]
+    assert "its controller is ConfigMap a: delete the pod" in str(decode.owned_by_other("pod", foreign, wanted))
+    foreign.owner_references = [decode.OwnerReference("set", True, "apps/v1", "StatefulSet", "web")]
     foreign.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     expected = f"{head}its controller is StatefulSet web, and it is being deleted"
     assert str(decode.owned_by_other("pod", foreign, wanted)) == expected
@@ -158,7 +169,7 @@ def test_an_object_is_ours_by_its_controller_as_long_as_watches_tell_of_it():
 def test_an_object_of_the_previous_job_of_that_name_is_waited_for():
     owner = {"kind": "TFJob", "name": "a", "uid": "new", "controller": True}
     wanted = {"metadata": {"name": "a-worker-0", "ownerReferences": [owner]}}
-    there = decode.ObjectMeta(owner_references=[decode.OwnerReference("old", controller=True, kind="TFJob", name="a")])
+    there = decode.ObjectMeta(owner_references=[decode.OwnerReference("old", True, "kubeflow.org/v1", "TFJob", "a")])
     error = decode.owned_by_other("pod", there, wanted)
     assert isinstance(error, PreviousJobTerminating)
     assert str(error) == "waiting for pod a-worker-0 of the previous job to terminate"

@@ -14,6 +14,7 @@ from trainshed.api import parse
 from trainshed.api.actions import ApiRefusal
 from trainshed.api.framework import JobDefaults
 from trainshed.api.job import JobKey
+from trainshed.api.objects import CONFIG_MAPS, Dependent
 from trainshed.controller.cache import REFUSAL_UPDATE_INTERVAL, Cache
 from trainshed.controller.observed_pods import LostPods
 from trainshed.frameworks import FRAMEWORKS
@@ -171,6 +172,31 @@ def test_a_foreign_pod_enqueues_the_job_in_its_label(known):
     assert known.woken == [KEY]
     known.view.pods.store.changed(replace(a_pod("worker-0"), owner="of-old", job="another", version="2"))
     assert known.woken == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("kind", "child"),
+    [
+        ("pods", a_pod("worker-0", deleting=True, has_finalizer=True)),
+        ("services", a_service("worker-0")),
+        (CONFIG_MAPS, Dependent(CONFIG_MAPS, "mnist", "u", "1", "job-uid", "ml", "mnist", {})),
+    ],
+    ids=["pod", "Service", "ConfigMap"],
+)
+def test_an_object_of_another_namespace_is_none_of_the_job_whatever_owner_it_names(known, kind, child):
+    known.hear_of_job()
+    known.woken.clear()
+    children = getattr(known.view, kind) if isinstance(kind, str) else known.view.dependents[kind]
+    for namespace, belongs in (("theirs", False), ("ml", True)):
+        found = replace(child, namespace=namespace, uid=namespace)
+        children.store.changed(found)
+        snapshot = known.view.snapshot(KEY, T0)
+        assert bool(snapshot.pods or snapshot.services or snapshot.dependents) is belongs
+        assert known.view.orphans() == ([] if belongs or kind != "pods" else [found])
+        children.store.replaced([], "9")
+        lost = known.view.snapshot(KEY, T0).lost_pods
+        assert bool(known.woken) is belongs
+        assert bool(lost) is known.view.is_stale(snapshot) is (belongs and kind == "pods")
 
 
 def test_a_pod_without_owner_no_longer_belongs_to_the_job(known):

@@ -19,7 +19,7 @@ from trainshed.local.environment import EnvironmentResolver, Gpus
 from trainshed.local.kubelet import BackOff, Dependencies, Kubelet
 from trainshed.local.volumes import Volumes
 
-OWNER = {"uid": "job-uid", "controller": True, "kind": "TFJob", "name": "job"}
+OWNER = {"apiVersion": "kubeflow.org/v1", "uid": "job-uid", "controller": True, "kind": "TFJob", "name": "job"}
 
 
 class Node:
