@@ -148,6 +148,22 @@ def test_pods_that_a_webhook_renames_or_gives_away_are_not_created_without_end(
 
 
 @pytest.mark.fault("K3")
+@pytest.mark.parametrize("code", [404, 409])
+def test_pods_whose_deletion_a_webhook_denies_as_if_they_were_gone_stay_in_the_status(
+    server: ControlPlane, user: UserClient, kubelet: FakeKubelet, code: int
+):
+    user.create(tfjob("held", Worker=2))
+    eventually(lambda: user.state("TFJob", "held") == "Running")
+    with Webhook.start(server, user, "DELETE") as webhook:
+        webhook.denies = code
+        user.patch_job("TFJob", "held", {"spec": {"runPolicy": {"suspend": True}}})
+        eventually(lambda: webhook.asked >= 6, 15)
+        assert user.job("TFJob", "held")["status"]["replicaStatuses"] == {"Worker": {"active": 2}}
+        assert "SuccessfulDeletePod" not in [reason for _, reason, _ in user.events("held")]
+    eventually(lambda: user.pods() == [], 30)
+
+
+@pytest.mark.fault("K3")
 def test_pods_that_are_denied_are_reported_and_created_once_they_may(
     server: ControlPlane, user: UserClient, kubelet: FakeKubelet
 ):

@@ -23,7 +23,7 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigura
 class Webhook:
     """Allows every pod after `delay` seconds; answers 500 instead when `fails` is true of its number, from 1.
 
-    `changes` are operations of JSON Patch on each pod.
+    `changes` are operations of JSON Patch on each pod. With `denies` it denies all with this HTTP code.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,15 @@ class Webhook:
         self.delay = 0.0
         self.fails: Callable[[int], bool] = lambda _number: False
         self.changes: list[dict[str, Any]] = []
+        self.denies = 0
 
     @classmethod
     @contextmanager
-    def start(cls, plane: ControlPlane, user: UserClient) -> Iterator[Webhook]:
-        """One that the API server asks about the pods of the user's namespace."""
+    def start(cls, plane: ControlPlane, user: UserClient, operation: str = "CREATE") -> Iterator[Webhook]:
+        """One that the API server asks about this operation on the pods of the user's namespace."""
         webhook = cls()
         with in_background(webhook._served(plane.authority)) as port:
-            user.call("POST", CONFIGURATIONS, _configuration(plane.authority, user.namespace, port))
+            user.call("POST", CONFIGURATIONS, _configuration(plane.authority, user.namespace, port, operation))
             time.sleep(1.5)  # the API server reads its configurations once a second
             try:
                 yield webhook
@@ -62,17 +63,17 @@ class Webhook:
         await asyncio.sleep(self.delay)
         if failed:
             return web.json_response({}, status=500)
-        allowed = {"uid": review["request"]["uid"], "allowed": True}
+        allowed = {"uid": review["request"]["uid"], "allowed": not self.denies, "status": {"code": self.denies}}
         patch = {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(self.changes).encode()).decode()}
         return web.json_response({**review, "request": None, "response": allowed | (patch if self.changes else {})})
 
 
-def _configuration(authority: Authority, namespace: str, port: int) -> dict:
+def _configuration(authority: Authority, namespace: str, port: int, operation: str) -> dict:
     bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
     hook = {
         "name": "pods.test.example",
         "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": bundle},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["pods"]}],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "failurePolicy": "Fail",
         "sideEffects": "None",

@@ -7,6 +7,7 @@ ApiError
 │   ├── LabelRemoved the job controls that object, but the label is missing by which watches select it
 │   └── PreviousJobTerminating  a deleted job of the same kind and name controls it; it will be deleted as well
 ├── Forbidden        403: quota, admission or RBAC; carries a reason such as `QuotaExceeded`
+│   └── AdmissionDenied  any code: a webhook or a ValidatingAdmissionPolicy, which choose it
 ├── Invalid          400, 413, 422: the object is not accepted, however often it is sent
 │   ├── Altered      it was created with another name or controller
 │   │   └── Reverted it was updated, but not to what was written, or each write to it is undone
@@ -77,6 +78,15 @@ class Forbidden(ApiError):
     """The server refuses the request: quota, admission, RBAC, or a namespace that is being deleted."""
 
     reason = "Forbidden"
+
+
+class AdmissionDenied(Forbidden):
+    """An admission webhook or a ValidatingAdmissionPolicy denies the request; nothing was done, whatever the code.
+
+    The code may be that of an answer of the server, such as 404, 409 or 401, and says nothing.
+    """
+
+    reason = "DeniedByWebhook"
 
 
 class Invalid(ApiError):

@@ -21,7 +21,7 @@ from httptools import HttpParserError, HttpResponseParser
 
 from .coalescing import Coalescing
 from .credentials import Credentials, Headers, TokenSource
-from .transport import Answer, Request, ResponseTooLarge, Stream, TransportError, WriteNotPermitted
+from .transport import Answer, Request, ResponseTooLarge, Stream, TransportError, WriteNotPermitted, is_unauthenticated
 from .tunnel import open_tunnel
 
 #: Timeouts in seconds: a response, a connection, and a stream without data (bookmarks arrive about once a minute).
@@ -252,7 +252,7 @@ class HttpTransport:
         Raises `TransportError` and `WriteNotPermitted`.
         """
         answer = await self._exchange(request)
-        if answer.status == HTTPStatus.UNAUTHORIZED and self._token_source.renew():
+        if is_unauthenticated(answer) and self._token_source.renew():
             answer = await self._exchange(request)
         return answer
 

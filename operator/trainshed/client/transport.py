@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
@@ -12,6 +13,7 @@ import msgspec
 import orjson
 
 from trainshed.client import (
+    AdmissionDenied,
     ApiError,
     Conflict,
     Forbidden,
@@ -102,8 +104,11 @@ MAX_LINE_BYTES, HEAD_BYTES = 16 * 1024 * 1024, 4096
 YIELD_LINES, YIELD_BYTES = 200, 1024 * 1024
 #: Pages of lists that are read at a time: all informers list when the operator starts.
 MAX_PAGES = 8
-#: How the message of a refusal by an admission webhook begins (apiserver/pkg/admission/plugin/webhook/errors).
-WEBHOOK = "admission webhook "
+#: How the API server begins the messages of refusals whose HTTP code others choose: a webhook any from 400 on
+#: (apiserver/pkg/admission/plugin/webhook/errors), a policy 401, 403, 413 or 422 (.../plugin/policy/validating). A
+#: webhook that cannot be called is an error of the server ("Internal error occurred: failed calling webhook …").
+WEBHOOK = re.compile(r'admission webhook "[^"]*" denied the request')
+POLICY = re.compile(r"""\S+ "[^"]*" is forbidden: ValidatingAdmissionPolicy '""")
 #: Characters that are kept of the server's error message once it is redacted, and bytes that are read of one that is no
 #: JSON.
 MAX_ERROR_LENGTH, MAX_ERROR_BYTES = 2000, 16_384
@@ -255,15 +260,23 @@ def _line(kept: list[bytes], size: int, end: bytes) -> bytes | LongLine:
     return LongLine(b"".join((*kept, end[:HEAD_BYTES]))[:HEAD_BYTES], size)
 
 
+def is_unauthenticated(answer: Answer) -> bool:
+    """Return whether the server has rejected the credentials; a webhook or a policy may answer with 401 as well."""
+    return answer.status == HTTPStatus.UNAUTHORIZED and not _denied_by(_status(answer.content)[1])
+
+
 def _error(answer: Answer, body: object = None) -> ApiError:
     """Return the error of a response, with the server's message; values quoted from the request body are redacted."""
     status = answer.status
     reason, said = _status(answer.content)
     message = redact(said, body)[:MAX_ERROR_LENGTH]
+    denied_by = _denied_by(said)
+    if denied_by and status != HTTPStatus.TOO_MANY_REQUESTS:
+        return AdmissionDenied(message, denied_by)
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists(message)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyRequests(message, _seconds(answer.wait), from_webhook=said.startswith(WEBHOOK))
+        return TooManyRequests(message, _seconds(answer.wait), from_webhook=bool(denied_by))
     if status == HTTPStatus.FORBIDDEN:
         return Forbidden(message, _denial(said))
     if status in UNSETTLED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -282,6 +295,13 @@ def _status(content: bytes) -> tuple[str, str]:
         return str(found.get("reason", "")), str(found.get("message", ""))
     except (ValueError, AttributeError):
         return "", content[:MAX_ERROR_BYTES].decode(errors="replace")
+
+
+def _denied_by(message: str) -> str:
+    """Return the reason of a refusal by an admission webhook or policy, an empty one for all other messages."""
+    if WEBHOOK.match(message):
+        return "DeniedByWebhook"
+    return "DeniedByPolicy" if POLICY.match(message) else ""
 
 
 def _denial(message: str) -> str:

@@ -151,6 +151,8 @@ class ErrorCounters:
         )
 
 
+#: The HTTP codes that the API server uses, and 0.
+CODES = frozenset((0, 200, 201, 202, 400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504))
 #: Why a job failed or was restarted: its spec is invalid, its deadline has passed, or the class of its first failure.
 #: `Other` means that the status has no class.
 INVALID, DEADLINE, OTHER = "Invalid", "Deadline", "Other"
@@ -259,8 +261,13 @@ class Metrics:
         self._errors.skipped.labels(resource).inc(by)
 
     def count_request(self, verb: str, resource: str, code: int) -> None:
-        """Count a request to the API server; code 0 means no response."""
-        self._request_counter(verb, resource, str(code or "none")).inc()
+        """Count a request to the API server; code 0 means no response.
+
+        An admission webhook may answer with any code from 400 to 999: those that the API server does not use itself are
+        one for each hundred, so that webhooks make no new series.
+        """
+        label = str(code or "none") if code in CODES else f"{code // 100}xx"
+        self._request_counter(verb, resource, label).inc()
 
     def on_status_stored(self, snapshot: Snapshot, after: Status) -> None:
         """Count what changed between the snapshot's status and the stored one."""

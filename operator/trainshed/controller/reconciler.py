@@ -16,6 +16,7 @@ from trainshed.api.job import Document, Job, JobKey
 from trainshed.api.objects import POD_GROUP, is_older
 from trainshed.api.status import Status
 from trainshed.client import (
+    AdmissionDenied,
     ApiError,
     Client,
     Conflict,
@@ -213,7 +214,7 @@ class Reconciler:
         patch = status_codec.status_patch(job, snapshot.status, status)
         try:
             document = await self._client.store_status(snapshot.framework, job.namespace, job.name, patch)
-        except Invalid as error:
+        except (Invalid, AdmissionDenied) as error:
             raise StatusRejected(str(error)) from error
         stored = self._cache.stored(key, document)
         if reverted := reverted_fields(patch, status, document, stored):

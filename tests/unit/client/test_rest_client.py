@@ -73,6 +73,51 @@ async def test_each_status_code_becomes_its_error(status, reason, message, error
     assert message in str(raised.value)
 
 
+WEBHOOK = 'admission webhook "w.example" denied the request'
+POLICY = """pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: exceeded quota"""
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 410, 413, 418, 422, 500, 503, 504, 999])
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (f"{WEBHOOK}: exceeded quota", "DeniedByWebhook"),
+        (f"{WEBHOOK} without explanation", "DeniedByWebhook"),
+        (POLICY, "DeniedByPolicy"),
+    ],
+)
+async def test_a_refusal_by_a_webhook_or_a_policy_is_one_whatever_code_they_choose(tmp_path, status, message, reason):
+    asked, token = [], tmp_path / "token"
+    token.write_text("t")
+
+    async def handler(request):
+        asked.append(request.path)
+        return await saying(status, "AlreadyExists", message)(request)
+
+    async with answering(handler, token_file=str(token)) as wire:
+        with pytest.raises(client.AdmissionDenied) as raised:
+            await wire.call("POST", PODS, {})
+    assert raised.value.reason == reason
+    assert len(asked) == 1, "the token was not rejected"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error"),
+    [
+        (500, 'Internal error occurred: failed calling webhook "w.example": no such host', client.Unavailable),
+        (404, 'pods "admission webhook" not found', client.NotFound),
+        (409, f"Operation cannot be fulfilled on pods: {WEBHOOK}", client.Conflict),
+        (422, f'Pod "x" is invalid: spec: Invalid value: "{POLICY}"', client.Invalid),
+        (429, f"{WEBHOOK}: later", client.TooManyRequests),
+    ],
+)
+async def test_what_the_server_says_itself_is_no_refusal_by_a_webhook(status, message, error):
+    async with answering(saying(status, "", message)) as wire:
+        with pytest.raises(error) as raised:
+            await wire.call("POST", PODS, {})
+    assert type(raised.value) is error
+
+
 @pytest.mark.parametrize(("header", "seconds"), [({"Retry-After": "7"}, 7), ({"Retry-After": "900"}, 60), ({}, 1)])
 async def test_retry_after_is_parsed(header, seconds):
     async with answering(saying(429, headers=header)) as wire:

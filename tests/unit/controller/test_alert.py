@@ -14,6 +14,7 @@ import yaml
 from support.virtual_time import in_virtual_time, now
 from trainshed.api.job import JobKey
 from trainshed.client import (
+    AdmissionDenied,
     Altered,
     ApiError,
     Conflict,
@@ -43,6 +44,7 @@ ANSWERS = (
     StatusReverted,
     *(Conflict, AlreadyExists, NotFound, NameConflict, LabelRemoved, Forbidden, Invalid, StatusRejected),
     *(Gone, TooManyRequests, NotLeader, PreviousJobTerminating, Unavailable, TooLarge, Altered, Reverted, ApiError),
+    AdmissionDenied,
 )
 
 

@@ -137,6 +137,8 @@ def test_the_operators_own_metrics_are_served():
     metrics.count_internal_error()
     metrics.count_request("POST", "pods", 201)
     metrics.count_request("GET", "pods", 0)
+    for code in range(400, 1000):  # as a webhook may choose
+        metrics.count_request("POST", "pods", code)
     value = metrics.registry.get_sample_value
     assert value("trainshed_reconcile_duration_seconds_sum") == 0.5
     assert value("trainshed_workqueue_queue_duration_seconds_sum") == 0.25
@@ -145,6 +147,9 @@ def test_the_operators_own_metrics_are_served():
     assert value("trainshed_internal_errors_total") == 1
     assert value("trainshed_api_requests_total", {"verb": "POST", "resource": "pods", "code": "201"}) == 1
     assert value("trainshed_api_requests_total", {"verb": "GET", "resource": "pods", "code": "none"}) == 1
+    (counted,) = (found for found in metrics.registry.collect() if found.name == "trainshed_api_requests")
+    assert len({found.labels["code"] for found in counted.samples}) < 30
+    assert value("trainshed_api_requests_total", {"verb": "POST", "resource": "pods", "code": "9xx"}) == 100
 
 
 @pytest.mark.parametrize(("seconds", "within"), [(0.0009, "0.001"), (20, "30.0"), (59, "60.0")])

@@ -1,0 +1,129 @@
+"""A webhook or a policy chooses the HTTP code of its refusal; whatever it is, the operator takes it for a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulation.cluster import NAMESPACE, jobs
+from simulation.job_run import JobRun, log
+from simulation.transport import ReliableNetwork, RequestOutcome, error_response
+from trainshed.client.transport import Request
+
+WEBHOOK = 'admission webhook "w.example" denied the request: not today'
+POLICY = """pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today"""
+#: Codes and reasons that mean something else if they are the API server's own, and the usual.
+ANSWERS = [
+    (401, "Unauthorized", WEBHOOK),
+    (403, "Forbidden", WEBHOOK),
+    (404, "NotFound", WEBHOOK),
+    (409, "AlreadyExists", WEBHOOK),
+    (409, "Conflict", WEBHOOK),
+    (410, "Expired", WEBHOOK),
+    (503, "ServiceUnavailable", WEBHOOK),
+    (401, "Unauthorized", POLICY),
+]
+SUSPEND = {"spec": {"runPolicy": {"suspend": True}}}
+
+
+class Denying(ReliableNetwork):
+    """Answers each request of this verb whose path has these parts with `answer`, until it is None; counts them."""
+
+    def __init__(self, verb: str, *parts: str) -> None:
+        self._verb, self._parts = verb, parts
+        self.answer: tuple[int, str, str] | None = None
+        self.count = 0
+
+    def exchange(self, process: str, request: Request) -> RequestOutcome:
+        if self.answer and request.verb == self._verb and all(part in request.path for part in self._parts):
+            self.count += 1
+            return RequestOutcome(instead=error_response(*self.answer))
+        return super().exchange(process, request)
+
+
+def denied(job: JobRun, network: Denying, answer: tuple[int, str, str], patch: dict[str, Any] | None) -> str:
+    """Change the job and let the server answer so for 20 s; return what the log says meanwhile."""
+    job.cluster.loop.run_for(5)
+    transport = job.cluster.operators[0].transport
+    assert transport is not None
+    transport.network, network.answer = network, answer
+    with log() as found:
+        if patch:
+            assert job.write(f"{jobs('TFJob')}/job", patch)
+        else:
+            job.fail("job-worker-1")
+        job.cluster.loop.run_for(20)
+    assert found.tracebacks() == []
+    return "\n".join(record.getMessage() for record in found.records)
+
+
+def running(job: JobRun) -> list[str]:
+    return [found["metadata"]["name"] for found in job.cluster.server.objects("pods")]
+
+
+def events(job: JobRun) -> list[str]:
+    return [f"{found['reason']} {found['message']}" for found in job.cluster.server.objects("events")]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
+def test_a_pod_whose_deletion_is_denied_is_neither_taken_for_deleted_nor_forgotten(answer):
+    job = JobRun()
+    network = Denying("DELETE", "/pods/")
+    said = denied(job, network, answer, SUSPEND)
+    assert 12 <= network.count <= 18, "three pods after 1, 2, 4 ... 20 s"
+    assert len(running(job)) == 3
+    assert {role: found.get("active") for role, found in job.status()["replicaStatuses"].items()} == {
+        "Chief": 1,
+        "Worker": 2,
+    }
+    assert "not today" in said
+    assert "deleted 3 pods" not in said
+    assert not any("SuccessfulDeletePod" in event for event in events(job))
+    network.answer = None
+    job.cluster.loop.run_for(60)
+    assert (running(job), job.states()) == ([], ["Created", "Suspended"])
+    job.close()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
+def test_a_pod_whose_creation_is_denied_blocks_its_job_and_is_tried_every_20_seconds(answer):
+    job = JobRun(scope="Replica")
+    network = Denying("POST", "/pods")
+    denied(job, network, answer, None)
+    assert 3 <= network.count <= 6
+    blocked = job.status()["blocked"]
+    assert blocked["reason"] == ("DeniedByWebhook" if answer[2] == WEBHOOK else "DeniedByPolicy")
+    assert "not today" in blocked["message"]
+    network.answer = None
+    job.cluster.loop.run_for(60)
+    assert "blocked" not in job.status()
+    job.close()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
+def test_a_status_that_is_denied_is_rejected_and_its_job_not_forgotten(answer):
+    job = JobRun()
+    network = Denying("PATCH", "/status")
+    said = denied(job, network, answer, SUSPEND)
+    assert 3 <= network.count <= 8, "1, 2, 4 ... 120 s"
+    assert "no longer exists" not in said
+    assert any("StatusRejected" in event and "not today" in event for event in events(job))
+    network.answer = None
+    job.cluster.loop.run_for(120)
+    assert (running(job), job.states()) == ([], ["Created", "Suspended"])
+    job.close()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
+def test_a_job_whose_deletion_is_denied_at_its_end_is_deleted_once_it_may(answer):
+    job = JobRun()
+    network = Denying("DELETE", f"/{NAMESPACE}/tfjobs/")
+    said = denied(job, network, answer, {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}})
+    job.cluster.loop.run_for(60)
+    assert network.count >= 4
+    assert "no longer exists" not in said
+    network.answer = None
+    job.cluster.loop.run_for(60)
+    assert job.cluster.job("TFJob", "job") is None
+    job.close()
