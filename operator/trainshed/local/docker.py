@@ -245,7 +245,7 @@ class DockerRuntime:
         a program outside.
         """
         own = mount.source.is_relative_to(self._folder.state.path) and mount.source != self._folder.pods / "exec"
-        return own and ":" not in str(mount.source)
+        return own and ":" not in f"{mount.source}{mount.target}"
 
     def container_name(self, pod: SandboxSpec, name: str) -> str:
         """Return the name of a container: the run, the pod, a part of its uid, and a name in the pod."""
