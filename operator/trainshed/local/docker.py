@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trainshed.api.coerce import parse_time
 from trainshed.api.job import Document
-from trainshed.plan.quantities import parse_quantity
+from trainshed.api.quantities import parse_quantity
 
 from .docker_cli import DockerCli
 from .hosts import Hosts

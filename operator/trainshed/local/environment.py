@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from trainshed.api.job import Document
-from trainshed.plan.quantities import parse_quantity
+from trainshed.api.quantities import parse_quantity
 
 from . import downward
 from .cluster import CONFIG_MAP, SECRET, LocalCluster

@@ -12,10 +12,10 @@ from trainshed.api.digest import Digest, digest_of
 from trainshed.api.framework import Framework, PodNames, job_labels
 from trainshed.api.job import Job
 from trainshed.api.objects import ROLES, Dependent, DesiredDependent, Phase
+from trainshed.api.quantities import parse_quantity
 
 from . import builders, pod_groups
 from .facts import Facts
-from .quantities import parse_quantity
 
 #: An annotation: a digest of the content written last, so that fields that are no longer desired are noticed, too.
 LAST_APPLIED_HASH = "trainshed.dev/last-applied-hash"

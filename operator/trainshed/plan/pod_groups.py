@@ -17,11 +17,11 @@ from trainshed.api.objects import (
     DesiredDependent,
     Resource,
 )
+from trainshed.api.quantities import sum_quantities
 from trainshed.api.status import MAX_MESSAGE_BYTES, ConditionType
 
 from .conditions import ConditionUpdate
 from .facts import Facts
-from .quantities import sum_quantities
 
 #: Volcano's default queue, and the phases of a PodGroup that it has not admitted.
 DEFAULT_QUEUE = "default"
