@@ -98,10 +98,14 @@ class Invalid(ApiError):
 class Altered(Invalid):
     """The object was created with another name, controller or attempt: an admission webhook has changed it.
 
-    It is not what the operator needs, and so would be the next one.
+    It is not what the operator needs, and so would be the next one. `pod` is a pod with another attempt.
     """
 
     reason = "AlteredOnCreation"
+
+    def __init__(self, message: str, reason: str = "", pod: Pod | None = None) -> None:
+        super().__init__(message, reason)
+        self.pod = pod
 
 
 class Reverted(Altered):

@@ -115,7 +115,7 @@ class ApiClient:
         if not found.job:  # a webhook has removed it: no watch will say anything about this pod
             raise LabelRemoved(label_removed("pod", found.name), found)
         if is_new and str(found.attempt) != body["metadata"]["annotations"][RESTART_ATTEMPT_ANNOTATION]:
-            raise _altered(body, f"its annotation {RESTART_ATTEMPT_ANNOTATION}")  # it would be deleted as an old one
+            raise _altered(body, f"its annotation {RESTART_ATTEMPT_ANNOTATION}", found)  # it is deleted as an old one
         return found
 
     async def create_service(self, namespace: str, body: Document) -> Service:
@@ -250,9 +250,9 @@ def require_unaltered(found: Child, body: Document) -> Child:
     raise _altered(body, "its controller" if found.name == wanted else "its name")
 
 
-def _altered(body: Document, what: str) -> Altered:
+def _altered(body: Document, what: str, pod: Pod | None = None) -> Altered:
     name = body["metadata"]["name"]
-    return Altered(f"{body['kind']} {name} was created, but an admission webhook has changed {what}")
+    return Altered(f"{body['kind']} {name} was created, but an admission webhook has changed {what}", pod=pod)
 
 
 def _remaining(found: Child, uid: str) -> Child | None:

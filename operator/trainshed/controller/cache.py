@@ -189,6 +189,11 @@ class Cache:
         if key in self._current:
             self._scheduler_messages[key] = message
 
+    def spoiled(self, pod: Pod) -> None:
+        """Count a pod as lost that others have given an earlier attempt: it is deleted as an old one."""
+        if owner_of(pod) in self._keys:
+            self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
+
     def forget_lost_pods(self) -> None:
         """Forget which pods were lost while another replica led: it is not known when."""
         self._lost_pods.clear()
@@ -283,9 +288,8 @@ class Cache:
             self._lost_pods.setdefault(owner_of(pod), LostPods()).add(pod.name)
 
     def _changed(self, before: Pod, after: Pod) -> None:
-        """Count a pod as lost that another client has given an earlier attempt: it is deleted as an old one."""
-        if after.attempt < before.attempt and owner_of(after) in self._keys:
-            self._lost_pods.setdefault(owner_of(after), LostPods()).add(after.name)
+        if after.attempt < before.attempt:
+            self.spoiled(after)
 
     def _missed(self, pod: Pod) -> None:
         if owner_of(pod) in self._keys:

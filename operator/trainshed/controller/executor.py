@@ -34,6 +34,7 @@ from trainshed.api.job import Document
 from trainshed.api.objects import Resource
 from trainshed.client import (
     UNDONE,
+    Altered,
     ApiError,
     Client,
     Conflict,
@@ -168,6 +169,8 @@ class Executor:
                 self._require_lasting(action, write, now)
             await self._do(snapshot, action)
         except ApiError as error:
+            if isinstance(error, Altered) and error.pod:
+                self._cache.spoiled(error.pod)
             await release_unselected(self._client, error)
             self._metrics.count_action(snapshot, action, success=False)
             record.failures.extend(_failure_events(snapshot, action, error))
