@@ -164,7 +164,7 @@ ACCURACY, KEPT_ENDS = timedelta(seconds=0.5), 64
 
 
 class Ends:
-    """The times at which the containers of a run have ended; those that cannot be told apart are made equal.
+    """The times at which the containers of a run have ended; those too near to be in order are made equal.
 
     The planner then decides by the exit codes which failure came first, as it does with the times of a kubelet.
     """
